@@ -10,7 +10,14 @@ import pytest
 
 __all__ = ["container_runtime", "kubectl_path", "oldest_kubectl", "program", "root"]
 
-_PACKAGES = {"crun": "apt-get install crun", "runc": "apt-get install runc", "etcd": "apt-get install etcd-server"}
+_PACKAGES = {
+    "busybox": "apt-get install busybox-static",
+    "containerd": "apt-get install containerd",
+    "crun": "apt-get install crun",
+    "ctr": "apt-get install containerd",
+    "etcd": "apt-get install etcd-server",
+    "runc": "apt-get install runc",
+}
 
 
 def program(name: str) -> str:

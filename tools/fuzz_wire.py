@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from cathedra.node.server.remotecommand import serve_command
-from cathedra.node.server.spdy import FrameReader, SpdyError, Writer
+from cathedra.node.spdy import FrameReader, SpdyError, Writer
 from tools.fuzzing import Layer
 
 __all__ = ["NAMES", "layer"]

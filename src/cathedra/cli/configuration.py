@@ -37,6 +37,7 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         server_config(arguments),
         nodes=arguments.nodes,
         runtime=arguments.runtime,
+        cri_socket=arguments.cri_socket,
         driver=driver_config(arguments),
         profile=load_profile(arguments.profile) if arguments.profile else None,
     )

@@ -118,7 +118,7 @@ def _profile(text: str) -> str:
     return str(Path(text).expanduser().absolute()) if is_file else text
 
 
-_RUNTIMES: Final = ("auto", "oci", "process", "simulated")
+_RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 
 DATA_DIR: Final = CommandOption(
     name="--data-dir",
@@ -141,6 +141,13 @@ RELEASE: Final = (
         about="gates that differ from that release's",
     ),
 )
+_CRI_SOCKET: Final = CommandOption(
+    name="--cri-socket",
+    default="",
+    metavar="PATH",
+    about="where containerd or CRI-O listens (default with --runtime cri: its usual place); auto then tries it first",
+)
+
 SERVER: Final = (
     DATA_DIR,
     CommandOption(name="--port", type=int, default=0, about="its port (default: the last one used, else a free one)"),
@@ -282,7 +289,8 @@ CLUSTER: Final = (
         name="--runtime",
         choices=_RUNTIMES,
         default="auto",
-        about="how containers run: oci (crun or runc, needs root), process, simulated; auto takes the first that works",
+        about="how containers run: cri (containerd, CRI-O), oci (crun or runc, needs root), process, simulated; "
+        "auto takes the first that works",
     ),
     # Of a driver alone --profile is the example driver's; of a cluster it is that of its nodes.
     *(replace(option, aliases=()) if "--profile" in option.aliases else option for option in DRIVER),
@@ -293,6 +301,7 @@ CLUSTER: Final = (
         metavar="NAME|FILE",
         about="nodes with a vendor's devices instead of the example driver's, as h100-8 (all: cathedra profiles)",
     ),
+    _CRI_SOCKET,
     *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )
@@ -396,6 +405,7 @@ NODE_AGENT: Final = (
         about="renew the serving certificate too; its requests wait for kubectl certificate approve",
     ),
     CommandOption(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
+    _CRI_SOCKET,
     CommandOption(
         name="--keep-containers",
         type=None,

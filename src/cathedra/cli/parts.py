@@ -49,6 +49,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             node_name=arguments.node_name,
             root=_root(arguments),
             runtime=arguments.runtime,
+            cri_socket=arguments.cri_socket,
             keep_containers=arguments.keep_containers,
             serving=ServingOptions(
                 address=arguments.address or arguments.node_ip or LOOPBACK,

@@ -271,6 +271,7 @@ class RunningCluster:
             key=files.key if files else None,
             client_authority=files.client_authority if files else None,
             runtime=config.runtime,
+            cri_socket=config.cri_socket,
             kubelet_version=f"v{config.release}.0",
             api_server=(self.server.host, self.server.port),
             api_server_ca=self.server.pki.authority_certificate.decode(),

@@ -17,7 +17,7 @@ from cathedra.profiles import Profile
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "default_data_dir"]
 
-RUNTIMES: Final = ("auto", "oci", "process", "simulated")
+RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 RELEASES: Final = ("1.26", "1.27", "1.28", "1.29", "1.30", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 
 PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
@@ -131,6 +131,8 @@ class ClusterConfig:
     accept_lost_writes: int | None = None
     """The acknowledged revision without which a database that lost it may be opened; None: it may not."""
     runtime: str = "auto"
+    cri_socket: str = ""
+    """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
     release: str = "1.37"
     gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)

@@ -94,6 +94,8 @@ class PartConfig:
     cdi: Path | None = None
     """Where CDI documents are written; None: in ``root``."""
     runtime: str = "auto"
+    cri_socket: str = ""
+    """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
     keep_containers: bool = False
     """Whether containers outlive a node agent that is told to stop."""
     serving: ServingOptions = field(default_factory=lambda: ServingOptions())

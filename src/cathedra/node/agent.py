@@ -140,6 +140,7 @@ class NodeAgent:
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
             ShimLost: the container shim cannot be started.
             IncompatibleShim: one of another version holds the node's containers.
+            RuntimeError: the runtime that was asked for cannot be used here.
         """
         tls = self._prepare()
         self.claims.recover()
@@ -169,19 +170,21 @@ class NodeAgent:
         if root is None:
             return SimulatedRuntime(self._clock)
         # start-up time: a simulated node runs no containers
-        from cathedra.node.runtime.choose import choose_runtime
+        from cathedra.node.runtime.choose import SOCKETS, choose_runtime
 
         wanted = self.config.runtime
-        candidates = {"auto": _OCI, "oci": _OCI, "process": ()}.get(wanted, (wanted,))
+        candidates = {"auto": _OCI, "oci": _OCI, "process": (), "cri": ()}.get(wanted, (wanted,))
+        sockets = (self.config.cri_socket,) if self.config.cri_socket else SOCKETS if wanted == "cri" else ()
         chosen = await choose_runtime(
             root / "containers",
             self.config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
             candidates=candidates,
+            sockets=sockets if wanted in {"auto", "cri"} else (),
             clock=self._clock,
             orphan_seconds=self.config.orphan_seconds,
         )
         if chosen.missing and wanted not in {"auto", "process"}:
-            raise RuntimeError(f"container runtime {wanted} cannot be used on this machine: {chosen.missing}")
+            raise RuntimeError(f"container runtime {wanted} cannot be used on this machine: {chosen.why}")
         self.missing = chosen.missing
         return chosen.runtime
 

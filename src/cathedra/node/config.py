@@ -31,7 +31,10 @@ class NodeConfig:
     client_authority: Path | None = None
     """PEM file of the authorities that sign certificates of the server's callers. An agent with a ``root`` needs it."""
     runtime: str = "auto"
-    """``auto`` (crun, else runc, else processes), ``oci`` (crun or runc, or fail), ``crun``, ``runc``, ``process``."""
+    """``auto`` (what answers at ``cri_socket``, else crun, else runc, else processes), ``oci`` (crun or runc, or fail),
+    ``cri``, ``crun``, ``runc``, ``process``."""
+    cri_socket: str = ""
+    """The container runtime's socket, as a path or ``unix:///PATH``; "": the first of the usual ones, with ``cri``."""
     cdi_directories: tuple[Path, ...] = ()
     """Where CDI documents are; () means /etc/cdi, /var/run/cdi and ``root``/cdi."""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -23,6 +23,7 @@ MARK_VARIABLE: Final = "CATHEDRA_FAULT_MARK"
 AGENT_POINTS: Final = (
     "agent:volumes-made",
     "agent:claims-prepared",
+    "agent:sandbox-made",
     "agent:container-starting",
     "agent:container-started",
     "agent:container-ended",

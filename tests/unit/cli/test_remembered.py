@@ -100,7 +100,7 @@ def test_every_kept_option_is_written_and_read_back(option: object, tmp_path: Pa
         ),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {nodes: two}\n", "spec.nodes must be a whole number"),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {kubernetesVersion: 1.37}\n", "put it in quotes"),
-        ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {runtime: vm}\n", "must be one of auto, oci"),
+        ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {runtime: vm}\n", "must be one of auto, cri, oci"),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {featureGates: yes}\n", "must be a table"),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nmetadata: {name: A_b}\n", "metadata.name must be lower case"),
         ("apiVersion: cathedra.dev/v1\nkind: Cluster\nspecs: {}\n", "specs is not as in a Cluster"),

@@ -16,7 +16,6 @@ from cathedra.node.runtime.runtime import Runtime, RuntimeFailure
 
 __all__ = ["ProbeTarget", "run_action", "run_probe"]
 
-_MAX_OUTPUT: Final = 10 * 1024
 _SERVING: Final = 1
 _HEALTH: Final = {0: "UNKNOWN", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 
@@ -57,7 +56,7 @@ async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple
     try:
         async with asyncio.timeout(timeout):
             if probe.exec is not None:
-                return await _exec(probe.exec.command, target)
+                return await _exec(probe.exec.command, target, timeout)
             if probe.http_get is not None:
                 return await _http(probe, target)
             if probe.grpc is not None:
@@ -70,15 +69,9 @@ async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple
         return False, str(error)
 
 
-async def _exec(command: tuple[str, ...], target: ProbeTarget) -> tuple[bool, str]:
-    process = await target.runtime.exec(target.container_id, command)
-    try:
-        output = b""
-        async for _, data in process.output():
-            output = (output + data)[:_MAX_OUTPUT]
-        return await process.wait() == 0, output.decode(errors="replace")
-    finally:
-        await process.close()
+async def _exec(command: tuple[str, ...], target: ProbeTarget, timeout: float) -> tuple[bool, str]:
+    code, output = await target.runtime.exec_sync(target.container_id, command, timeout)
+    return code == 0, output.decode(errors="replace")
 
 
 async def _http(probe: Probe, target: ProbeTarget) -> tuple[bool, str]:

@@ -56,8 +56,8 @@ class ContainerStage(Enum):
 class ContainerRecord:
     """A container of a pod over all its restarts, as it is at one moment.
 
-    What happens to it makes a new record: `adopt`, `begin`, `fail_to_start`, `delay`, `probed`, `stop`, `end`, `wait`,
-    `renew`.
+    What happens to it makes a new record: `adopt`, `begin`, `fail_to_start`, `delay`, `postpone`, `probed`, `stop`,
+    `end`, `wait`, `renew`.
     ``due`` is in monotonic seconds, ``backoff`` in seconds.
     """
 
@@ -143,6 +143,10 @@ class ContainerRecord:
         kept = replace(self, previous=self.current or self.previous, attempt=run.attempt)
         ended = kept.end(run, now, restarts=restarts)
         return replace(ended, waiting=waiting) if restarts and ended.due <= now else ended
+
+    def postpone(self, waiting: Waiting, due: float) -> ContainerRecord:
+        """It cannot be created before ``due``, which is neither a run nor a failure of it."""
+        return replace(self, waiting=waiting, due=due)
 
     def probed(self, *, started: bool | None = None, ready: bool | None = None) -> ContainerRecord:
         """A probe has come to a verdict; None: nothing about that."""

@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 
 from cathedra.clock import Clock
+from cathedra.node.grpcsocket import go_status, open_channel
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import (
     ClaimReference,
@@ -32,7 +33,6 @@ __all__ = [
     "GRPCPluginClient",
     "PluginChannel",
     "call_error",
-    "open_channel",
 ]
 
 CALL_TIMEOUT: Final = 45.0
@@ -44,30 +44,10 @@ DRA_SERVICES: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 HEALTH_SERVICES: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 """Health services by preference."""
 
-_GO_CODES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
-_OPTIONS: Final = (
-    # Two instances must never share a connection, and a socket that was made anew must not be taken for the old one.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A path is no host name; servers of any language accept this one.
-    ("grpc.default_authority", "localhost"),
-)
-
-
-def open_channel(path: str) -> grpc.aio.Channel:
-    """A channel to a unix socket; it connects when it is first used."""
-    return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
-
 
 def call_error(error: grpc.aio.AioRpcError) -> PluginCallError:
     """A failed call in the words of Go's gRPC."""
-    name = error.code().name
-    code = _GO_CODES.get(name) or "".join(word.capitalize() for word in name.split("_"))
-    text = "context deadline exceeded" if name == "DEADLINE_EXCEEDED" else error.details() or ""
-    return PluginCallError(code, text)
+    return PluginCallError(*go_status(error))
 
 
 class PluginChannel:

@@ -19,10 +19,11 @@ import grpc.aio
 from cathedra.api.gates import FeatureGates
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks
+from cathedra.node.grpcsocket import open_channel
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient
 from cathedra.node.plugins.errors import PluginError, RegistrationError
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error, open_channel
+from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 

@@ -55,6 +55,7 @@ class PodLifecycle:
         self._set_up = False
         self._started_at: float | None = None
         self._failure: tuple[str, str] | None = None
+        self._address = ""
 
     @property
     def stage(self) -> PodStage:
@@ -100,6 +101,15 @@ class PodLifecycle:
     def note_acknowledged(self, now: float) -> None:
         """The node runs the pod from ``now`` on."""
         self._started_at = now
+
+    @property
+    def address(self) -> str:
+        """The pod's own address; "" while it has none, or shares the node's network."""
+        return self._address
+
+    def note_address(self, address: str) -> None:
+        """The pod's sandbox has this address."""
+        self._address = address
 
     @property
     def failure(self) -> tuple[str, str] | None:

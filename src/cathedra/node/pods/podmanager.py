@@ -44,6 +44,7 @@ class PodManager:
                 await self._source.wait_synced()
                 for uid in tuple(self._found):
                     group.create_task(self._end_orphans(self._found.pop(uid)))
+                group.create_task(self._remove_sandboxes())
                 await asyncio.get_running_loop().create_future()
             finally:
                 if stop is not None:
@@ -55,6 +56,15 @@ class PodManager:
         for run in runs:
             await self._context.runtime.signal(run.id, signal.SIGKILL)
             await self._context.runtime.remove(run.id)
+
+    async def _remove_sandboxes(self) -> None:
+        """Sandboxes of pods that are no more."""
+        sandboxes = self._context.runtime.sandboxes
+        if sandboxes is None:
+            return
+        for pod in await sandboxes.pods():
+            if pod.uid not in self._workers:
+                await sandboxes.remove(pod.uid)
 
     def container_ended(self, run: ContainerRun) -> None:
         """The runtime says that a container has ended."""

@@ -1,4 +1,4 @@
-"""What a pod needs before its containers can start: directories, volumes, prepared claims; and letting claims go.
+"""What a pod needs before its containers can start: directories, volumes, prepared claims, a sandbox; and letting go.
 
 docs/spec/node.md §7, §9 and §17.2. Everything is tried until it works, with pauses that end early when something
 has happened to the pod, or a driver has registered.
@@ -13,10 +13,12 @@ from typing import Final
 from cathedra.node.claims.errors import PrepareError, UnprepareError
 from cathedra.node.concurrency import Wakeup
 from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
+from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.errors import VolumeError
-from cathedra.node.setup.launch import identity_of
+from cathedra.node.setup.launch import identity_of, sandbox_spec
 from cathedra.node.setup.volumes import VolumeMaker, is_payload
 
 __all__ = ["PodPreparation"]
@@ -24,14 +26,18 @@ __all__ = ["PodPreparation"]
 _VOLUME_RETRY: Final = (2.0, 120.0)
 _VOLUME_REFRESH: Final = 60.0
 """Seconds, up to half as many more, after which volumes are brought up to date."""
+_SANDBOX_RETRY: Final = (2.0, 60.0)
+"""First and longest pause, in seconds, after a sandbox could not be made or stopped."""
 _LOG = logging.getLogger(__name__)
 
 
 class PodPreparation:
-    """Volumes and claims of one pod."""
+    """Volumes, claims and sandbox of one pod."""
 
-    def __init__(self, pod: PodObject, context: PodContext, wakeup: Wakeup) -> None:
+    def __init__(self, pod: PodObject, life: PodLifecycle, context: PodContext, wakeup: Wakeup) -> None:
         self._pod = pod
+        self._life = life
+        self._sandbox = ""
         self._context = context
         self._wakeup = wakeup
         self._directories = context.directories(pod.pod)
@@ -105,6 +111,63 @@ class PodPreparation:
                 pause = min(pause * 2, longest)
             else:
                 return
+
+    async def make_sandbox(self, after_failure: Callable[[], Awaitable[object]]) -> None:
+        """Have the pod's sandbox there, where the runtime has such; ``after_failure`` runs before each pause."""
+        pause = _SANDBOX_RETRY[0]
+        while True:
+            try:
+                await self._run_sandbox()
+            except RuntimeFailure as error:
+                self._warn("FailedCreatePodSandBox", error.message)
+                await after_failure()
+                await self._wakeup.wait(pause)
+                pause = min(pause * 2, _SANDBOX_RETRY[1])
+            else:
+                return
+
+    async def keep_sandbox(self) -> None:
+        """Have the sandbox made again if it has ended.
+
+        Raises:
+            RuntimeFailure: it cannot be made now.
+        """
+        if await self._run_sandbox():
+            text = "Pod sandbox changed, it will be killed and re-created."
+            self._context.recorder.record(self._pod.pod, "Normal", "SandboxChanged", text)
+
+    async def _run_sandbox(self) -> bool:
+        """Whether the pod had another sandbox before."""
+        sandboxes = self._context.runtime.sandboxes
+        if sandboxes is None:
+            return False
+        found = await sandboxes.run(sandbox_spec(self._pod.pod, self._directories, self._generation - 1))
+        self._life.note_address(found.address)
+        changed = self._sandbox not in ("", found.id)
+        self._sandbox = found.id
+        return changed
+
+    async def stop_sandbox(self) -> None:
+        """Have the sandbox stopped; returns when nothing of the pod runs."""
+        sandboxes = self._context.runtime.sandboxes
+        if sandboxes is None:
+            return
+        pause = _SANDBOX_RETRY[0]
+        while True:
+            try:
+                await sandboxes.stop(self._pod.pod.metadata.uid)
+            except RuntimeFailure as error:
+                self._warn("FailedKillPod", f"error killing pod: {error.message}")
+                await self._wakeup.wait(pause)
+                pause = min(pause * 2, _SANDBOX_RETRY[1])
+            else:
+                return
+
+    async def remove_sandbox(self) -> None:
+        """Have the sandbox removed, with the containers that were in it."""
+        sandboxes = self._context.runtime.sandboxes
+        if sandboxes is not None:
+            await sandboxes.remove(self._pod.pod.metadata.uid)
 
     async def unprepare_claims(self) -> None:
         """Have the pod's claims let go; returns when all are."""

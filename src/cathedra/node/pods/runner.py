@@ -7,6 +7,8 @@ how, and what follows from it: events, hooks, probes, back-off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Final, Literal
 
 from cathedra.client.objects import reference_to
@@ -18,11 +20,13 @@ from cathedra.node.containers.records import ContainerRecord, Waiting, ephemeral
 from cathedra.node.containers.table import ContainerTable
 from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook
 from cathedra.node.containers.terminationmessage import with_termination_message
+from cathedra.node.images.puller import ImagePuller, ImageUnavailable
+from cathedra.node.images.pullsecrets import PullSecrets
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
-from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, RuntimeFailure
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, Image, RuntimeFailure
 from cathedra.node.setup.environment import container_environment
 from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import container_spec, identity_of
@@ -31,7 +35,7 @@ from cathedra.node.setup.references import References
 __all__ = ["ContainerRunner"]
 
 NO_IMAGES: Final = "containers run on the root file system of their node"
-"""What the runtimes do instead, in the words of the event."""
+"""What runtimes without images do instead, in the words of the event."""
 
 
 class ContainerRunner:
@@ -56,6 +60,10 @@ class ContainerRunner:
         self._tasks = tasks
         self._changed = changed
         self._early_ends: dict[str, ContainerRun] = {}
+        images = context.runtime.images
+        self._images = None
+        if images is not None:
+            self._images = ImagePuller(images, PullSecrets(context.client, pod.pod), context.clock)
         self._probes = ProbeMonitor(context.clock, tasks, self._probe_reported)
 
     def adopt(self, records: Iterable[ContainerRecord]) -> None:
@@ -75,11 +83,18 @@ class ContainerRunner:
         """Start a container; if that fails, its record says why and when to try again."""
         record, faults = self.table[name], self._context.faults
         try:
-            spec = await self._describe(record)
+            image = await self._image(record)
+            await self._preparation.keep_sandbox()
+            spec = await self._describe(record, image)
+        except ImageUnavailable as error:
+            self._wait_for_image(name, error)
+            return
+        except RuntimeFailure as error:
+            self._delay(name, Waiting(error.reason, error.message))
+            return
         except (ContainerConfigError, ClaimError) as error:
             self._delay(name, Waiting("CreateContainerConfigError", str(error)))
             return
-        self._event(record, "Normal", "Pulled", f'Container image "{spec.image}" is not pulled: {NO_IMAGES}')
         if record.current is not None:
             await self._context.runtime.remove(record.current.id)
         # From here on the run exists, whatever becomes of the answer: the ID says which run it is.
@@ -94,6 +109,8 @@ class ContainerRunner:
         self.table.put(record)
         self._event(record, "Normal", "Created", f"Created container: {name}")
         self._event(record, "Normal", "Started", f"Started container {name}")
+        for warning in run.warnings:
+            self._event(record, "Warning", "CDIEditsNotApplied", warning)
         early = self._early_ends.pop(run.id, None)
         if early is not None:
             self._note_end(name, early)
@@ -101,16 +118,32 @@ class ContainerRunner:
         self._probes.begin(record, self._target(record))
         await self._run_post_start(record)
 
-    async def _describe(self, record: ContainerRecord) -> ContainerSpec:
+    async def _image(self, record: ContainerRecord) -> tuple[str, Image] | None:
+        """Have the container's image there; None: there are no images."""
+        event = partial(self._event, record)
+        if self._images is None:
+            event("Normal", "Pulled", f'Container image "{record.container.image}" is not pulled: {NO_IMAGES}')
+            return None
+        return await self._images.ensure(record.container, event)
+
+    def _wait_for_image(self, name: str, error: ImageUnavailable) -> None:
+        why = Waiting(error.reason, error.message)
+        if error.again is None:
+            self.table.put(self.table[name].delay(why, self._clock.monotonic()))
+        else:
+            self.table.put(self.table[name].postpone(why, self._clock.monotonic() + error.again))
+        self._event(self.table[name], "Warning", "Failed", f"Error: {error.reason}")
+
+    async def _describe(self, record: ContainerRecord, image: tuple[str, Image] | None) -> ContainerSpec:
         context, pod = self._context, self._pod.pod
         environment = await container_environment(
             pod,
             record.container,
             References(context.client, pod.metadata.namespace),
-            context.facts,
+            replace(context.facts, pod_address=self._life.address),
             inherited=context.inherited_environment.items(),
         )
-        return container_spec(
+        spec = container_spec(
             pod,
             record.container,
             attempt=record.next_attempt,
@@ -121,6 +154,7 @@ class ContainerRunner:
             directories=self._preparation.directories,
             node=context.facts,
         )
+        return spec if image is None else replace(spec, image=image[0], image_id=image[1].id)
 
     def _delay(self, name: str, why: Waiting) -> None:
         """The container cannot be made now; try again later. This is no run of it."""
@@ -161,7 +195,12 @@ class ContainerRunner:
     def _target(self, record: ContainerRecord) -> ProbeTarget:
         """The container as probes and hooks reach it; it must have been started."""
         assert record.current is not None
-        return ProbeTarget(self._context.runtime, record.current.id, record.container, self._context.config.address)
+        return ProbeTarget(self._context.runtime, record.current.id, record.container, self._address)
+
+    @property
+    def _address(self) -> str:
+        """Where the pod's ports are."""
+        return self._life.address or self._context.config.address
 
     # Probes
 
@@ -254,9 +293,7 @@ class ContainerRunner:
         self.table.put(self.table[name].stop())
 
     def _terminator(self, stopping: Callable[[str], None]) -> Terminator:
-        return Terminator(
-            self.table, self._context.runtime, self._clock, address=self._context.config.address, stopping=stopping
-        )
+        return Terminator(self.table, self._context.runtime, self._clock, address=self._address, stopping=stopping)
 
     def _event(self, record: ContainerRecord, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         kind = "initContainers" if record.init else "ephemeralContainers" if record.ephemeral else "containers"

@@ -106,7 +106,7 @@ class StatusWriter:
             now=context.clock.now(),
             runtime=context.runtime.name,
             host_ip=context.config.address,
-            pod_ip=context.config.address,
+            pod_ip=life.address or context.config.address,
             started_at=life.started_at,
             sandbox=life.set_up,
             final=final,

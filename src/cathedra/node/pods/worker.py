@@ -60,7 +60,7 @@ class PodWorker:
         self._grace = GracePeriod(context.clock)
         self._object = PodObject(pod, self._object_changed)
         self._life = PodLifecycle()
-        self._preparation = PodPreparation(self._object, context, self._wakeup)
+        self._preparation = PodPreparation(self._object, self._life, context, self._wakeup)
         self._runner = ContainerRunner(
             self._object,
             self._life,
@@ -194,6 +194,8 @@ class PodWorker:
         if anew:
             await self._preparation.prepare_claims(self._status.publish)
             faults.reach("agent:claims-prepared")
+        await self._preparation.make_sandbox(self._status.publish)
+        faults.reach("agent:sandbox-made")
 
     async def _run_containers(self) -> None:
         """Start containers as the plan says, and write what becomes of them, until the pod has run its course."""
@@ -229,6 +231,7 @@ class PodWorker:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._runner.end_all(self._grace))
             await self._status.publish()
+        await self._preparation.stop_sandbox()
         self._life.advance(PodStage.RELEASING)
         faults.reach("agent:containers-stopped")
         await self._preparation.unprepare_claims()
@@ -236,6 +239,7 @@ class PodWorker:
         await self._until_written(lambda: self._status.publish(final=True))
         faults.reach("agent:final-status-written")
         await self._remove_containers()
+        await self._preparation.remove_sandbox()
         faults.reach("agent:containers-removed")
         if self._preparation.directories is not None:
             self._preparation.directories.remove_home()

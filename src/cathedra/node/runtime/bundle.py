@@ -102,7 +102,7 @@ def _process(spec: ContainerSpec) -> dict[str, Any]:
     environment = dict([("PATH", DEFAULT_PATH), ("HOSTNAME", spec.hostname), ("HOME", "/root"), *spec.environment])
     process: dict[str, Any] = {
         "terminal": spec.tty,
-        "user": {"uid": spec.uid, "gid": spec.gid},
+        "user": {"uid": spec.uid or 0, "gid": spec.gid or 0},
         "args": list(spec.argv),
         "env": [f"{name}={value}" for name, value in environment.items()],
         "cwd": spec.working_directory or "/",
@@ -114,7 +114,7 @@ def _process(spec: ContainerSpec) -> dict[str, Any]:
         process["user"]["additionalGids"] = list(spec.groups)
     wanted = _capabilities(spec)
     # A process that is not root has its capabilities only in the bounding set, as with any runtime.
-    sets = ("bounding", "effective", "permitted") if spec.uid == 0 or spec.added_capabilities else ("bounding",)
+    sets = ("bounding", "effective", "permitted") if not spec.uid or spec.added_capabilities else ("bounding",)
     process["capabilities"] = dict.fromkeys(sets, wanted)
     return process
 

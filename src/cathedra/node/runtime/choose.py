@@ -1,7 +1,8 @@
-"""Which runtime this machine can offer: crun, else runc, else plain processes.
+"""Which runtime this machine can offer: one that answers at a socket, else crun, else runc, else plain processes.
 
 Being installed and being root is not enough (cgroups, overlays and namespaces may be out of reach, as inside another
-container), so each candidate has to run a real container first.
+container), so each of crun and runc has to run a real container first. A socket only counts where it was named: what
+answers there may be another node's, whose kubelet ends containers that it does not know.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from cathedra.clock import Clock
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
 from cathedra.node.runtime.oci import OCILauncher
 from cathedra.node.runtime.process import MISSING, ProcessLauncher
-from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, RuntimeFailure
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, Runtime, RuntimeFailure
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 
-__all__ = ["CANDIDATES", "ChosenRuntime", "choose_runtime"]
+__all__ = ["CANDIDATES", "SOCKETS", "ChosenRuntime", "choose_runtime"]
 
 CANDIDATES = ("crun", "runc")
 """OCI runtimes by preference; crun starts a container in half the time."""
+SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock")
+"""Where container runtimes listen."""
 
 _PROBE_SECONDS = 10.0
+_STARTING = "server is not initialized yet"
+"""What containerd says while it starts."""
+_STARTING_SECONDS = 30.0
+_AGAIN_SECONDS = 0.2
 _LOG = logging.getLogger(__name__)
 
 
@@ -36,8 +43,10 @@ _LOG = logging.getLogger(__name__)
 class ChosenRuntime:
     """A runtime that works here; ``missing`` says in one line what it cannot do, "" if nothing."""
 
-    runtime: HostedRuntime
+    runtime: Runtime
     missing: str
+    why: str = ""
+    """Why it is none of those that were looked at."""
 
 
 async def choose_runtime(
@@ -46,15 +55,22 @@ async def choose_runtime(
     *,
     clock: Clock,
     candidates: Sequence[str] = CANDIDATES,
+    sockets: Sequence[str] = (),
     orphan_seconds: float = 600.0,
 ) -> ChosenRuntime:
     """The best runtime for containers below ``directory``.
 
-    ``candidates`` () means plain processes without a look at anything else.
+    ``sockets`` are those of container runtimes (CRI), of which the first that answers is taken. ``candidates`` () means
+    plain processes without a look at anything else.
     """
     why = "as asked for"
+    for socket in sockets:
+        answering, why = await _behind(socket, directory, cdi_directories, clock)
+        if answering is not None:
+            return ChosenRuntime(answering, "")
     if candidates:
-        why = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates)} here"
+        none = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates)} here"
+        why = f"{why}; {none}" if sockets else none
     for name in candidates if os.geteuid() == 0 else ():
         program = shutil.which(name)
         if program is None:
@@ -71,7 +87,28 @@ async def choose_runtime(
         why = f"{name} does not work here: {failure}"
         _LOG.warning("%s", why)
     process = HostedRuntime(ProcessLauncher(cdi_directories), directory, clock=clock, orphan_seconds=orphan_seconds)
-    return ChosenRuntime(process, f"{MISSING} ({why})")
+    return ChosenRuntime(process, f"{MISSING} ({why})", why)
+
+
+async def _behind(
+    socket: str, directory: Path, cdi_directories: Sequence[Path], clock: Clock
+) -> tuple[Runtime | None, str]:
+    """The container runtime that answers at a socket, or why there is none."""
+    # start-up time: gRPC, with sockets alone
+    from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError
+    from cathedra.node.runtime.cri.runtime import CRIRuntime
+
+    endpoint, until = CRIEndpoint(socket), clock.monotonic() + _STARTING_SECONDS
+    while True:
+        try:
+            features = await endpoint.features()
+        except CRIError as error:
+            if error.description == _STARTING and clock.monotonic() < until:
+                await clock.sleep(_AGAIN_SECONDS)
+                continue
+            await endpoint.close()
+            return None, f"no container runtime answers at {socket}: {error.description}"
+        return CRIRuntime(endpoint, features, directory, cdi_directories, clock=clock), ""
 
 
 async def _failure(

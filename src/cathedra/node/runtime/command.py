@@ -13,9 +13,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from cathedra.node.concurrency import readable, writable
 from cathedra.node.runtime.console import ConsoleSocket
-from cathedra.node.runtime.runtime import STDERR, STDOUT
+from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
 
-__all__ = ["Command"]
+__all__ = ["MAX_OUTPUT", "Command", "run_to_end"]
+
+MAX_OUTPUT = 10 * 1024
+"""Bytes that are kept of what a probe or a hook writes."""
 
 _CHUNK = 32 * 1024
 
@@ -180,6 +183,17 @@ class Command:
         if self._terminal is not None:
             terminal, self._terminal = self._terminal, None
             os.close(terminal)
+
+
+async def run_to_end(process: ExecProcess) -> tuple[int, bytes]:
+    """Exit code of a command, and the first `MAX_OUTPUT` bytes of what it wrote; it does not outlive the call."""
+    try:
+        output = b""
+        async for _, data in process.output():
+            output = (output + data)[:MAX_OUTPUT]
+        return await process.wait(), output
+    finally:
+        await process.close()
 
 
 async def _pump(stream: asyncio.StreamReader, channel: int, queue: asyncio.Queue[tuple[int, bytes]]) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from cathedra.cdi.errors import CDIError
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
-from cathedra.node.runtime.command import Command
+from cathedra.node.runtime.command import Command, run_to_end
 from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.notstarted import LoggedCommand, UnstartedCommand, exit_code_of
 from cathedra.node.runtime.runtime import (
@@ -100,6 +100,9 @@ class HostedRuntime:
     containers are reported as ended, and requests wait for the next shim instead of failing. That is safe because all
     of them may be repeated (see `cathedra.node.shim.protocol`).
     """
+
+    images = None
+    sandboxes = None
 
     def __init__(self, launcher: Launcher, directory: Path, *, clock: Clock, orphan_seconds: float = 600.0) -> None:
         self._launcher = launcher
@@ -293,6 +296,16 @@ class HostedRuntime:
             if code is None:
                 raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
             return UnstartedCommand(argv[0], error, code)
+
+    async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
+        """Run a command to its end; its exit code, and the beginning of what it wrote.
+
+        Raises:
+            RuntimeFailure: the container does not run, or there is nothing left to start a command with.
+            TimeoutError: the command had not ended after ``seconds``; it has been ended.
+        """
+        async with asyncio.timeout(seconds):
+            return await run_to_end(await self.exec(container_id, argv))
 
     async def attach(self, container_id: str) -> ExecProcess:
         """Input and output of a container's first process.

@@ -15,7 +15,7 @@ from typing import Final
 from cathedra.node.runtime.command import Command
 from cathedra.node.runtime.runtime import STDERR
 
-__all__ = ["LoggedCommand", "UnstartedCommand", "exit_code_of"]
+__all__ = ["LoggedCommand", "UnstartedCommand", "exit_code_for", "exit_code_of"]
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -33,6 +33,12 @@ def exit_code_of(error: OSError) -> int | None:
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND
     return NOT_EXECUTABLE if isinstance(error, PermissionError) else None
+
+
+def exit_code_for(text: str) -> int | None:
+    """The exit code for a command of which an OCI runtime says ``text``; None: that is no matter of the command."""
+    lower = text.lower()
+    return next((code for words, code in _TEXTS if words in lower), None)
 
 
 class UnstartedCommand:
@@ -98,7 +104,7 @@ class LoggedCommand:
         if code == 0:
             return code
         text = await asyncio.to_thread(_logged_error, self._log)
-        return next((found for words, found in _TEXTS if words in text), code)
+        return exit_code_for(text) or code
 
     async def close(self) -> None:
         """End it if it still runs, and remove the log."""

@@ -1,7 +1,8 @@
 """What pods ask of a container runtime, and what they are told.
 
 The protocol is small on purpose: start, signal, remove, exec, and a callback when a container ends. Restart policies,
-back-off, probes and grace periods belong to the pod, not to the runtime.
+back-off, probes and grace periods belong to the pod, not to the runtime. A runtime may have images of its own, and
+sandboxes that a pod's containers share; what it has none of is None.
 """
 
 from __future__ import annotations
@@ -19,10 +20,20 @@ __all__ = [
     "ContainerRun",
     "ContainerSpec",
     "ExecProcess",
+    "Image",
+    "ImageFailure",
+    "ImageStore",
     "PodIdentity",
+    "PodSandboxes",
+    "PortConnection",
+    "PortFailure",
+    "RegistryLogin",
     "ResourceLimits",
+    "RunningSandbox",
     "Runtime",
     "RuntimeFailure",
+    "SandboxSpec",
+    "SeccompSource",
 ]
 
 STDOUT: Final = 1
@@ -40,6 +51,10 @@ class RuntimeFailure(Exception):
     def __init__(self, reason: str, message: str) -> None:
         self.reason, self.message = reason, message
         super().__init__(f"{reason}: {message}")
+
+
+class ImageFailure(Exception):
+    """An image could not be looked up or pulled; the text is the runtime's own, in Kubernetes' form of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,39 @@ class ResourceLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class SeccompSource:
+    """Where the filter of a container's system calls comes from."""
+
+    type: str = "Unconfined"
+    """``RuntimeDefault``, ``Unconfined`` or ``Localhost``."""
+    path: str = ""
+    """The file of the profile on the node, with ``Localhost``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """What a pod's containers share."""
+
+    pod: PodIdentity
+    attempt: int = 0
+    hostname: str = ""
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    shared_pid: bool = False
+    """Whether the containers see each other's processes."""
+    privileged: bool = False
+    """Whether one of the containers is."""
+    log_directory: str = ""
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    resolver_options: tuple[str, ...] = ()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerSpec:
     """Everything a runtime has to know to start a container."""
 
@@ -88,15 +136,27 @@ class ContainerSpec:
     name: str
     attempt: int
     argv: tuple[str, ...]
+    """What runs where there are no images."""
+    command: tuple[str, ...] = ()
+    """Replaces the image's entry point."""
+    args: tuple[str, ...] = ()
+    """Replaces the image's arguments."""
     image: str = ""
+    image_id: str = ""
+    """The image as the runtime knows it; "" where there are no images."""
     environment: tuple[tuple[str, str], ...] = ()
     working_directory: str = ""
     hostname: str = ""
     mounts: tuple[BindMount, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     limits: ResourceLimits = ResourceLimits()
-    uid: int = 0
-    gid: int = 0
+    uid: int | None = None
+    """None: the image's own user; root where there are no images."""
+    user: str = ""
+    """The user by name, instead of ``uid``."""
+    non_root: bool = False
+    """Whether it must not run as root."""
+    gid: int | None = None
     groups: tuple[int, ...] = ()
     privileged: bool = False
     added_capabilities: tuple[str, ...] = ()
@@ -104,6 +164,7 @@ class ContainerSpec:
     no_new_privileges: bool = False
     read_only_root: bool = False
     host_pid: bool = False
+    seccomp: SeccompSource = SeccompSource()
     tty: bool = False
     stdin: bool = False
     """Whether its input can be attached to; else that is empty."""
@@ -129,6 +190,11 @@ class ContainerRun:
     signal: int = 0
     reason: str = ""
     message: str = ""
+    image: str = ""
+    """The image's name as the runtime has it; "" where there are no images."""
+    image_id: str = ""
+    warnings: tuple[str, ...] = ()
+    """What the container was started without, each in a sentence."""
 
     @property
     def running(self) -> bool:
@@ -164,8 +230,139 @@ class ExecProcess(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that is there; ``size`` in bytes."""
+
+    id: str
+    size: int = 0
+    uid: int | None = None
+    """Whom it runs as: a number, or ``user``."""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryLogin:
+    """How to log in at a registry."""
+
+    username: str = ""
+    password: str = ""
+    auth: str = ""
+    server: str = ""
+    identity_token: str = ""
+    registry_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSandbox:
+    """A sandbox that is ready."""
+
+    id: str
+    address: str = ""
+    """The pod's; "" where it shares the node's network."""
+
+
+class ImageStore(Protocol):
+    """The images of a runtime."""
+
+    async def find(self, image: str) -> Image | None:
+        """The image of that name, if it is there.
+
+        Raises:
+            ImageFailure: the runtime cannot say.
+        """
+        ...
+
+    async def pull(self, image: str, login: RegistryLogin | None) -> None:
+        """Get the image from its registry, for as long as it takes.
+
+        Raises:
+            ImageFailure: it cannot be had.
+        """
+        ...
+
+
+class PortFailure(OSError):
+    """The runtime says why it cannot connect to a port, after it seemed to."""
+
+
+class PortConnection(Protocol):
+    """A connection to a port of a pod."""
+
+    async def read(self) -> bytes:
+        """What comes next; b"" at the end.
+
+        Raises:
+            PortFailure: there was never a connection.
+            OSError: the connection is broken.
+        """
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send; returns when there is room for more.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        ...
+
+    async def end(self) -> None:
+        """Nothing more will be sent."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class PodSandboxes(Protocol):
+    """The sandboxes of a runtime: one for each pod, around its containers."""
+
+    async def run(self, spec: SandboxSpec) -> RunningSandbox:
+        """Make the pod's sandbox, or find the one that is ready.
+
+        Raises:
+            RuntimeFailure: it cannot be made; nothing of it is left.
+        """
+        ...
+
+    async def stop(self, pod_uid: str) -> None:
+        """Stop the pod's sandboxes, and what still runs in them. None is no error.
+
+        Raises:
+            RuntimeFailure: one cannot be stopped.
+        """
+        ...
+
+    async def remove(self, pod_uid: str) -> None:
+        """Remove the pod's sandboxes with their containers. None is no error."""
+        ...
+
+    async def pods(self) -> tuple[PodIdentity, ...]:
+        """The pods that have one."""
+        ...
+
+    async def connect(self, pod_uid: str, port: int) -> PortConnection:
+        """Connect to a port inside the pod.
+
+        Raises:
+            OSError: nothing listens there, or the runtime cannot be asked.
+        """
+        ...
+
+
 class Runtime(Protocol):
     """Runs containers."""
+
+    @property
+    def images(self) -> ImageStore | None:
+        """Its images; None: containers run on the root file system of their node."""
+        ...
+
+    @property
+    def sandboxes(self) -> PodSandboxes | None:
+        """Its sandboxes; None: a pod is nothing but its containers, in the node's network."""
+        ...
 
     @property
     def name(self) -> str:
@@ -211,6 +408,15 @@ class Runtime(Protocol):
 
         Raises:
             RuntimeFailure: the container does not run, or there is nothing left to start a command with.
+        """
+        ...
+
+    async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
+        """Run a command in a running container to its end; its exit code, and the beginning of what it wrote.
+
+        Raises:
+            RuntimeFailure: the container does not run, or there is nothing left to start a command with.
+            TimeoutError: the command had not ended after ``seconds``; it has been ended.
         """
         ...
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cathedra.clock import Clock
+from cathedra.node.runtime.command import run_to_end
 from cathedra.node.runtime.runtime import (
     LOST_MESSAGE,
     LOST_REASON,
@@ -71,6 +72,8 @@ class SimulatedRuntime:
 
     name = "simulated"
     version = "1"
+    images = None
+    sandboxes = None
 
     def __init__(
         self,
@@ -181,6 +184,16 @@ class SimulatedRuntime:
         if container is None or not container.state.running:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
         return _SimulatedExec(f"simulated: {' '.join(argv)}\n".encode())
+
+    async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
+        """Run a command to its end; its exit code, and the beginning of what it wrote.
+
+        Raises:
+            RuntimeFailure: the container does not run, or there is nothing left to start a command with.
+            TimeoutError: the command had not ended after ``seconds``; it has been ended.
+        """
+        async with asyncio.timeout(seconds):
+            return await run_to_end(await self.exec(container_id, argv))
 
     async def attach(self, container_id: str) -> ExecProcess:
         """Nothing goes in, and nothing comes out.

@@ -2,7 +2,7 @@
 
 docs/spec/kubectl.md §6.3 and §11. kubectl has a SPDY connection, inside a WebSocket or after an upgrade, with a
 stream for the data and one for errors of each forwarded connection; the Python client has two channels of a WebSocket
-for each port that it names beforehand. Pods share the node's network, so their ports are the node's.
+for each port that it names beforehand. How a port is reached is up to `cathedra.node.server.ports`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Final
 
 from cathedra.asgi.application import Receive, Send
 from cathedra.node.concurrency import BlockTasks
+from cathedra.node.runtime.runtime import PortConnection, PortFailure
 from cathedra.node.server.bytechannel import ByteChannel, binary
-from cathedra.node.server.spdy import Data, OpenStream, Reset
+from cathedra.node.server.ports import ConnectPort
 from cathedra.node.server.spdyconnection import SpdyConnection, StreamFrame
+from cathedra.node.spdy import Data, OpenStream, Reset
 
 __all__ = ["CHANNELS", "PROTOCOLS", "STREAMS", "TUNNEL", "serve_channels", "serve_tunnel"]
 
@@ -28,8 +30,6 @@ CHANNELS: Final = "v4.channel.k8s.io"
 PROTOCOLS: Final = (TUNNEL, CHANNELS)
 """Sub-protocols by preference."""
 
-_CHUNK: Final = 32 * 1024
-_ADDRESS: Final = "127.0.0.1"
 _WAITING: Final = 64
 """Messages that wait for one port; while there are so many, nothing more is read from the client."""
 
@@ -64,10 +64,10 @@ class _Sent:
             self._queue.get_nowait()
 
 
-async def serve_tunnel(channel: ByteChannel) -> None:
-    """Serve SPDY over ``channel``, until the client is gone."""
+async def serve_tunnel(channel: ByteChannel, connect: ConnectPort) -> None:
+    """Serve SPDY over ``channel``, until the client is gone; ``connect`` reaches the pod's ports."""
     connection = SpdyConnection(channel)
-    tunnel = _Tunnel(connection)
+    tunnel = _Tunnel(connection, connect)
     async with asyncio.TaskGroup() as group:
         try:
             async for frame in connection.frames():
@@ -90,8 +90,9 @@ class _Forwarding:
 class _Tunnel:
     """A SPDY connection whose streams come in pairs."""
 
-    def __init__(self, connection: SpdyConnection) -> None:
+    def __init__(self, connection: SpdyConnection, connect: ConnectPort) -> None:
         self._connection = connection
+        self._connect = connect
         self._by_request: dict[str, _Forwarding] = {}
         self._by_stream: dict[int, _Forwarding] = {}
 
@@ -138,11 +139,11 @@ class _Tunnel:
     async def _forward(self, forwarding: _Forwarding) -> None:
         problem = ""
         try:
-            reader, writer = await asyncio.open_connection(_ADDRESS, forwarding.port)
+            port = await self._connect(forwarding.port)
         except OSError as error:
             problem = f"error forwarding port {forwarding.port} to the pod: {error.strerror or error}"
         else:
-            await self._copy(forwarding, reader, writer)
+            problem = await self._copy(forwarding, port)
         finally:
             forwarding.sent.close()
         with contextlib.suppress(OSError):  # the client may be gone
@@ -151,16 +152,22 @@ class _Tunnel:
         for stream in (forwarding.error, forwarding.data):
             self._by_stream.pop(stream, None)
 
-    async def _copy(self, forwarding: _Forwarding, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Both directions, until the pod has said everything."""
+    async def _copy(self, forwarding: _Forwarding, port: PortConnection) -> str:
+        """Both directions, until the pod has said everything; what the runtime says has gone wrong."""
+        problem = ""
         try:
             async with BlockTasks() as sending:
-                sending.start(_send_to_pod(forwarding.sent, writer))
-                with contextlib.suppress(OSError):
-                    while data := await reader.read(_CHUNK):
+                sending.start(_send_to_pod(forwarding.sent, port))
+                try:
+                    while data := await port.read():
                         await self._connection.send(forwarding.data, data)
+                except PortFailure as error:
+                    problem = f"error forwarding port {forwarding.port} to the pod: {error}"
+                except OSError:
+                    pass  # one of the two has hung up
         finally:
-            writer.close()
+            port.close()
+        return problem
 
     def close(self) -> None:
         """The client is gone: so are all connections."""
@@ -169,11 +176,14 @@ class _Tunnel:
                 forwarding.task.cancel()
 
 
-async def serve_channels(ports: Sequence[int], receive: Receive, send: Send) -> None:
+async def serve_channels(ports: Sequence[int], receive: Receive, send: Send, connect: ConnectPort) -> None:
     """Serve an accepted WebSocket with two channels for each of ``ports``: data, and errors."""
     sent = [_Sent() for _ in ports]
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_serve_port(2 * index, port, sent[index], send)) for index, port in enumerate(ports)]
+        tasks = [
+            group.create_task(_serve_port(2 * index, port, sent[index], send, connect))
+            for index, port in enumerate(ports)
+        ]
         try:
             async for data in binary(receive):
                 if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
@@ -183,33 +193,36 @@ async def serve_channels(ports: Sequence[int], receive: Receive, send: Send) -> 
                 task.cancel()
 
 
-async def _serve_port(channel: int, port: int, sent: _Sent, send: Send) -> None:
+async def _serve_port(channel: int, port: int, sent: _Sent, send: Send, connect: ConnectPort) -> None:
     async def put(to: int, data: bytes) -> None:
         await send({"type": "websocket.send", "bytes": bytes([to]) + data})
 
     for each in (channel, channel + 1):
         await put(each, port.to_bytes(2, "little"))
     try:
-        reader, writer = await asyncio.open_connection(_ADDRESS, port)
+        connection = await connect(port)
     except OSError as error:
         sent.close()
         await put(channel + 1, f"error forwarding port {port} to the pod: {error.strerror or error}".encode())
         return
     try:
         async with BlockTasks() as sending:
-            sending.start(_send_to_pod(sent, writer))
-            with contextlib.suppress(OSError):
-                while data := await reader.read(_CHUNK):
+            sending.start(_send_to_pod(sent, connection))
+            try:
+                while data := await connection.read():
                     await put(channel, data)
+            except PortFailure as error:
+                await put(channel + 1, f"error forwarding port {port} to the pod: {error}".encode())
+            except OSError:
+                pass  # one of the two has hung up
     finally:
         sent.close()
-        writer.close()
+        connection.close()
 
 
-async def _send_to_pod(sent: _Sent, writer: asyncio.StreamWriter) -> None:
+async def _send_to_pod(sent: _Sent, port: PortConnection) -> None:
     """Pass on what the client sends; b"" is its end."""
     with contextlib.suppress(OSError):
         while data := await sent.get():
-            writer.write(data)
-            await writer.drain()
-        writer.write_eof()
+            await port.write(data)
+        await port.end()

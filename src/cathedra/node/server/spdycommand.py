@@ -21,8 +21,8 @@ from cathedra.node.concurrency import first_of
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 from cathedra.node.server.bytechannel import ByteChannel
 from cathedra.node.server.remotecommand import exit_status, resize_terminal
-from cathedra.node.server.spdy import Data, OpenStream
 from cathedra.node.server.spdyconnection import SpdyConnection, StreamFrame
+from cathedra.node.spdy import Data, OpenStream
 
 __all__ = ["PROTOCOLS", "AnnouncedStreams", "serve_spdy_command"]
 

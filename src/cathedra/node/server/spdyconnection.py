@@ -1,7 +1,7 @@
 """The node's side of a SPDY connection: the client opens streams, the node takes them and sends on them.
 
 kubectl up to 1.30, and kube-apiserver up to 1.35 towards kubelets, speak SPDY/3.1 on an upgraded connection; newer ones
-put the same connection into a WebSocket for port forwarding. The frames are those of `cathedra.node.server.spdy`.
+put the same connection into a WebSocket for port forwarding. The frames are those of `cathedra.node.spdy`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from cathedra.node.server.bytechannel import ByteChannel
-from cathedra.node.server.spdy import Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
+from cathedra.node.spdy import Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
 
 __all__ = ["SpdyConnection", "StreamFrame"]
 

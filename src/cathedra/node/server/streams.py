@@ -18,6 +18,7 @@ from cathedra.node.server import spdycommand
 from cathedra.node.server.bytechannel import UpgradedChannel, WebSocketChannel
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
 from cathedra.node.server.portforward import STREAMS, TUNNEL, serve_channels, serve_tunnel
+from cathedra.node.server.ports import ConnectPort, port_connector
 from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
 from cathedra.node.server.request import NodeRequest
 
@@ -100,8 +101,9 @@ class StreamServer:
         """
         if not any(record.running for record in worker.records):
             raise failure(500, "InternalError", f'pod "{worker.pod.metadata.name}" has no running container')
+        connect = port_connector(self._runtime, worker.pod.metadata.uid)
         if request.upgrade is not None:
-            await _forward_spdy(request, request.upgrade)
+            await _forward_spdy(request, request.upgrade, connect)
             return
         protocol = next((p for p in FORWARDING if p in request.subprotocols), None)
         if protocol is None:
@@ -112,17 +114,17 @@ class StreamServer:
         await request.receive()  # the connection itself
         await request.send({"type": "websocket.accept", "subprotocol": protocol})
         if protocol == TUNNEL:
-            await serve_tunnel(WebSocketChannel(request.receive, request.send))
+            await serve_tunnel(WebSocketChannel(request.receive, request.send), connect)
         else:
-            await serve_channels(ports, request.receive, request.send)
+            await serve_channels(ports, request.receive, request.send, connect)
 
 
-async def _forward_spdy(request: NodeRequest, upgrade: Upgrade) -> None:
+async def _forward_spdy(request: NodeRequest, upgrade: Upgrade, connect: ConnectPort) -> None:
     if not await _switched(request, (STREAMS,)):
         return
     reader, writer = upgrade.streams
     try:
-        await serve_tunnel(UpgradedChannel(reader, writer))
+        await serve_tunnel(UpgradedChannel(reader, writer), connect)
     except* OSError:
         pass  # the client is gone
     finally:

@@ -69,7 +69,7 @@ async def _value(
     if source is None:
         return expand(variable.value, values)
     if source.field_ref is not None:
-        return field_value(pod, source.field_ref.field_path, node.address)
+        return field_value(pod, source.field_ref.field_path, node.address, node.pod_address)
     if source.resource_field_ref is not None:
         return resource_value(pod, container, source.resource_field_ref, node.allocatable)
     if source.file_key_ref is not None:

@@ -1,25 +1,35 @@
 """From a container of a pod's spec to what a runtime is asked to start.
 
-Images are not pulled: their names are accepted, and the host's own programs run. A container with a command runs it,
-one with arguments only runs these as a command (what most such images would do), and one with neither waits until it
-is stopped, because what its image would start is unknown.
+A runtime with images gets command and arguments as they are. Without images the host's own programs run: a container
+with a command runs it, one with arguments only runs these as a command (what most images would do), and one with
+neither waits until it is stopped, because what its image would start is unknown.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
+from cathedra.api.core.core_v1 import Container, Pod, PodDNSConfigOption
+from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity, SandboxSpec, SeccompSource
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.environment import expand
 from cathedra.node.setup.mounts import container_mounts
 from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.resources import container_limits
 
-__all__ = ["IDLE_SCRIPT", "container_argv", "container_id", "container_spec", "identity_of"]
+__all__ = [
+    "IDLE_SCRIPT",
+    "container_argv",
+    "container_id",
+    "container_spec",
+    "hostname_of",
+    "identity_of",
+    "sandbox_spec",
+    "seccomp_source",
+]
 
 IDLE_SCRIPT: Final = (
     "trap 'exit 0' TERM INT; "
@@ -27,6 +37,8 @@ IDLE_SCRIPT: Final = (
     "while :; do sleep 3600 & wait $!; done"
 )
 """What a container without command and arguments runs."""
+SECCOMP_DIRECTORY: Final = Path("/var/lib/kubelet/seccomp")
+"""Below this ``localhostProfile`` names a file, as with any kubelet."""
 
 
 def identity_of(pod: Pod) -> PodIdentity:
@@ -43,11 +55,15 @@ def container_id(pod_uid: str, name: str, attempt: int, generation: int) -> str:
 
 
 def container_argv(container: Container, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The command line, with ``$(NAME)`` replaced."""
-    words = tuple(expand(word, environment) for word in (*container.command, *container.args))
+    """What runs where there is no image, with ``$(NAME)`` replaced."""
+    words = (*_expanded(container.command, environment), *_expanded(container.args, environment))
     if words and (container.command or not words[0].startswith("-")):
         return words
     return ("sh", "-c", IDLE_SCRIPT, container.image or container.name)
+
+
+def _expanded(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(expand(word, environment) for word in words)
 
 
 def container_spec(
@@ -91,15 +107,18 @@ def container_spec(
         name=container.name,
         attempt=attempt,
         argv=container_argv(container, environment),
+        command=_expanded(container.command, environment),
+        args=_expanded(container.args, environment),
         image=container.image,
         environment=tuple(environment.items()),
         working_directory=container.working_dir,
-        hostname=pod.spec.hostname or metadata.name[:63].rstrip("-."),
+        hostname=hostname_of(pod),
         mounts=tuple(container_mounts(pod, container, volumes, environment)) if directories is not None else (),
         cdi_devices=cdi_devices,
         limits=container_limits(pod, container, node),
-        uid=user or 0,
-        gid=group or 0,
+        uid=user,
+        gid=group,
+        non_root=_must_not_be_root(pod, container),
         groups=groups,
         privileged=bool(own and own.privileged),
         added_capabilities=capabilities.add if capabilities is not None else (),
@@ -107,6 +126,7 @@ def container_spec(
         no_new_privileges=bool(own and own.allow_privilege_escalation is False),
         read_only_root=bool(own and own.read_only_root_filesystem),
         host_pid=pod.spec.host_pid,
+        seccomp=seccomp_source(pod, container),
         tty=container.tty,
         stdin=container.stdin,
         stdin_once=container.stdin_once,
@@ -115,3 +135,55 @@ def container_spec(
         termination_path=container.termination_message_path or "/dev/termination-log",
         annotations=metadata.annotations,
     )
+
+
+def sandbox_spec(pod: Pod, directories: PodDirectories | None, attempt: int) -> SandboxSpec:
+    """What the pod's containers share."""
+    spec, metadata = pod.spec, pod.metadata
+    shared, dns = spec.security_context, spec.dns_config
+    every = (*spec.init_containers, *spec.containers)
+    return SandboxSpec(
+        pod=identity_of(pod),
+        attempt=attempt,
+        hostname=hostname_of(pod),
+        host_network=spec.host_network,
+        host_pid=spec.host_pid,
+        host_ipc=spec.host_ipc,
+        shared_pid=bool(spec.share_process_namespace),
+        privileged=any(bool(one.security_context and one.security_context.privileged) for one in every),
+        log_directory=str(directories.logs) if directories is not None else "",
+        nameservers=dns.nameservers if dns is not None else (),
+        searches=dns.searches if dns is not None else (),
+        resolver_options=tuple(_resolver_option(option) for option in dns.options) if dns is not None else (),
+        sysctls={each.name: each.value for each in shared.sysctls} if shared is not None else {},
+        labels=metadata.labels,
+        annotations=metadata.annotations,
+    )
+
+
+def hostname_of(pod: Pod) -> str:
+    """The name that a pod's containers have as a host."""
+    return pod.spec.hostname or pod.metadata.name[:63].rstrip("-.")
+
+
+def _resolver_option(option: PodDNSConfigOption) -> str:
+    return option.name if option.value is None else f"{option.name}:{option.value}"
+
+
+def _must_not_be_root(pod: Pod, container: Container) -> bool:
+    own, shared = container.security_context, pod.spec.security_context
+    if own is not None and own.run_as_non_root is not None:
+        return own.run_as_non_root
+    return bool(shared is not None and shared.run_as_non_root)
+
+
+def seccomp_source(pod: Pod, container: Container) -> SeccompSource:
+    """The container's seccomp profile, else its pod's; without either its system calls are not filtered."""
+    own, shared = container.security_context, pod.spec.security_context
+    profile = own.seccomp_profile if own is not None else None
+    if profile is None and shared is not None:
+        profile = shared.seccomp_profile
+    if profile is None or bool(own and own.privileged):
+        return SeccompSource()
+    path = str(SECCOMP_DIRECTORY / (profile.localhost_profile or "")) if profile.type == "Localhost" else ""
+    return SeccompSource(profile.type or "Unconfined", path)

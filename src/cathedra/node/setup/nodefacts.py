@@ -18,6 +18,8 @@ class NodeFacts:
     address: str
     allocatable: Mapping[str, Quantity]
     gates: FeatureGates
+    pod_address: str = ""
+    """The pod's own address; "" for one in the node's network."""
 
     @property
     def memory(self) -> int:

@@ -78,8 +78,8 @@ class References:
             raise ContainerConfigError(str(error)) from error
 
 
-def field_value(pod: Pod, path: str, node_ip: str) -> str:
-    """The pod's field at ``path``, as in a downward API reference.
+def field_value(pod: Pod, path: str, node_ip: str, pod_ip: str = "") -> str:
+    """The pod's field at ``path``, as in a downward API reference; without ``pod_ip`` its address is the node's.
 
     Raises:
         ConfigError: no such field can be asked for.
@@ -98,8 +98,8 @@ def field_value(pod: Pod, path: str, node_ip: str) -> str:
         "spec.serviceAccountName": spec.service_account_name or "default",
         "status.hostIP": node_ip,
         "status.hostIPs": node_ip,
-        "status.podIP": node_ip,
-        "status.podIPs": node_ip,
+        "status.podIP": pod_ip or node_ip,
+        "status.podIPs": pod_ip or node_ip,
     }
     if path not in plain:
         raise ContainerConfigError(f"unsupported fieldPath: {path}")

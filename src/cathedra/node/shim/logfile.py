@@ -9,11 +9,24 @@ import time
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LogFile"]
+__all__ = ["ROTATE_BYTES", "LogFile", "rotate_files"]
 
 _CHUNK: Final = 16 * 1024
-_ROTATE_BYTES: Final = 10 * 1024 * 1024
+ROTATE_BYTES: Final = 10 * 1024 * 1024
+"""How large a log becomes before another is begun."""
 _ROTATED_FILES: Final = 4
+
+
+def rotate_files(path: Path) -> None:
+    """Give the log at ``path`` a name with the time, and remove the oldest of those.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    path.rename(path.with_name(f"{path.name}.{stamp}"))
+    for old in sorted(path.parent.glob(f"{path.name}.*"))[:-_ROTATED_FILES]:
+        old.unlink()
 
 
 class LogFile:
@@ -56,16 +69,12 @@ class LogFile:
         with contextlib.suppress(OSError):  # a full disk must not end the container
             os.write(self._fd, data)
         self._size += len(data)
-        if self._size > _ROTATE_BYTES:
+        if self._size > ROTATE_BYTES:
             self._rotate()
 
     def _rotate(self) -> None:
         with contextlib.suppress(OSError):
-            stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-            self._path.rename(self._path.with_name(f"{self._path.name}.{stamp}"))
-            old = sorted(self._path.parent.glob(f"{self._path.name}.*"))
-            for path in old[:-_ROTATED_FILES]:
-                path.unlink()
+            rotate_files(self._path)
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
             os.close(self._fd)
             self._fd, self._size = fd, 0

@@ -140,7 +140,7 @@ def test_every_line_says_when_it_was_written_on_which_stream_and_whether_it_is_w
 
 
 def test_a_log_that_grows_too_long_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logfile, "_ROTATE_BYTES", 100)
+    monkeypatch.setattr(logfile, "ROTATE_BYTES", 100)
     path = tmp_path / "0.log"
     log = LogFile(str(path))
     for _ in range(3):

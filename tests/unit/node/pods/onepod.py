@@ -75,7 +75,7 @@ class OnePod:
         self.life = PodLifecycle()
 
     def preparation(self) -> PodPreparation:
-        return PodPreparation(self.object, self.context, self.wakeup)
+        return PodPreparation(self.object, self.life, self.context, self.wakeup)
 
     async def create(self) -> None:
         """Enter the pod at the API server."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from cathedra.node.server.bytechannel import WebSocketChannel
 from cathedra.node.server.portforward import serve_channels, serve_tunnel
-from cathedra.node.server.spdy import Data, FrameReader, Writer
+from cathedra.node.server.ports import SocketConnection
+from cathedra.node.spdy import Data, FrameReader, Writer
 
 
 class Client:
@@ -57,7 +58,7 @@ async def shouting() -> AsyncIterator[int]:
 
 
 async def tunnel(receive: Any, send: Any) -> None:
-    await serve_tunnel(WebSocketChannel(receive, send))
+    await serve_tunnel(WebSocketChannel(receive, send), SocketConnection.open)
 
 
 def open_pair(writer: Writer, port: int, first: int, request: str) -> bytes:
@@ -108,7 +109,10 @@ async def test_a_client_that_goes_away_takes_its_connections_along() -> None:
 
 
 async def test_channels_begin_with_their_port_and_carry_data_after_that() -> None:
-    async with shouting() as port, serving(lambda receive, send: serve_channels([port], receive, send)) as client:
+    async with (
+        shouting() as port,
+        serving(lambda receive, send: serve_channels([port], receive, send, SocketConnection.open)) as client,
+    ):
         assert [await client.receive() for _ in range(2)] == [
             bytes([channel]) + port.to_bytes(2, "little") for channel in (0, 1)
         ]
@@ -131,7 +135,10 @@ async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing(
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024)
     port = server.sockets[0].getsockname()[1]
-    async with server, serving(lambda receive, send: serve_channels([port], receive, send)) as client:
+    async with (
+        server,
+        serving(lambda receive, send: serve_channels([port], receive, send, SocketConnection.open)) as client,
+    ):
         for _ in range(messages):
             client.send(b"\x00" + b"x" * size)
         left = messages + 1
@@ -148,7 +155,7 @@ async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing(
 async def test_what_is_sent_to_a_port_without_a_listener_is_thrown_away() -> None:
     async with shouting() as port:
         pass
-    async with serving(lambda receive, send: serve_channels([port], receive, send)) as client:
+    async with serving(lambda receive, send: serve_channels([port], receive, send, SocketConnection.open)) as client:
         for _ in range(1000):
             client.send(b"\x00hello")
         assert [(await client.receive())[:1] for _ in range(3)] == [b"\x00", b"\x01", b"\x01"]

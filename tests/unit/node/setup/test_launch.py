@@ -56,7 +56,7 @@ def test_a_containers_own_security_settings_count_before_the_pods() -> None:
     assert (made.uid, made.gid, made.groups) == (0, 6, (8, 7))
     assert made.cdi_devices == ("x.com/d=1",)
     bare = spec_of(Container(name="c"))
-    assert (bare.uid, bare.gid, bare.groups, bare.privileged) == (0, 0, (), False)
+    assert (bare.uid, bare.gid, bare.groups, bare.privileged) == (None, None, (), False)
 
 
 def test_capabilities_and_restrictions_are_handed_on() -> None:

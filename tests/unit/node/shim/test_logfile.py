@@ -58,7 +58,7 @@ def test_a_long_line_is_cut_into_parts(tmp_path: Path) -> None:
 def test_a_log_that_grows_too_large_begins_anew_and_old_ones_are_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logfile, "_ROTATE_BYTES", 100)
+    monkeypatch.setattr(logfile, "ROTATE_BYTES", 100)
     seconds = iter(range(100))
     monkeypatch.setattr(logfile.time, "strftime", lambda form, _=None: f"{form}{next(seconds):04}")
     log = LogFile(str(tmp_path / "0.log"))

@@ -1,4 +1,4 @@
-"""SPDY/3.1 frames, as far as port forwarding needs them: kubectl speaks it inside a WebSocket.
+"""SPDY/3.1 frames, as far as commands and ports need them: kubectl speaks it to nodes, and nodes to runtimes.
 
 docs/spec/kubectl.md §6.3. Bytes in, frames out, and back; no input or output of its own. Flow control is left
 out, as kubectl's own library does. Header blocks are compressed with one zlib stream per direction and a dictionary
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Data", "FrameReader", "GoAway", "OpenStream", "Ping", "Reset", "SpdyError", "Writer"]
+__all__ = ["Data", "Frame", "FrameReader", "GoAway", "OpenStream", "Ping", "Reset", "SpdyError", "Writer"]
 
 _WORDS: Final = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.node.server.spdy import DICTIONARY, Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
+from cathedra.node.spdy import DICTIONARY, Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
 
 HEADERS = {"streamtype": "error", "port": "8080", "requestid": "0"}
 

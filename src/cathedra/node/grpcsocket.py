@@ -1,0 +1,38 @@
+"""gRPC over the unix sockets of a node: the channel, and failures in the words of Go's gRPC.
+
+Drivers and container runtimes are mostly written in Go, and tools look for the texts that its gRPC prints.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+import grpc.aio
+
+__all__ = ["go_status", "open_channel"]
+
+_GO_CODES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
+_OPTIONS: Final = (
+    # Two instances must never share a connection, and a socket that was made anew must not be taken for the old one.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A path is no host name; servers of any language accept this one.
+    ("grpc.default_authority", "localhost"),
+)
+
+
+def open_channel(path: str) -> grpc.aio.Channel:
+    """A channel to a unix socket; it connects when it is first used."""
+    return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+
+
+def go_status(error: grpc.aio.AioRpcError) -> tuple[str, str]:
+    """Code and description of a failed call, as Go names and words them."""
+    name = error.code().name
+    code = _GO_CODES.get(name) or "".join(word.capitalize() for word in name.split("_"))
+    text = "context deadline exceeded" if name == "DEADLINE_EXCEEDED" else error.details() or ""
+    return code, text

@@ -1,0 +1,148 @@
+"""The connection to a container runtime's socket: calls with their time limits, and what the runtime can do.
+
+docs/spec/protocols.md §11. The messages are those of ``runtime.v1``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from cathedra._proto import cri_v1_pb2 as api
+from cathedra._proto import cri_v1_pb2_grpc as stubs
+from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
+from cathedra.node.grpcsocket import go_status, open_channel
+
+__all__ = ["CALL_SECONDS", "CRIEndpoint", "CRIError", "CRIFeatures", "socket_path"]
+
+CALL_SECONDS: Final = 120.0
+"""How long the runtime may take for a call, as a kubelet's ``runtimeRequestTimeout``; pulls may take longer."""
+_CONTAINERD: Final = "containerd"
+
+
+class CRIError(Exception):
+    """A call to the runtime failed; the text is what Go's gRPC prints."""
+
+    def __init__(self, code: str, description: str) -> None:
+        self.code, self.description = code, description
+        super().__init__(f"rpc error: code = {code} desc = {description}")
+
+
+@dataclass(frozen=True, slots=True)
+class CRIFeatures:
+    """What a runtime said of itself when it was first asked."""
+
+    name: str
+    version: str
+    pod_networks: bool
+    """Whether pods can have a network of their own."""
+    cdi_directories: tuple[Path, ...]
+    """Where the runtime itself resolves CDI devices; () if it does not."""
+    systemd_cgroups: bool = False
+
+
+def socket_path(endpoint: str) -> str:
+    """The path of a socket that is given as one, or as ``unix:///PATH``."""
+    return endpoint.removeprefix("unix://")
+
+
+class CRIEndpoint:
+    """Speaks to the runtime at a socket."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._channel = open_channel(socket_path(endpoint))
+        make: Any = stubs  # the generated stubs are not annotated
+        self._runtime = make.RuntimeServiceStub(self._channel)
+        self._images = make.ImageServiceStub(self._channel)
+
+    async def close(self) -> None:
+        """Let go of the connection; calls under way are cancelled."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._channel.close(None)
+
+    async def features(self) -> CRIFeatures:
+        """Ask the runtime what it is and can do.
+
+        Raises:
+            CRIError: there is no runtime that answers, or it speaks another protocol.
+        """
+        version = await self.call("Version", api.VersionRequest(version="0.1.0"), seconds=10.0)
+        status = await self.call("Status", api.StatusRequest(verbose=True), seconds=10.0)
+        conditions = {condition.type: condition for condition in status.status.conditions}
+        network = conditions.get("NetworkReady")
+        settings = _settings(status.info)
+        return CRIFeatures(
+            name=version.runtime_name,
+            version=version.runtime_version,
+            pod_networks=network is not None and network.status,
+            cdi_directories=_cdi_directories(version.runtime_name, settings),
+            systemd_cgroups=_systemd(settings),
+        )
+
+    async def call(self, method: str, request: Any, *, seconds: float | None = CALL_SECONDS) -> Any:
+        """One call; ``seconds`` None: for as long as it takes.
+
+        Raises:
+            CRIError: it failed.
+        """
+        stub = self._images if method in ("ImageStatus", "PullImage") else self._runtime
+        try:
+            return await getattr(stub, method)(request, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            raise CRIError(*go_status(error)) from error
+
+    async def events(self) -> AsyncIterator[Any]:
+        """What happens to containers, until the stream ends.
+
+        Raises:
+            CRIError: it broke; code Unimplemented if the runtime tells of no events.
+        """
+        stream = self._runtime.GetContainerEvents(api.GetEventsRequest())
+        try:
+            async for event in stream:
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise CRIError(*go_status(error)) from error
+        finally:
+            stream.cancel()
+
+
+def _settings(info: Any) -> dict[str, Any]:
+    """containerd's configuration, as its verbose status has it; {} of other runtimes."""
+    try:
+        found = json.loads(info.get("config", "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _cdi_directories(name: str, settings: dict[str, Any]) -> tuple[Path, ...]:
+    """containerd resolves devices from 1.7 on, where that is switched on, and says so; CRI-O always does."""
+    if name != _CONTAINERD:
+        return DEFAULT_DIRECTORIES
+    if not settings.get("enableCDI"):
+        return ()
+    said = settings.get("cdiSpecDirs")
+    return tuple(Path(each) for each in said) if isinstance(said, list) and said else DEFAULT_DIRECTORIES
+
+
+def _systemd(settings: dict[str, Any]) -> bool:
+    """Whether containerd names cgroups as systemd does."""
+    if settings.get("systemdCgroup"):
+        return True
+    containerd = settings.get("containerd")
+    if not isinstance(containerd, dict):
+        return False
+    runtimes, default = containerd.get("runtimes"), containerd.get("defaultRuntimeName")
+    chosen = runtimes.get(default) if isinstance(runtimes, dict) else None
+    options = chosen.get("options") if isinstance(chosen, dict) else None
+    return bool(isinstance(options, dict) and options.get("SystemdCgroup"))

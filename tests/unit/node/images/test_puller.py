@@ -1,0 +1,160 @@
+"""Pull policies, back-off, and what is told: a kubelet's, word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import Container
+from cathedra.clock import run_virtual
+from cathedra.node.images.puller import ImagePuller, ImageUnavailable
+from cathedra.node.images.pullsecrets import PullSecrets
+from cathedra.node.runtime.runtime import Image, ImageFailure, RegistryLogin
+from tests.unit.node.pods.onepod import OnePod
+
+HERE = Image("sha256:1", 7)
+
+
+class Store:
+    """Images that are there, and what happens when one is pulled."""
+
+    def __init__(self, *present: str) -> None:
+        self.present = dict.fromkeys(present, HERE)
+        self.problems: list[str] = []
+        self.pulled: list[str] = []
+        self.seconds = 0.0
+        self.sleep: Callable[[float], Coroutine[Any, Any, None]]
+
+    async def find(self, image: str) -> Image | None:
+        if image == "odd:1":
+            raise ImageFailure("rpc error: code = Unknown desc = odd")
+        return self.present.get(image)
+
+    async def pull(self, image: str, login: RegistryLogin | None) -> None:
+        self.pulled.append(image)
+        await self.sleep(self.seconds)
+        if self.problems:
+            raise ImageFailure(self.problems.pop(0))
+        self.present[image] = HERE
+
+
+class Pulls:
+    """A pod's puller and what it has told."""
+
+    def __init__(self, one: OnePod, store: Store) -> None:
+        self.one, self.store = one, store
+        store.sleep = one.clock.sleep
+        self.puller = ImagePuller(store, PullSecrets(one.client, one.object.pod), one.clock)
+        self.told: list[tuple[str, str, str]] = []
+
+    async def ensure(self, image: str, policy: str = "IfNotPresent") -> tuple[str, Image] | ImageUnavailable:
+        container = Container(name="c", image=image, image_pull_policy=policy)
+        try:
+            return await self.puller.ensure(container, lambda *event: self.told.append(event))
+        except ImageUnavailable as error:
+            return error
+
+
+def play(store: Store, body: Callable[[Pulls], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        await body(Pulls(OnePod(), store))
+
+    run_virtual(main())
+
+
+def test_an_image_that_is_there_is_not_pulled() -> None:
+    async def body(pulls: Pulls) -> None:
+        assert await pulls.ensure("here") == ("here:latest", HERE)
+        text = 'Container image "here" already present on machine and can be accessed by the pod'
+        assert pulls.told == [("Normal", "Pulled", text)]
+        assert await pulls.ensure("here", "Never") == ("here:latest", HERE)
+        assert pulls.store.pulled == []
+
+    play(Store("here:latest"), body)
+
+
+def test_always_means_always() -> None:
+    async def body(pulls: Pulls) -> None:
+        pulls.store.seconds = 1.25
+        assert await pulls.ensure("here:1", "Always") == ("here:1", HERE)
+        done = 'Successfully pulled image "here:1" in 1.25s (1.25s including waiting). Image size: 7 bytes.'
+        assert pulls.told == [("Normal", "Pulling", 'Pulling image "here:1"'), ("Normal", "Pulled", done)]
+
+    play(Store("here:1"), body)
+
+
+def test_never_means_never() -> None:
+    async def body(pulls: Pulls) -> None:
+        found = await pulls.ensure("gone:1", "Never")
+        text = 'Container image "gone:1" is not present with pull policy of Never'
+        assert isinstance(found, ImageUnavailable)
+        assert (found.reason, found.message, found.again) == ("ErrImageNeverPull", text, None)
+        assert pulls.told == [("Warning", "ErrImageNeverPull", text)]
+
+    play(Store(), body)
+
+
+def test_a_name_that_is_none_is_not_looked_for() -> None:
+    async def body(pulls: Pulls) -> None:
+        found = await pulls.ensure("UPPER")
+        assert isinstance(found, ImageUnavailable)
+        assert found.reason == "InvalidImageName"
+        assert found.message.startswith('Failed to apply default image tag "UPPER": couldn\'t parse image name "UPPER"')
+        assert pulls.told == [("Warning", "InspectFailed", found.message)]
+
+    play(Store(), body)
+
+
+def test_an_image_that_cannot_be_looked_at_is_told() -> None:
+    async def body(pulls: Pulls) -> None:
+        found = await pulls.ensure("odd:1")
+        assert isinstance(found, ImageUnavailable)
+        assert found.reason == "ImageInspectError"
+        assert found.message == 'Failed to inspect image "odd:1": rpc error: code = Unknown desc = odd'
+
+    play(Store(), body)
+
+
+def test_a_failed_pull_backs_off_and_repeats_what_went_wrong() -> None:
+    async def body(pulls: Pulls) -> None:
+        pulls.store.problems = ["first", "second"]
+        failed = await pulls.ensure("x:1")
+        assert isinstance(failed, ImageUnavailable)
+        assert (failed.reason, failed.message, failed.again) == ("ErrImagePull", "first", 1.0)
+        await pulls.one.clock.sleep(1.0)
+        waits = await pulls.ensure("x:1")
+        assert isinstance(waits, ImageUnavailable)
+        assert (waits.reason, waits.again) == ("ImagePullBackOff", 9.0)
+        assert waits.message == 'Back-off pulling image "x:1": ErrImagePull: first'
+        assert pulls.told[1:] == [
+            ("Warning", "Failed", 'Failed to pull image "x:1": first'),
+            ("Normal", "BackOff", 'Back-off pulling image "x:1"'),
+        ]
+        await pulls.one.clock.sleep(9.0)
+        assert isinstance(await pulls.ensure("x:1"), ImageUnavailable)
+        longer = await pulls.ensure("x:1")
+        assert isinstance(longer, ImageUnavailable)
+        assert (longer.reason, longer.again) == ("ImagePullBackOff", 20.0)
+        await pulls.one.clock.sleep(20.0)
+        assert await pulls.ensure("x:1") == ("x:1", HERE)
+
+    play(Store(), body)
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason", "message"),
+    [
+        ("RegistryUnavailable: down", "RegistryUnavailable", "because the registry is unavailable: down"),
+        ("SignatureValidationFailed", "SignatureValidationFailed", "because the signature validation failed"),
+    ],
+)
+def test_runtimes_may_say_more_of_the_problem(problem: str, reason: str, message: str) -> None:
+    async def body(pulls: Pulls) -> None:
+        pulls.store.problems = [problem]
+        found = await pulls.ensure("x:1")
+        assert isinstance(found, ImageUnavailable)
+        assert (found.reason, found.message) == (reason, f"image pull failed for x:1 {message}")
+
+    play(Store(), body)

@@ -1,0 +1,124 @@
+"""What a container runtime is told of sandboxes and containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cathedra._proto import cri_v1_pb2 as api
+from cathedra.node.runtime.cri.configuration import (
+    NODE,
+    cgroup_parent,
+    container_config,
+    directory_label,
+    namespaces,
+    pod_of,
+    sandbox_config,
+)
+from cathedra.node.runtime.cri.devices import DeviceEdits
+from cathedra.node.runtime.runtime import (
+    BindMount,
+    ContainerSpec,
+    PodIdentity,
+    ResourceLimits,
+    SandboxSpec,
+    SeccompSource,
+)
+
+POD = PodIdentity("ns", "p", "u")
+SANDBOX = SandboxSpec(POD, hostname="h", log_directory="/logs", labels={"app": "a"}, annotations={"n": "1"})
+
+
+def container(**settings: object) -> ContainerSpec:
+    return ContainerSpec("id", POD, "c", 2, (), **settings)  # type: ignore[arg-type]  # the test's own names
+
+
+def test_nodes_have_labels_and_cgroups_of_their_own() -> None:
+    one, other = directory_label(Path("/one")), directory_label(Path("/other"))
+    assert one != other
+    assert cgroup_parent(one, systemd=False) == f"/cathedra-{one}"
+    assert cgroup_parent(one, systemd=True) == f"cathedra-{one}.slice"
+
+
+def test_a_sandbox_carries_the_pods_labels_and_a_kubelets() -> None:
+    config = sandbox_config(SANDBOX, "node", "/cg")
+    assert dict(config.labels) == {
+        "app": "a",
+        "io.kubernetes.pod.name": "p",
+        "io.kubernetes.pod.namespace": "ns",
+        "io.kubernetes.pod.uid": "u",
+        NODE: "node",
+    }
+    assert pod_of(config.labels) == POD
+    assert (config.hostname, config.linux.cgroup_parent, dict(config.annotations)) == ("h", "/cg", {"n": "1"})
+    assert not config.HasField("dns_config")
+
+
+def test_a_sandbox_in_the_nodes_network_has_the_nodes_name() -> None:
+    spec = SandboxSpec(POD, hostname="h", host_network=True, nameservers=("1.1.1.1",), sysctls={"k": "v"})
+    config = sandbox_config(spec, "node", "/cg")
+    assert config.hostname == ""
+    assert config.linux.security_context.namespace_options.network == api.NODE
+    assert (list(config.dns_config.servers), dict(config.linux.sysctls)) == (["1.1.1.1"], {"k": "v"})
+
+
+def test_processes_are_the_containers_own_unless_shared_with_pod_or_node() -> None:
+    assert namespaces(SANDBOX).pid == api.CONTAINER
+    assert namespaces(SandboxSpec(POD, shared_pid=True)).pid == api.POD
+    assert namespaces(SandboxSpec(POD, host_pid=True, host_ipc=True)) == api.NamespaceOption(
+        network=api.POD, pid=api.NODE, ipc=api.NODE
+    )
+
+
+def test_limits_are_in_the_kernels_units() -> None:
+    limits = ResourceLimits(cpu_shares=512, cpu_milli=250, memory=1024, huge_pages={"2MB": 4}, oom_score_adj=-997)
+    found = container_config(container(limits=limits), SANDBOX, DeviceEdits(), "n").linux.resources
+    assert (found.cpu_shares, found.cpu_quota, found.cpu_period) == (512, 25_000, 100_000)
+    assert (found.memory_limit_in_bytes, found.oom_score_adj) == (1024, -997)
+    assert [(page.page_size, page.limit) for page in found.hugepage_limits] == [("2MB", 4)]
+    bare = container_config(container(), SANDBOX, DeviceEdits(), "n").linux.resources
+    assert (bare.cpu_quota, bare.cpu_period, bare.memory_limit_in_bytes) == (0, 0, 0)
+
+
+def test_mounts_of_devices_replace_others_at_their_place_and_parents_come_first() -> None:
+    mounts = (BindMount("/v/deep", "/a/b/c"), BindMount("/v/x", "/opt", propagation="rshared", read_only=True))
+    edits = DeviceEdits(mounts=(api.Mount(container_path="/a", host_path="/d"),))
+    spec = container(mounts=(*mounts, BindMount("/v/y", "/a")), termination_log="/t/log")
+    found = container_config(spec, SANDBOX, edits, "n").mounts
+    assert [(mount.host_path, mount.container_path) for mount in found] == [
+        ("/v/x", "/opt"),
+        ("/d", "/a"),
+        ("/t/log", "/dev/termination-log"),
+        ("/v/deep", "/a/b/c"),
+    ]
+    assert (found[0].propagation, found[0].readonly) == (api.PROPAGATION_BIDIRECTIONAL, True)
+
+
+def test_environment_of_devices_replaces_the_containers() -> None:
+    spec = container(environment=(("A", "1"), ("GPU", "none")), hostname="h")
+    found = container_config(spec, SANDBOX, DeviceEdits(environment=(("GPU", "0"),), names=("x.com/d=0",)), "n")
+    assert {pair.key: pair.value for pair in found.envs} == {"HOSTNAME": "h", "A": "1", "GPU": "0"}
+    assert [device.name for device in found.CDI_devices] == ["x.com/d=0"]
+
+
+def test_security_settings_are_handed_on() -> None:
+    spec = container(
+        uid=5,
+        gid=6,
+        groups=(7, 8),
+        privileged=True,
+        added_capabilities=("NET_ADMIN",),
+        dropped_capabilities=("ALL",),
+        no_new_privileges=True,
+        read_only_root=True,
+        seccomp=SeccompSource("Localhost", "/p/x.json"),
+    )
+    found = container_config(spec, SANDBOX, DeviceEdits(groups=(8, 9)), "n").linux.security_context
+    assert (found.run_as_user.value, found.run_as_group.value) == (5, 6)
+    assert list(found.supplemental_groups) == [7, 8, 9]
+    assert (found.privileged, found.no_new_privs, found.readonly_rootfs) == (True, True, True)
+    assert list(found.capabilities.add_capabilities) == ["NET_ADMIN"]
+    assert list(found.capabilities.drop_capabilities) == ["ALL"]
+    assert (found.seccomp.profile_type, found.seccomp.localhost_ref) == (api.SecurityProfile.Localhost, "/p/x.json")
+    bare = container_config(container(), SANDBOX, DeviceEdits(), "n").linux.security_context
+    assert bare.seccomp.profile_type == api.SecurityProfile.Unconfined
+    assert not bare.HasField("run_as_user")
