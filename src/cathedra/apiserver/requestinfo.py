@@ -83,8 +83,10 @@ class RequestInfo(msgspec.Struct, frozen=True):
         return "resource" if self.name else "namespace" if self.namespace else "cluster"
 
     def addresses(self, *, namespaced: bool) -> bool:
-        """Whether the path has the parts that the resource's objects have, and no more."""
-        if self.rest or (self.watch_path and self.subresource):
+        """Whether the path has the parts that the resource's objects have, and no more; behind ``proxy`` anything may
+        follow."""
+        further = self.rest and not (self.connecting and self.subresource == "proxy")
+        if further or (self.watch_path and self.subresource):
             return False
         if not namespaced:
             return not self.below_namespace

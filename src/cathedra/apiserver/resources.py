@@ -6,9 +6,10 @@ from typing import Final
 
 from cathedra.api.scheme import GroupResource
 
-__all__ = ["NAMESPACES", "NODES", "PODS", "SERVICE_ACCOUNTS"]
+__all__ = ["NAMESPACES", "NODES", "PODS", "SERVICES", "SERVICE_ACCOUNTS"]
 
 NAMESPACES: Final = GroupResource("", "namespaces")
 NODES: Final = GroupResource("", "nodes")
 PODS: Final = GroupResource("", "pods")
+SERVICES: Final = GroupResource("", "services")
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")

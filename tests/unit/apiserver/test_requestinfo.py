@@ -89,7 +89,7 @@ def test_what_is_passed_on_to_a_node_takes_as_long_as_the_client_wants(path: str
         ("/api/v1/namespaces/n", False, True),
         ("/api/v1/namespaces/n/namespaces/n", False, False),
         ("/api/v1/nodes/n", False, True),
-        ("/api/v1/nodes/n/proxy/more", False, False),
+        ("/api/v1/nodes/n/proxy/more", False, True),
         ("/api/v1/watch/nodes/n/proxy", False, False),
     ],
 )

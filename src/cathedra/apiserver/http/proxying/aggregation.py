@@ -22,6 +22,7 @@ from cathedra.api.status import StatusError, failure
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.proxying.passing import pass_back, passed_headers
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
@@ -40,24 +41,6 @@ API_SERVICES: Final = GroupResource("apiregistration.k8s.io", "apiservices")
 _HTTPS: Final = 443
 _PROBE_SECONDS: Final = 5.0
 _LONGEST_LIST: Final = 4 * 1024 * 1024
-_OWN_HEADERS: Final = frozenset(
-    {
-        b"authorization",
-        b"connection",
-        b"content-length",
-        b"host",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"te",
-        b"trailers",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-"""Headers of one connection, and credentials for this server alone."""
-_CLAIMS: Final = (b"x-remote-", b"impersonate-")
-"""Headers by which a client could claim to be another user."""
 
 
 class AggregatedServers:
@@ -142,47 +125,23 @@ class AggregatedServers:
 
         query = request.scope["query_string"].decode("latin-1")
         path = quote(request.info.path, safe="/:@!$&'()*+,;=~")
-        headers = [
-            (key.decode("latin-1"), value.decode("latin-1"))
-            for key, value in request.scope["headers"]
-            if key not in _OWN_HEADERS and not key.startswith(_CLAIMS)
-        ]
         body = await request.body()
         try:
             url = self._url(service, f"{path}?{query}" if query else path)
             async with self._client().request(
                 request.info.method,
                 url,
-                headers=[*headers, *_identity_headers(request.user)],
+                headers=[*passed_headers(request), *_identity_headers(request.user)],
                 data=body or None,
                 allow_redirects=False,
                 **self._options(service),
             ) as answer:
-                await self._pass_back(request, answer, send)
+                await pass_back(request, answer, send)
         except NoEndpoint as error:
             raise _unavailable(str(error)) from None
         except (aiohttp.ClientError, OSError) as error:
             raise _unavailable(network_text(error)) from None
         return None
-
-    @staticmethod
-    async def _pass_back(request: Request, answer: aiohttp.ClientResponse, send: Send) -> None:
-        headers = [
-            (key.lower().encode("latin-1"), value.encode("latin-1"))
-            for key, value in answer.headers.items()
-            if key.lower().encode("latin-1") not in _OWN_HEADERS or key.lower() == "content-length"
-        ]
-        headers.append((b"audit-id", request.audit_id))
-        gone = asyncio.create_task(_until_gone(request, answer), name="aggregated request disconnect")
-        try:
-            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
-            async for chunk in answer.content.iter_any():
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
 
     def _url(self, service: APIService, path: str) -> str:
         behind = service.spec.service
@@ -251,12 +210,6 @@ def _identity_headers(user: UserInfo) -> list[tuple[str, str]]:
     for key, values in user.extra.items():
         headers.extend((f"X-Remote-Extra-{quote(key, safe='')}", value) for value in values)
     return headers
-
-
-async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    answer.close()
 
 
 def _unavailable(why: str) -> StatusError:

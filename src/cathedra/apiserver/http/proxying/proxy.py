@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError, bad_request, failure, not_found
 from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.proxying.places import NodeAgent, agent_of
 from cathedra.apiserver.http.proxying.podoptions import (
     check_log_options,
     check_started,
@@ -23,10 +23,11 @@ from cathedra.apiserver.http.proxying.podoptions import (
     stream_path,
     stream_query,
 )
+from cathedra.apiserver.http.proxying.reverse import ReverseProxy
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, copy_both_ways
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NODES, PODS
+from cathedra.apiserver.resources import PODS
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
 from cathedra.asgi.upgrade import UPGRADE, Upgrade
@@ -41,20 +42,10 @@ __all__ = ["Proxy"]
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _SWITCHING: Final = 101
-_ADDRESS_ORDER: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
 _LONGEST_ERROR: Final = 64 * 1024
 """Bytes of a node's refusal that are passed on."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Backend:
-    """Where a pod's node agent listens."""
-
-    node: str
-    address: str
-    port: int
 
 
 class Proxy:
@@ -64,9 +55,11 @@ class Proxy:
         self._server = server
         self._tls = tls
         self._connections: KubeletConnections | None = None
+        self._reverse = ReverseProxy(server.registry, self._nodes)
 
     async def close(self) -> None:
         """Let go of connections."""
+        await self._reverse.close()
         if self._connections is not None:
             await self._connections.close()
 
@@ -76,8 +69,8 @@ class Proxy:
         Raises:
             StatusError: it was refused, or the node cannot be reached.
         """
-        if call.resource != PODS or call.subresource == "proxy":
-            raise failure(404, "NotFound", "the server could not find the requested resource")
+        if call.subresource == "proxy":
+            return await self._reverse.forward(request, call, send)
         if call.subresource == "log":
             return await self._log(request, call, send)
         pod, backend = self._pod_backend(call, request)
@@ -158,7 +151,7 @@ class Proxy:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
 
     async def _upgrade(
-        self, request: Request, send: Send, backend: _Backend, path: str, upgrade: Upgrade
+        self, request: Request, send: Send, backend: NodeAgent, path: str, upgrade: Upgrade
     ) -> Response | None:
         """Hand on bytes as they are, once the node has left HTTP; else its answer."""
         query = stream_query(request)
@@ -183,7 +176,7 @@ class Proxy:
             raise not_found(PODS, call.name)
         return pod
 
-    def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, _Backend]:
+    def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, NodeAgent]:
         pod = self._pod(call)
         if call.subresource != "portforward":
             named_container(pod, request.parameter("container"))
@@ -191,21 +184,10 @@ class Proxy:
             raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
         return pod, self._backend(pod)
 
-    def _backend(self, pod: Pod) -> _Backend:
-        name = pod.spec.node_name if pod.spec else ""
-        node: Node | None = self._server.registry.find(NODES, name)
-        if node is None:
-            raise not_found(NODES, name)
-        known = {address.type: address.address for address in node.status.addresses}
-        for kind in _ADDRESS_ORDER[2:] + _ADDRESS_ORDER[:2]:
-            if kind in known:
-                endpoints: Any = node.status.daemon_endpoints
-                port = endpoints.kubelet_endpoint.port if endpoints and endpoints.kubelet_endpoint else 0
-                return _Backend(name, known[kind], port or 10250)
-        shown = " ".join(f"{{{kind} {address}}}" for kind, address in known.items())
-        raise failure(500, "", f"no preferred addresses found; known addresses: [{shown}]")
+    def _backend(self, pod: Pod) -> NodeAgent:
+        return agent_of(self._server.registry, pod.spec.node_name if pod.spec else "")
 
-    def _url(self, scheme: str, backend: _Backend, path: str, query: Any) -> str:
+    def _url(self, scheme: str, backend: NodeAgent, path: str, query: Any) -> str:
         return self._nodes().url(scheme, backend.node, backend.address, backend.port, path, query)
 
     def _nodes(self) -> KubeletConnections:

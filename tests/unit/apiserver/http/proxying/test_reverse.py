@@ -1,0 +1,151 @@
+"""Requests through the API server to the servers of nodes, pods and services."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from cathedra.api.core.core_v1 import (
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeDaemonEndpoints,
+    NodeStatus,
+)
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
+from cathedra.apiserver.authentication.pki import PKI
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import NODES
+from cathedra.clock import SystemClock
+
+
+@dataclass
+class Agent:
+    """Stands in for a node's agent: tells what it was asked."""
+
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        subject = request.transport.get_extra_info("peercert")["subject"]
+        names = dict(entry for relative in subject for entry in relative)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        text = await request.text()
+        self.asked.append(
+            {"method": request.method, "path": request.raw_path, "by": names["commonName"], "body": text} | headers
+        )
+        if request.path == "/away":
+            raise web.HTTPFound("http://169.254.169.254/latest")
+        if request.path == "/here":
+            raise web.HTTPFound("/there?x=1")
+        if request.path == "/packed" and "gzip" in headers.get("accept-encoding", ""):
+            return web.Response(body=gzip.compress(b"plain"), headers={"Content-Encoding": "gzip"})
+        return web.Response(status=418, text="plain", headers={"X-Own": "kept"})
+
+
+@dataclass
+class Way:
+    """An administrator's way to the API server, behind it the node's agent."""
+
+    url: str
+    session: aiohttp.ClientSession
+    agent: Agent
+    port: int
+
+    async def ask(self, path: str, method: str = "GET", **options: Any) -> tuple[int, str, Any]:
+        """Status, body and headers of an answer."""
+        url = f"{self.url}/api/v1/nodes/n1{path}"
+        async with self.session.request(method, url, allow_redirects=False, **options) as answer:
+            return answer.status, await answer.text(), answer.headers
+
+
+@pytest.fixture
+async def way(tmp_path: Path) -> AsyncIterator[Way]:
+    server = await APIServer.open(ServerConfig(), clock=SystemClock(), random=random.Random(1))
+    await server.serve(ServeOptions(pki=tmp_path / "pki", anonymous=PUBLIC_PATHS))
+    pki = PKI(tmp_path / "pki", SystemClock().now())
+    files = pki.node("n1", ("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    context.load_verify_locations(files.client_authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    agent = Agent()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", agent.serve)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    port = runner.addresses[0][1]
+    client = Client(server.transport(), clock=SystemClock())
+    status = NodeStatus(
+        addresses=(NodeAddress(type="InternalIP", address="127.0.0.1"),),
+        daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=port)),
+    )
+    node = Node(metadata=ObjectMeta(name="n1"), status=status)
+    await client.resource(NODES).create(node)
+    await client.resource(NODES).update_status(node)
+    administrator = pki.administrator()
+    (tmp_path / "admin.pem").write_bytes(administrator.certificate + administrator.key)
+    trusted = ssl.create_default_context(cadata=pki.authority_certificate.decode())
+    trusted.load_cert_chain(tmp_path / "admin.pem")
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted)) as session:
+        yield Way(server.url, session, agent, port)
+    await server.close()
+    await runner.cleanup()
+
+
+async def test_a_request_reaches_the_node_as_it_is_and_its_answer_comes_back(way: Way) -> None:
+    hidden = {"Authorization": "Basic eDp5", "X-Remote-User": "root", "X-Other": "seen"}
+    status, text, headers = await way.ask("/proxy/a%20b/c/?x=1&y=%26", "POST", data=b"body", headers=hidden)
+    assert (status, text, headers["X-Own"]) == (418, "plain", "kept")
+    (asked,) = way.agent.asked
+    assert (asked["method"], asked["path"], asked["body"]) == ("POST", "/a%20b/c/?x=1&y=%26", "body")
+    assert (asked["by"], asked["x-other"]) == ("kube-apiserver-kubelet-client", "seen")
+    assert not asked.keys() & {"authorization", "x-remote-user"}
+
+
+async def test_the_agents_own_port_may_be_named(way: Way) -> None:
+    url = way.url
+    async with way.session.get(f"{url}/api/v1/nodes/https:n1:{way.port}/proxy/healthz") as answer:
+        assert answer.status == 418
+
+
+async def test_without_a_path_the_client_is_told_to_begin_at_the_root(way: Way) -> None:
+    status, _, headers = await way.ask("/proxy?x=1")
+    assert (status, headers["Location"]) == (301, "/api/v1/nodes/n1/proxy/?x=1")
+    assert way.agent.asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [("away", "http://169.254.169.254/latest"), ("here", "/api/v1/nodes/n1/proxy/there?x=1")],
+)
+async def test_a_redirect_is_handed_on_and_not_followed(way: Way, path: str, location: str) -> None:
+    status, _, headers = await way.ask(f"/proxy/{path}")
+    assert (status, headers["Location"]) == (302, location)
+    assert len(way.agent.asked) == 1
+
+
+async def test_an_answer_can_be_read_whatever_the_client_can_unpack(way: Way) -> None:
+    _, text, _ = await way.ask("/proxy/packed", headers={"Accept-Encoding": "gzip"})
+    assert text == "plain"
+
+
+async def test_a_node_that_does_not_listen_is_told_as_a_service_that_cannot_be_reached(way: Way) -> None:
+    url = f"{way.url}/api/v1/nodes/n2/proxy/healthz"
+    async with way.session.get(url) as answer:
+        assert answer.status == 404
+    async with way.session.get(f"{way.url}/api/v1/nodes/n1:1/proxy/") as answer:
+        assert (answer.status, (await answer.json())["message"]) == (400, "address not allowed")
