@@ -16,6 +16,7 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.manifests import ManifestError
 from cathedra.controllers.controller_manager import UnknownController
 from cathedra.driver.errors import DriverError
+from cathedra.drivercheck.errors import DriverCheckError
 from cathedra.node.server.tls import UnprotectedServer
 from cathedra.profiles import ProfileError
 from cathedra.scheduler.configuration.reading import ConfigurationError
@@ -28,7 +29,7 @@ def error_line(error: BaseException) -> str | None:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     told = (
-        *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError),
+        *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError, DriverCheckError),
         *(BadKeyPair, BadSigningKey, UnprotectedServer),
         *(InvalidInput, InvalidOption, ConfigurationError, ManifestError, PolicyError, ProfileError),
         *(UnknownController, UnknownGate, UnknownAPIGroup),

@@ -221,6 +221,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     if words[:1] == ["cdi"]:
         importlib.import_module("cathedra.cli.cdi").add(devices)
 
+    check = commands.add_parser("driver-check", help="does a driver keep the contract? any driver, in any language")
+    check.set_defaults(command="drivercheck")
+    if words[:1] == ["driver-check"]:
+        importlib.import_module("cathedra.cli.drivercheck").add(check)
+
     classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.30, whose drivers allocate")
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():

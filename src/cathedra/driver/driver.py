@@ -75,7 +75,8 @@ class Driver:
 
     validate_names: bool = True
     """Whether attributes and capacities that spell the driver's own domain are refused; they are to be written without.
-    Switch it off only for names that manifests spell in full, as ``capacity.requests`` must (driver-sdk.md §2)."""
+    Switch it off only for names that manifests spell in full, as ``capacity.requests`` must
+    (docs/spec/driver-sdk.md §2)."""
 
     serialize: bool = True
     """Whether one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""

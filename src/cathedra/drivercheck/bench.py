@@ -1,0 +1,287 @@
+"""What a check works with: the driver as it runs now, claims for it, the CDI documents it writes, and its process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from cathedra.cdi.catalogue import load
+from cathedra.cdi.errors import CDIError
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.resources import RESOURCESLICES
+from cathedra.clock import Clock
+from cathedra.drivercheck.claims import AllocatedClaim, Claims
+from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
+from cathedra.drivercheck.plugin import Plugin, PluginDirectory, tell
+from cathedra.drivercheck.program import Program
+from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice
+
+__all__ = ["PATIENCE", "Bench", "Instance", "prepared_by", "unprepared_by"]
+
+PATIENCE: Final = 60.0
+"""Seconds within which a driver must show itself and publish."""
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Instance:
+    """A driver's process, if it was started here, and its sockets."""
+
+    plugin: Plugin
+    process: asyncio.subprocess.Process | None
+
+
+class Bench:
+    """One driver on one node."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        directory: PluginDirectory,
+        cdi_directories: Sequence[Path],
+        claims: Claims,
+        program: Program | None,
+    ) -> None:
+        """``program`` is None where the driver runs already, and must not be ended."""
+        self.claims = claims
+        self.cdi_directories = tuple(cdi_directories)
+        self.directory = directory
+        self._client = client
+        self._clock = clock
+        self._program = program
+        self._running: Instance | None = None
+
+    @property
+    def instance(self) -> Instance:
+        """The driver as it runs now."""
+        assert self._running is not None, "connect first"
+        return self._running
+
+    @property
+    def plugin(self) -> Plugin:
+        """Its sockets."""
+        return self.instance.plugin
+
+    def require_program(self) -> Program:
+        """What starts and ends the driver.
+
+        Raises:
+            CheckSkipped: it was not started here.
+        """
+        if self._program is None:
+            raise CheckSkipped("needs a driver that is started here: put its command after --")
+        return self._program
+
+    async def connect(self, driver: str) -> None:
+        """Start the driver, if it is to be started here, find it, and wait until its pools are complete.
+
+        Raises:
+            DriverCheckError: it does not come, ends by itself, or publishes nothing.
+        """
+        self._running = await self.join(driver)
+        self.claims.driver = self.plugin.info.name
+        await self.claims.open()
+        await self._unless_ended(self.until_published(), self._running.process)
+
+    async def join(self, driver: str, *, but: frozenset[Path] = frozenset(), pod_uid: str = "") -> Instance:
+        """An instance of the driver at a socket that is none of ``but``, taken as a kubelet does.
+
+        Raises:
+            DriverCheckError: it does not come, or ends by itself.
+        """
+        process = None
+        if self._program is not None:
+            process = await self._program.start(**({"POD_UID": pod_uid} if pod_uid else {}))
+        try:
+            info = await self._unless_ended(self.directory.find(driver, but=but, seconds=PATIENCE), process)
+            with contextlib.suppress(PluginCallError):
+                # A check of its own says so if the driver cannot be told.
+                await tell(info.socket, registered=True)
+        except BaseException:
+            if process is not None and self._program is not None:
+                await self._program.kill(process)
+            raise
+        return Instance(Plugin(info, self._clock), process)
+
+    async def _unless_ended(self, waiting: Coroutine[Any, Any, T], process: asyncio.subprocess.Process | None) -> T:
+        """What ``waiting`` returns.
+
+        Raises:
+            DriverCheckError: the process has ended before.
+        """
+        task = asyncio.ensure_future(waiting)
+        ended = asyncio.ensure_future(process.wait() if process is not None else asyncio.Event().wait())
+        try:
+            await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
+            for one in (task, ended):
+                one.cancel()
+            await asyncio.gather(task, ended, return_exceptions=True)
+        said = self._program.said() if self._program is not None else ""
+        raise DriverCheckError(f"the driver has ended by itself{': ' if said else ''}{said}")
+
+    async def until_published(self) -> None:
+        """Wait until there is a slice and every pool of the driver is complete.
+
+        Raises:
+            DriverCheckError: that does not come about.
+        """
+        changed = asyncio.Event()
+        informer = Informer(self._client, RESOURCESLICES, clock=self._clock)
+        informer.add_handler(*[lambda *_: changed.set()] * 3)
+        task = asyncio.create_task(informer.run())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not await self._pools_are_complete():
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError as error:
+            raise DriverCheckError(f"within {PATIENCE:g} s it has published no slice, or no complete pool") from error
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _pools_are_complete(self) -> bool:
+        slices = await self.claims.slices()
+        newest: dict[str, int] = {}
+        for one in slices:
+            newest[one.spec.pool.name] = max(newest.get(one.spec.pool.name, 0), one.spec.pool.generation)
+        current = [one for one in slices if one.spec.pool.generation == newest[one.spec.pool.name]]
+        return bool(current) and all(
+            sum(other.spec.pool.name == one.spec.pool.name for other in current) == one.spec.pool.resource_slice_count
+            for one in current
+        )
+
+    async def restart(self, *, kill: bool = False, reboot: bool = False) -> None:
+        """End the driver and start it again; ``reboot``: what the machine's start clears is cleared in between.
+
+        Raises:
+            CheckSkipped: it was not started here.
+            CheckFailed: it does not end, or does not come back.
+        """
+        driver = self.plugin.info.name
+        await self.end(self.instance, kill=kill)
+        if reboot:
+            for directory in self.cdi_directories:
+                shutil.rmtree(directory, ignore_errors=True)
+        try:
+            await self.connect(driver)
+        except DriverCheckError as error:
+            raise CheckFailed(f"it does not come back: {error}") from error
+
+    async def end(self, instance: Instance, *, kill: bool = False) -> None:
+        """End an instance that was started here.
+
+        Raises:
+            CheckSkipped: it was not.
+            CheckFailed: it does not end.
+        """
+        program = self.require_program()
+        assert instance.process is not None, "what a program starts has a process"
+        await instance.plugin.close()
+        if kill:
+            await program.kill(instance.process)
+            return
+        try:
+            await program.stop(instance.process)
+        except TimeoutError as error:
+            raise CheckFailed("it does not end when it is told to (SIGTERM)") from error
+
+    async def close(self) -> None:
+        """End what was started here, and let go of connections."""
+        if self._running is None:
+            return
+        await self._running.plugin.close()
+        if self._program is not None and self._running.process is not None:
+            await self._program.kill(self._running.process)
+
+    async def tidy(self) -> None:
+        """Let go of every claim of a check, as far as the driver lets."""
+        for claim in tuple(self.claims.made):
+            with contextlib.suppress(PluginCallError, CheckFailed):
+                await self.plugin.unprepare([claim.ref])
+            await self.claims.delete(claim)
+
+    async def prepare(self, claim: AllocatedClaim, version: str = "") -> tuple[PluginDevice, ...]:
+        """Its devices, prepared.
+
+        Raises:
+            CheckFailed: that did not succeed.
+        """
+        return await prepared_by(self.plugin, claim.ref, version)
+
+    async def unprepare(self, claim: AllocatedClaim) -> None:
+        """Have the driver let go of it.
+
+        Raises:
+            CheckFailed: that did not succeed.
+        """
+        await unprepared_by(self.plugin, claim.ref)
+
+    async def refuses(self, ref: ClaimReference) -> bool:
+        """Whether the driver refuses to prepare the claim, alone or with the whole call."""
+        try:
+            answers = await self.plugin.prepare([ref])
+        except PluginCallError:
+            return True
+        return ref.uid in answers and bool(answers[ref.uid].error)
+
+    def check_names(self, devices: Sequence[PluginDevice]) -> None:
+        """Insist that valid documents define all CDI names.
+
+        Raises:
+            CheckFailed: some do not.
+        """
+        names = dict.fromkeys(name for device in devices for name in device.cdi_device_ids)
+        catalogue = load(self.cdi_directories)
+        try:
+            catalogue.resolve(names)
+        except CDIError as error:
+            faults = "; ".join(text for texts in catalogue.faults.values() for text in texts)
+            places = ", ".join(map(str, self.cdi_directories))
+            raise CheckFailed(f"{error} in {places}{': ' if faults else ''}{faults}") from error
+
+    def documents_of(self, claim: AllocatedClaim) -> list[Path]:
+        """The CDI documents that are named after a claim."""
+        return sorted(path for where in self.cdi_directories for path in where.glob(f"*{claim.uid}*"))
+
+
+async def prepared_by(plugin: Plugin, ref: ClaimReference, version: str = "") -> tuple[PluginDevice, ...]:
+    """The devices that an instance answers for a claim.
+
+    Raises:
+        CheckFailed: it answers something else, or nothing.
+    """
+    try:
+        answers = await plugin.prepare([ref], version)
+    except PluginCallError as error:
+        raise CheckFailed(f"prepare fails: {error}") from error
+    if ref.uid not in answers:
+        raise CheckFailed("prepare says nothing of the claim that it was asked for")
+    if answers[ref.uid].error:
+        raise CheckFailed(f"prepare fails: {answers[ref.uid].error}")
+    return answers[ref.uid].devices
+
+
+async def unprepared_by(plugin: Plugin, ref: ClaimReference) -> None:
+    """Insist that an instance lets go of a claim.
+
+    Raises:
+        CheckFailed: it does not.
+    """
+    try:
+        answers = await plugin.unprepare([ref])
+    except PluginCallError as error:
+        raise CheckFailed(f"unprepare fails: {error}") from error
+    if answers.get(ref.uid, "no answer"):
+        raise CheckFailed(f"unprepare fails: {answers.get(ref.uid, 'no answer for the claim')}")

@@ -1,0 +1,42 @@
+"""All checks, one after another, on one driver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from cathedra.api.status import StatusError
+from cathedra.clock import Clock
+from cathedra.drivercheck.bench import Bench
+from cathedra.drivercheck.check import Check, CheckResult
+from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
+from cathedra.node.plugins.client import PluginCallError
+
+__all__ = ["examine"]
+
+_CHECK_SECONDS: Final = 300.0
+"""Longer than any driver may take: five calls that a kubelet would give up."""
+
+
+async def examine(bench: Bench, checks: Sequence[Check], clock: Clock) -> AsyncIterator[CheckResult]:
+    """Run the checks in order, and yield each result as it comes; claims of a check are let go after it."""
+    for check in checks:
+        began = clock.monotonic()
+        outcome, reason = await _run(check, bench)
+        yield CheckResult(check, outcome, clock.monotonic() - began, reason)
+
+
+async def _run(check: Check, bench: Bench) -> tuple[str, str]:
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            await check.run(bench)
+    except CheckSkipped as reason:
+        return "skipped", str(reason)
+    except (CheckFailed, DriverCheckError, PluginCallError, StatusError) as error:
+        return "failed", str(error)
+    except TimeoutError:
+        return "failed", f"it took more than {_CHECK_SECONDS:g} s"
+    finally:
+        await bench.tidy()
+    return "passed", ""

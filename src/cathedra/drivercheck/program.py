@@ -1,0 +1,63 @@
+"""The driver's process, where the examination starts it: with what a DaemonSet's pod finds, and ended as pods are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cathedra.drivercheck.errors import DriverCheckError
+
+__all__ = ["Program"]
+
+_STOP_SECONDS = 60.0
+
+
+class Program:
+    """Runs ``command``; several instances may run side by side, as during a rolling update."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        """``environment`` is added to this process's; what the driver prints goes to ``log``."""
+        self._command = tuple(command)
+        self._environment = dict(environment)
+        self._log = log
+
+    async def start(self, **more: str) -> asyncio.subprocess.Process:
+        """Start an instance, with ``more`` variables.
+
+        Raises:
+            DriverCheckError: it cannot be executed.
+        """
+        environment = {**os.environ, **self._environment, **more}
+        with self._log.open("ab") as log:
+            try:
+                return await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log, env=environment)
+            except OSError as error:
+                raise DriverCheckError(f"cannot start {self._command[0]}: {error.strerror}") from error
+
+    async def stop(self, process: asyncio.subprocess.Process) -> int:
+        """End an instance as a pod is ended; its exit status.
+
+        Raises:
+            TimeoutError: it does not end, and was killed.
+        """
+        if process.returncode is None:
+            process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                return await process.wait()
+        except TimeoutError:
+            await self.kill(process)
+            raise
+
+    async def kill(self, process: asyncio.subprocess.Process) -> None:
+        """End an instance without a chance to say anything."""
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+    def said(self) -> str:
+        """The last lines that the driver has printed."""
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        return "\n".join(lines[-5:])
