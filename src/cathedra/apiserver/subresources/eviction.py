@@ -16,7 +16,7 @@ from cathedra.apiserver.verbs import read
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete
 from cathedra.apiserver.verbs.update import change
-from cathedra.semantics.conditions import with_condition
+from cathedra.semantics.conditions import find_condition, with_condition
 from cathedra.semantics.pods import is_ready, is_terminal
 
 __all__ = ["evict"]
@@ -89,7 +89,16 @@ async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
         budget: PodDisruptionBudget = entry.object
         status = budget.status
         if status.observed_generation < budget.metadata.generation:
-            raise _refused("The disruption budget is still being processed by the server.", budget, 10)
+            name = budget.metadata.name
+            raise _refused(f"The disruption budget {name} is still being processed by the server.", budget, 10)
+        failed = find_condition(status.conditions, "DisruptionAllowed")
+        if status.disruptions_allowed <= 0 and failed is not None and failed.reason == "SyncFailed":
+            raise _refused(
+                f"The disruption budget {budget.metadata.name} does not allow evicting pods currently because it "
+                f"failed sync: {failed.message}",
+                budget,
+                0,
+            )
         if status.disruptions_allowed <= 0:
             raise _refused(
                 f"The disruption budget {budget.metadata.name} needs {status.desired_healthy} healthy pods and has "

@@ -67,7 +67,7 @@ class PodGarbageCollector:
         surplus = len(ended) - self._threshold
         if self._threshold <= 0 or surplus <= 0:
             return
-        ended.sort(key=lambda pod: (pod.metadata.creation_timestamp or Time(0), pod.metadata.name))
+        ended.sort(key=lambda pod: (not _was_evicted(pod), pod.metadata.creation_timestamp or Time(0)))
         for pod in ended[:surplus]:
             await self._delete(pod)
 
@@ -119,3 +119,8 @@ class PodGarbageCollector:
         except StatusError:
             # Gone, replaced or refused: the next round sees which.
             return
+
+
+def _was_evicted(pod: Pod) -> bool:
+    """Whether the node ended the pod for want of something; such pods are the first to go."""
+    return pod.status.phase == "Failed" and pod.status.reason == "Evicted"

@@ -6,6 +6,7 @@ Spec: docs/spec/controllers.md §9.3.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Node, Pod, Taint
@@ -16,6 +17,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.eviction import evict
 from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node
 from cathedra.controllers.nodes.taints import eviction_delay
+from cathedra.semantics.tolerations import first_untolerated
 
 __all__ = ["TaintEvictionController"]
 
@@ -35,8 +37,7 @@ class TaintEvictionController:
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._pods.store.add_index(BY_NODE, by_node)
-        self._scheduled: dict[ObjectKey, str] = {}
-        """Pods with an eviction ahead, by uid."""
+        self._scheduled: dict[ObjectKey, _Eviction] = {}
         self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated)
         self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_gone)
 
@@ -70,42 +71,50 @@ class TaintEvictionController:
             self._pod_changed(pod)
 
     def _pod_gone(self, pod: Pod) -> None:
-        self._scheduled.pop(key_of(pod), None)
+        self._cancel(pod)
+
+    def _cancel(self, pod: Pod) -> None:
+        """Take back the eviction that is ahead of the pod, if there is one."""
+        if self._scheduled.pop(key_of(pod), None) is not None:
+            text = f"Cancelling deletion of Pod {key_of(pod)}"
+            self._recorder.record(pod, "Normal", "TaintManagerEviction", text)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         pod = self._pods.store.get(*key)
         if pod is None:
-            self._scheduled.pop(key, None)
             return None
-        due = self._due(pod)
-        if due is None:
-            if self._scheduled.pop(key, None) is not None:
-                self._recorder.record(pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}")
+        ahead = self._scheduled.get(key)
+        if ahead is not None and ahead.uid != pod.metadata.uid:
+            del self._scheduled[key]
+            ahead = None
+        node = self._nodes.store.get("", pod.spec.node_name)
+        taints = _no_execute(node) if node is not None else ()
+        delay = eviction_delay(taints, pod.spec.tolerations)
+        if delay is None:
+            self._cancel(pod)
             return None
-        wait = due - self._clock.now()
-        if wait > 0:
-            self._scheduled[key] = pod.metadata.uid
-            return wait
+        if first_untolerated(taints, pod.spec.tolerations) is not None:
+            self._cancel(pod)
+        else:
+            # An eviction that is ahead stays as it is, whatever the taints are by now.
+            due = ahead.due if ahead is not None else self._clock.now() + delay
+            wait = due - self._clock.now()
+            if wait > 0:
+                self._scheduled[key] = _Eviction(pod.metadata.uid, due)
+                return wait
+        self._scheduled.pop(key, None)
         self._recorder.record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
         message = "Taint manager: deleting due to NoExecute taint"
         await evict(self._client, self._clock, pod, "DeletionByTaintManager", message)
-        self._scheduled.pop(key, None)
         return None
 
-    def _due(self, pod: Pod) -> float | None:
-        """When the pod has to go (epoch seconds), None if it may stay."""
-        node = self._nodes.store.get("", pod.spec.node_name)
-        taints = _no_execute(node) if node is not None else ()
-        if not taints:
-            return None
-        delay = eviction_delay(taints, pod.spec.tolerations)
-        if delay is None:
-            return None
-        # A pod that came after the taint gets its full time too.
-        moments = [taint.time_added for taint in taints if taint.time_added is not None]
-        began = max((moment.timestamp for moment in moments), default=0.0)
-        created = pod.metadata.creation_timestamp
-        return max(began, created.timestamp if created else 0.0) + delay
+
+@dataclass(frozen=True, slots=True)
+class _Eviction:
+    """A pod that will be evicted, and when (epoch seconds)."""
+
+    uid: str
+    due: float
 
 
 def _no_execute(node: Node) -> tuple[Taint, ...]:

@@ -50,13 +50,16 @@ def no_execute_key(node: Node) -> str:
 
 
 def eviction_delay(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
-    """For how many seconds a pod may stay under these NoExecute taints; None for ever, 0 not at all."""
+    """For how many seconds a pod may stay under these NoExecute taints; None for ever, 0 not at all.
+
+    Of several tolerations of a taint the first one counts.
+    """
     tolerations = tuple(tolerations)
     used: list[Toleration] = []
     for taint in taints:
-        match = [toleration for toleration in tolerations if tolerates(toleration, taint)]
-        if not match:
+        match = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+        if match is None:
             return 0.0
-        used += match
+        used.append(match)
     limits = [float(max(0, t.toleration_seconds)) for t in used if t.toleration_seconds is not None]
     return min(limits, default=None)

@@ -7,6 +7,7 @@ import asyncio
 from cathedra.api.core.core_v1 import (
     NodeCondition,
     NodeStatus,
+    Taint,
     Toleration,
 )
 from cathedra.api.struct import Time, replace
@@ -91,3 +92,88 @@ def test_a_pod_that_is_being_deleted_is_evicted_all_the_same() -> None:
         heart.cancel()
 
     play((NodeLifecycleController, TaintEvictionController), story)
+
+
+async def tainted(world: World, *keys: str) -> None:
+    """Node ``n`` has these NoExecute taints and no others."""
+    taints = tuple(Taint(key=key, effect="NoExecute") for key in keys)
+    await world.change(NODES, "n", lambda n: replace(n, spec=replace(n.spec, taints=taints)))
+    await world.clock.sleep(0.5)
+
+
+async def is_leaving(world: World, name: str = "p") -> bool:
+    return (await world.of(PODS).get(name)).metadata.deletion_timestamp is not None
+
+
+def under(key: str, seconds: int | None) -> Toleration:
+    return Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
+
+
+CANCELLED = ("Normal", "TaintManagerEviction", "Cancelling deletion of Pod default/p")
+MARKED = ("Normal", "TaintManagerEviction", "Marking for deletion Pod default/p")
+
+
+def test_an_eviction_that_is_ahead_stays_as_it_is_when_taints_change() -> None:
+    async def story(world: World) -> None:
+        await node(world, "n")
+        await pod(world, "p", "n", under("x", 60), under("y", 10), under("z", 300))
+        await tainted(world, "x")
+        await tainted(world, "x", "y")
+        await world.clock.sleep(20)
+        assert not await is_leaving(world)
+        await tainted(world, "z")
+        await world.clock.sleep(60)
+        assert await is_leaving(world)
+        assert await world.events() == [MARKED]
+
+    play(TaintEvictionController, story)
+
+
+def test_a_taint_that_is_not_tolerated_cancels_what_is_ahead_and_evicts_at_once() -> None:
+    async def story(world: World) -> None:
+        await node(world, "n")
+        await pod(world, "p", "n", under("x", 60))
+        await tainted(world, "x")
+        await tainted(world, "x", "y")
+        assert await is_leaving(world)
+        assert sorted(await world.events()) == [CANCELLED, MARKED]
+
+    play(TaintEvictionController, story)
+
+
+def test_a_pod_that_is_deleted_before_its_eviction_is_told() -> None:
+    async def story(world: World) -> None:
+        await node(world, "n")
+        await pod(world, "p", "n", under("x", 60))
+        await tainted(world, "x")
+        await world.of(PODS).delete("p", grace_period_seconds=0)
+        await world.quiet()
+        assert await world.events() == [CANCELLED]
+
+    play(TaintEvictionController, story)
+
+
+def test_the_time_begins_when_the_taint_is_seen_and_not_when_it_says_it_was_added() -> None:
+    async def story(world: World) -> None:
+        await node(world, "n")
+        await pod(world, "p", "n", under("x", 60))
+        long_ago = Taint(key="x", effect="NoExecute", time_added=Time(world.clock.now() - 3600))
+        await world.change(NODES, "n", lambda n: replace(n, spec=replace(n.spec, taints=(long_ago,))))
+        await world.clock.sleep(50)
+        assert not await is_leaving(world)
+        await world.clock.sleep(20)
+        assert await is_leaving(world)
+
+    play(TaintEvictionController, story)
+
+
+def test_of_several_tolerations_of_a_taint_the_first_counts() -> None:
+    async def story(world: World) -> None:
+        await node(world, "n")
+        await pod(world, "p", "n", under("x", None), under("x", 5))
+        await pod(world, "q", "n", under("x", 5), under("x", None))
+        await tainted(world, "x")
+        await world.clock.sleep(20)
+        assert (await is_leaving(world), await is_leaving(world, "q")) == (False, True)
+
+    play(TaintEvictionController, story)
