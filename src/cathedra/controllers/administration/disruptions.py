@@ -27,6 +27,7 @@ from cathedra.client.resources import (
     REPLICATIONCONTROLLERS,
     STATEFULSETS,
 )
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.administration.staledisruptions import StaleDisruptions
 from cathedra.controllers.controller import ControllerContext
@@ -72,6 +73,8 @@ class DisruptionController:
             ("apps", "StatefulSet"): context.informers.of(STATEFULSETS),
             ("", "ReplicationController"): context.informers.of(REPLICATIONCONTROLLERS),
         }
+        self._budgets.store.add_index(BY_NAMESPACE, by_namespace)
+        self._pods.store.add_index(BY_NAMESPACE, by_namespace)
         self._budgets.add_handler(on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new))
         self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
 
@@ -89,7 +92,7 @@ class DisruptionController:
         self._queue.add(key_of(budget))
 
     def _pod_changed(self, pod: Pod) -> None:
-        for budget in self._budgets.store:
+        for budget in self._budgets.store.by_index(BY_NAMESPACE, pod.metadata.namespace):
             if _selects(budget, pod):
                 self._enqueue(budget)
 
@@ -102,7 +105,7 @@ class DisruptionController:
         budget = self._budgets.store.get(*key)
         if budget is None:
             return None
-        pods = [pod for pod in self._pods.store if _selects(budget, pod)]
+        pods = [pod for pod in self._pods.store.by_index(BY_NAMESPACE, key.namespace) if _selects(budget, pod)]
         if not pods:
             self._recorder.record(budget, "Normal", "NoPods", "No matching pods found")
         disrupted, again = self._still_disrupted(budget, pods)
@@ -225,7 +228,7 @@ class DisruptionController:
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the budget is about ``pod``; an empty selector means every pod of the namespace, none means none."""
-    if budget.metadata.namespace != pod.metadata.namespace or budget.spec.selector is None:
+    """Whether the budget is about ``pod`` of its namespace; an empty selector means every one, none means none."""
+    if budget.spec.selector is None:
         return False
     return bool(from_label_selector(budget.spec.selector).matches(pod.metadata.labels))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.scheme import GroupResource
@@ -20,6 +20,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.informer import Informer
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -58,7 +59,7 @@ class _CachedObjects:
 
     def claims(self, namespace: str) -> Iterable[ResourceClaim]:
         """The claims of a namespace."""
-        return [claim for claim in self.all_claims.store.list() if claim.metadata.namespace == namespace]
+        return self.all_claims.store.by_index(BY_NAMESPACE, namespace)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """A pod, if it is there."""
@@ -79,6 +80,8 @@ class ResourceQuotaController:
         self._pods = context.informers.of(PODS)
         self._claims = context.informers.of(RESOURCECLAIMS)
         self._classes = context.informers.of(DEVICECLASSES)
+        for informer in (self._quotas, self._pods, self._claims):
+            informer.store.add_index(BY_NAMESPACE, by_namespace)
         self._lookups = _CachedObjects(self._pods, self._claims, self._classes)
         self._informers = context.informers
         self._counted: dict[str, ResourceRef[KubeObject]] = {}
@@ -129,10 +132,8 @@ class ResourceQuotaController:
             self._given_back(new)
 
     def _given_back(self, obj: KubeObject) -> None:
-        metadata: ObjectMeta = obj.metadata
-        for quota in self._quotas.store.list():
-            if quota.metadata.namespace == metadata.namespace:
-                self._enqueue(quota)
+        for quota in self._quotas.store.by_index(BY_NAMESPACE, obj.metadata.namespace):
+            self._enqueue(quota)
 
     async def _reconcile(self, key: Key) -> None:
         quota = self._quotas.store.get(*key)
@@ -155,7 +156,7 @@ class ResourceQuotaController:
         charges: list[Mapping[str, Quantity]] = []
         for resource, informer in ((evaluators.PODS, self._pods), (evaluators.CLAIMS, self._claims)):
             evaluator = evaluator_of(resource, self._lookups, extended=self._extended)
-            found = (one for one in informer.store.list() if one.metadata.namespace == namespace)
+            found = informer.store.by_index(BY_NAMESPACE, namespace)
             charges += [evaluator.usage(one) for one in found if evaluator.is_in_scope(quota, one)]
             known |= evaluator.tracked(hard, None)
         for ref, names in self._others(hard).items():

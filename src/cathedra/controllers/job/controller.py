@@ -7,7 +7,7 @@ and take the finalizer off pods that have been written down (docs/spec/controlle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core.batch_v1 import Job, JobStatus
@@ -15,6 +15,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import JOBS, PODS
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
@@ -76,6 +77,7 @@ class JobController:
         self._control = PodControl(context.client, self._recorder, self._expected_pods)
         self._failures: dict[str, PodFailures] = {}
         """Failures in a row by the job's uid."""
+        self._jobs.store.add_index(BY_NAMESPACE, by_namespace)
         self._pods.store.add_index(BY_CONTROLLER, controller_uid)
         self._pods.store.add_index(ORPHANS, orphan_namespace)
         self._jobs.add_handler(
@@ -112,9 +114,8 @@ class JobController:
             # Pods that end together are counted together.
             self._queue.add_after(JobKey("job", pod.metadata.namespace, owner.name), BATCH_SECONDS)
         if owner is None:
-            for job in self._jobs.store:
-                if job.metadata.namespace == pod.metadata.namespace and selects(job.spec.selector, pod.metadata.labels):
-                    self._enqueue(job)
+            for job in self._selecting(pod):
+                self._enqueue(job)
         if is_tracked(pod) and self._job_of(pod) is None:
             self._queue.add(JobKey("orphan", pod.metadata.namespace, pod.metadata.name))
 
@@ -128,10 +129,13 @@ class JobController:
     def _is_adoptable(self, pod: Pod) -> bool:
         """Whether some job is going to adopt the pod."""
         return controller_of(pod) is None and any(
-            job.metadata.namespace == pod.metadata.namespace and selects(job.spec.selector, pod.metadata.labels)
-            for job in self._jobs.store
-            if job.metadata.deletion_timestamp is None
+            job.metadata.deletion_timestamp is None for job in self._selecting(pod)
         )
+
+    def _selecting(self, pod: Pod) -> Iterator[Job]:
+        for job in self._jobs.store.by_index(BY_NAMESPACE, pod.metadata.namespace):
+            if selects(job.spec.selector, pod.metadata.labels):
+                yield job
 
     async def _reconcile(self, key: JobKey) -> float | None:
         if key.kind == "orphan":
