@@ -125,11 +125,10 @@ class GarbageCollector:
                 await self._set_owners(owned, tuple(solid))
             return
         if waiting and self._has_dependents(owned):
-            # Its own dependents go first, so that the waiting owner is the last of the whole tree. Those of them that
-            # wait for something themselves must not hold this one up, or a circle would never end.
-            for dependent in self._graph.dependents(metadata.uid):
-                if is_waiting(dependent.obj):
-                    await self._unblock(dependent, metadata.uid)
+            # Its own dependents go first, so that the waiting owner is the last of the whole tree. If one of them waits
+            # itself, this may be a circle, which would never end: then this one holds up no owner any longer.
+            if any(is_waiting(dependent.obj) for dependent in self._graph.dependents(metadata.uid)):
+                await self._unblock(owned)
             await self._delete(owned, "Foreground")
             return
         await self._delete(owned, self._policy(owned.obj))
@@ -203,9 +202,9 @@ class GarbageCollector:
             await self._set_owners(dependent, others)
         await remove_finalizer(self._client.resource(owned.ref, metadata.namespace), owned.obj, ORPHAN)
 
-    async def _unblock(self, owned: Owned, uid: str) -> None:
+    async def _unblock(self, owned: Owned) -> None:
         owners = owned.obj.metadata.owner_references
-        free = tuple(replace(o, block_owner_deletion=False) if o.uid == uid else o for o in owners)
+        free = tuple(replace(o, block_owner_deletion=False) if o.block_owner_deletion else o for o in owners)
         if free != owners:
             await self._set_owners(owned, free)
 

@@ -166,3 +166,22 @@ def test_nothing_is_deleted_on_a_guess(kind: str) -> None:
             assert any(event.reason == "OwnerRefInvalidNamespace" for event in await world.list(EVENTS, ""))
 
     play(collector, story)
+
+
+def test_in_a_circle_the_one_that_was_deleted_waits_for_no_other() -> None:
+    async def story(world: World) -> None:
+        first = await make(world, "first")
+        second = await make(
+            world, "second", owner_reference(first, block_owner_deletion=True), finalizers=("a.b/hold",)
+        )
+        back = owner_reference(second, block_owner_deletion=True)
+        await world.of(CONFIGMAPS).update(with_metadata(first, owner_references=(back,)))
+        await world.quiet()
+        await world.of(CONFIGMAPS).delete("first", propagation_policy="Foreground")
+        await world.quiet()
+        assert await left(world) == ["second"]
+        held = await world.of(CONFIGMAPS).get("second")
+        assert held.metadata.deletion_timestamp is not None
+        assert held.metadata.finalizers == ("a.b/hold",)
+
+    play(collector, story)
