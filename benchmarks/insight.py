@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from time import thread_time
 from typing import Any
 
-from cathedra.insight import ClusterState, devices, explain, read_dump, simulate
+import yaml
+
+from cathedra.insight import ClusterState, convert, devices, explain, lint, match, read_dump, simulate
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
 NODES = 1000
 PER_NODE = 8
+MANIFESTS = 100
 CLAIMS = 4000
 PODS = 2000
 DRIVER = "gpu.example.com"
@@ -102,6 +105,15 @@ def waiting(name: str, count: int, *selectors: str) -> list[dict[str, Any]]:
     ]
 
 
+def manifests() -> list[str]:
+    """Texts of manifests, each with a pod and the template of its claim."""
+    selector = f'device.attributes["{DRIVER}"].model == "a100" && device.attributes["{DRIVER}"].numa == 1'
+    return [
+        yaml.safe_dump_all(waiting(f"train-{number}", number % 8 + 1, selector), sort_keys=False)
+        for number in range(MANIFESTS)
+    ]
+
+
 def many(pods: int) -> list[dict[str, Any]]:
     """So many pods with a device each."""
     template, pod = waiting("web", 1)
@@ -146,6 +158,30 @@ def rows() -> Iterator[Row]:
         2,
     )
     yield f"insight/devices, {size}", measured(fresh, devices), "s", None, 1
+    texts = manifests()
+    yield (
+        f"insight/lint {MANIFESTS} manifests",
+        measured(lambda: read_dump([]), lambda _: lint(texts)),
+        "s",
+        None,
+        1,
+    )
+    yield (
+        f"insight/lint {MANIFESTS} manifests against {size}",
+        measured(fresh, lambda state: lint(texts, against=state)),
+        "s",
+        None,
+        None,
+    )
+    yield (
+        f"insight/convert {MANIFESTS} manifests to v1beta1",
+        measured(lambda: read_dump([]), lambda _: convert(texts, "v1beta1")),
+        "s",
+        None,
+        1,
+    )
+    selector = f'device.attributes["{DRIVER}"].model == "h100" && device.attributes["{DRIVER}"].numa == 1'
+    yield f"insight/match, {size}", measured(fresh, lambda state: match(state, selector)), "s", None, 2
     empty = [*objects(0)]
     yield (
         f"insight/simulate {PODS} pods on {NODES} nodes × {PER_NODE}",

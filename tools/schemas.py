@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.insight import DeviceList, Explanation, LintReport, SelectorMatch, Simulation
+from cathedra.insight import Conversion, DeviceList, Explanation, LintReport, SelectorMatch, Simulation
 from cathedra.insight.explanation.model import API_VERSION
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
-_KINDS: Final = (Explanation, DeviceList, Simulation, LintReport, SelectorMatch)
+_KINDS: Final = (Explanation, DeviceList, Simulation, LintReport, SelectorMatch, Conversion)
 _LEFT_OUT: Final = {"Change": ("set", "removed")}
 """Fields that are for the library alone."""
 _ADDED: Final = {"Explanation": ("fits",), "Simulation": ("fits",), "LintReport": ("clean",)}

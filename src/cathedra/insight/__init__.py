@@ -5,6 +5,7 @@
     devices(state, node="node-3")                       a `DeviceList`: what holds each, what is left, totals
     simulate(state, apply=Path("train.yaml"))           a `Simulation`: placements, what stays pending and why
     match(state, 'device.driver == "gpu.example.com"')  a `SelectorMatch`: matches, errors, near misses
+    convert(Path("claims.yaml"), "v1beta1")             a `Conversion`: the manifests in another version
     lint(Path("k8s"), against=state)                    a `LintReport`: what is wrong with manifests, and where
 
 Every answer has ``to_dict()`` with ``apiVersion: cathedra.dev/v1``; the schemas are in docs/insight.md. What is
@@ -17,6 +18,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cathedra.insight.conversion.convert import convert, convert_device_plugin
+    from cathedra.insight.conversion.model import Conversion
     from cathedra.insight.explanation.explain import explain
     from cathedra.insight.explanation.model import Explanation
     from cathedra.insight.inventory.listing import devices
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClusterState",
+    "Conversion",
     "DeviceList",
     "Explanation",
     "LintFinding",
@@ -40,6 +44,8 @@ __all__ = [
     "Note",
     "SelectorMatch",
     "Simulation",
+    "convert",
+    "convert_device_plugin",
     "devices",
     "explain",
     "lint",
@@ -52,6 +58,7 @@ __all__ = [
 
 _HOMES = {
     "ClusterState": "reading.state",
+    "Conversion": "conversion.model",
     "DeviceList": "inventory.model",
     "Explanation": "explanation.model",
     "LintFinding": "linting.model",
@@ -59,6 +66,8 @@ _HOMES = {
     "Note": "reading.state",
     "SelectorMatch": "matching.model",
     "Simulation": "simulation.model",
+    "convert": "conversion.convert",
+    "convert_device_plugin": "conversion.convert",
     "devices": "inventory.listing",
     "explain": "explanation.explain",
     "lint": "linting.lint",

@@ -10,11 +10,13 @@ import pytest
 from tools.schemas import FOLDER, schema_of
 
 from cathedra.insight import (
+    Conversion,
     DeviceList,
     Explanation,
     LintReport,
     SelectorMatch,
     Simulation,
+    convert,
     devices,
     explain,
     lint,
@@ -30,11 +32,12 @@ ANSWERS = {
     "devicelist": lambda: devices(STATE).to_dict(),
     "simulation": lambda: simulate(read_dump(gpu_cluster()), apply=pod_with(1), copies=2).to_dict(),
     "selectormatch": lambda: match(STATE, 'device.driver == "x" && true').to_dict(),
+    "conversion": lambda: convert("kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n").to_dict(),
     "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),
 }
 
 
-@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation, LintReport, SelectorMatch])
+@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation, LintReport, SelectorMatch, Conversion])
 def test_the_schema_is_current(kind: Any) -> None:
     assert json.loads((FOLDER / f"{kind.__name__.lower()}.json").read_text()) == json.loads(json.dumps(schema_of(kind)))
 

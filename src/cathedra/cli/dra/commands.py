@@ -64,7 +64,7 @@ COMMANDS: Final = (
     ),
     DraCommand(
         "match",
-        "which devices a selector selects, on which it fails, and which it nearly selects",
+        "which devices a selector selects, fails on, or nearly selects",
         (
             ("all devices of the cluster", "match 'device.driver == \"gpu.example.com\"'"),
             ("from a dump, of one driver", "match 'EXPRESSION' --dump dump.yaml --driver gpu.example.com"),
@@ -78,6 +78,15 @@ COMMANDS: Final = (
             ("on the devices of the cluster", "repl"),
             ("on those of a dump", "repl --dump dump.yaml"),
             ("from a script", "repl --dump dump.yaml < expressions.txt"),
+        ),
+    ),
+    DraCommand(
+        "convert",
+        "rewrite manifests in another API version, or from device plugins",
+        (
+            ("as of Kubernetes 1.34", "convert claims.yaml"),
+            ("all files of a directory, in place, for 1.33", "convert k8s/ --to v1beta2 -i"),
+            ("from nvidia.com/gpu: 2 to claims", "convert deployment.yaml --from-device-plugin"),
         ),
     ),
     DraCommand(

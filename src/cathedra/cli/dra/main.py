@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command of ``kubectl dra``; its exit code."""
     parser = Parser(
         prog=_PROGRAM,
-        description="Questions about the devices of a cluster (DRA), or of a dump of one. Nothing is ever written.",
+        description="Questions about the devices of a cluster (DRA), or of a dump of one. No cluster is ever changed.",
         epilog=f"A dump: {_dump_command()}",
     )
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from cathedra.allocation import Features
 from cathedra.allocation.supply.devices import DeviceRecord
@@ -22,6 +22,8 @@ from cathedra.insight.selectors.reads import MAPS, Read, path_of, read_of
 
 __all__ = ["DeviceRules"]
 
+Answer: TypeAlias = tuple[list[DeviceRecord], list[tuple[DeviceRecord, str]]]
+"""The devices that match, and those on which the selector fails."""
 _COMPARED: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 
 
@@ -33,6 +35,8 @@ class DeviceRules:
         self._known = KnownDevices(state)
         self._features: Features = state.features
         self._compiled: dict[str, CompiledSelector | None] = {}
+        self._asked: dict[tuple[str | None, ...], Answer] = {}
+        self._of_class: dict[str, tuple[DeviceRecord, ...]] = {}
 
     def check(self, given: Given, group: SelectorGroup, findings: Findings) -> None:
         """Enter what the devices say of the selectors of a group."""
@@ -47,7 +51,7 @@ class DeviceRules:
         for number, one in enumerate(compiled):
             if one is not None:
                 _names(one, self._known, given, group.selector_path(number), findings)
-        self._asked(given, group, compiled, findings)
+        self._ask(given, group, compiled, findings)
 
     def _selector(self, text: str) -> CompiledSelector | None:
         if text not in self._compiled:
@@ -61,38 +65,40 @@ class DeviceRules:
                 self._compiled[text] = None
         return self._compiled[text]
 
-    def _asked(
+    def _ask(
         self, given: Given, group: SelectorGroup, compiled: list[CompiledSelector | None], findings: Findings
     ) -> None:
         """Ask every device as the allocator does: the class first, then one selector after the other."""
-        left = self._of_class(group.class_name)
-        reached = len(left)
+        left, reached = self._in_class(group.class_name), len(self._in_class(group.class_name))
+        asked: tuple[str | None, ...] = (group.class_name,)
         for number, selector in enumerate(compiled):
-            if selector is None:
+            if selector is None or not left:
                 return
             path = group.selector_path(number)
-            passed, failed = ask(selector, left)
+            asked = (*asked, selector.expression)
+            if asked not in self._asked:
+                self._asked[asked] = ask(selector, left)
+            passed, failed = self._asked[asked]
             if failed:
                 device, text = failed[0]
                 why = f"fails on {len(failed)} of {counted(len(left), 'device')}, as on {device}: {text}"
                 findings.add("failing-selector", given.manifest, path, why, spot=_whole(selector))
-            if not passed and not failed:
+            elif not passed:
                 of = f" of class {group.class_name}" if group.class_name else ""
                 why = f"matches none of {counted(len(left), 'device')}{of}"
-                if len(left) != reached:
-                    why += " that the selectors before it leave"
-                if left:
-                    findings.add("matches-nothing", given.manifest, path, why, spot=_whole(selector))
-                return
-            left = passed
+                why += " that the selectors before it leave" if len(left) != reached else ""
+                findings.add("matches-nothing", given.manifest, path, why, spot=_whole(selector))
+            left = tuple(passed)
 
-    def _of_class(self, name: str) -> list[DeviceRecord]:
-        found = list(self._known.devices)
-        for text in self._classes.get(name, ()):
-            selector = self._selector(text) if text is not None else None
-            if selector is not None:
-                found, _ = ask(selector, found)
-        return found
+    def _in_class(self, name: str) -> tuple[DeviceRecord, ...]:
+        if name not in self._of_class:
+            found: list[DeviceRecord] = list(self._known.devices)
+            for text in self._classes.get(name, ()):
+                selector = self._selector(text) if text is not None else None
+                if selector is not None:
+                    found, _ = ask(selector, found)
+            self._of_class[name] = tuple(found)
+        return self._of_class[name]
 
 
 def _whole(selector: CompiledSelector) -> Spot:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.api.gates import NEWEST, FeatureGates
@@ -19,14 +18,12 @@ from cathedra.insight.linting.rules import RULES
 from cathedra.insight.linting.slices import check_slices
 from cathedra.insight.linting.subjects import Findings, Given
 from cathedra.insight.linting.suppression import Allowed, check_comments
-from cathedra.insight.manifests.files import ManifestFile, read_files
+from cathedra.insight.manifests.files import ManifestFile, Written, written_files
 from cathedra.insight.manifests.objects import Manifest, Unreadable, manifests_of
 from cathedra.insight.reading.state import ClusterState
 
-__all__ = ["Written", "lint"]
+__all__ = ["lint"]
 
-Written: TypeAlias = str | Path | Sequence[str | Path]
-"""The text of manifests, a file or directory, or several of these; ``Path("-")`` is standard input."""
 _THEN: Final = 1_767_225_600.0
 """The time that rules see, in seconds since the epoch: what lint says does not depend on when it is asked."""
 
@@ -42,22 +39,12 @@ def lint(given: Written, *, against: ClusterState | None = None, release: str = 
         UnknownGate: the release is not known.
     """
     gates = against.gates if against is not None and not release else FeatureGates.for_release(release or NEWEST)
-    files = list(_opened(given))
+    files = list(written_files(given))
     run = _Run(gates, against)
     for file in files:
         run.read(file)
     run.judge()
     return run.report(len(files))
-
-
-def _opened(given: Written) -> Iterator[ManifestFile]:
-    if isinstance(given, str):
-        yield ManifestFile("text", given)
-    elif isinstance(given, Path):
-        yield from read_files([given])
-    else:
-        for one in given:
-            yield from _opened(one)
 
 
 class _Run:

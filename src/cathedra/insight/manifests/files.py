@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from cathedra.allocation.errors import InvalidInput
 
-__all__ = ["STDIN", "ManifestFile", "read_files"]
+__all__ = ["STDIN", "ManifestFile", "Written", "read_files", "written_files"]
+
+Written: TypeAlias = str | Path | Sequence[str | Path]
+"""The text of manifests, a file or directory, or several of these; ``Path("-")`` is standard input."""
 
 STDIN: Final = Path("-")
 _SUFFIXES: Final = frozenset((".yaml", ".yml", ".json"))
@@ -43,6 +46,22 @@ class ManifestFile:
     def line(self, number: int) -> str:
         """A line, counted from 1, without its end; "" beyond the last."""
         return self.lines[number - 1].removesuffix("\r") if 0 < number <= len(self.lines) else ""
+
+
+def written_files(given: Written) -> Iterator[ManifestFile]:
+    """What is given, as files; a text is one named «text».
+
+    Raises:
+        InvalidInput: as `read_files`.
+        OSError: one cannot be read.
+    """
+    if isinstance(given, str):
+        yield ManifestFile("text", given)
+    elif isinstance(given, Path):
+        yield from read_files([given])
+    else:
+        for one in given:
+            yield from written_files(one)
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[ManifestFile]:

@@ -29,25 +29,43 @@ def match(state: ClusterState, expression: str, *, driver: str = "") -> Selector
     selector = compiled_expression(expression, state.features)
     if selector.type not in ("bool", "any", "dyn"):
         raise InvalidInput(f"a selector has to be true or false, and this expression is of type {selector.type}")
-    matched = [one for one in devices if _verdict(selector, one) is True]
-    failed: dict[str, list[DeviceRecord]] = {}
-    for one in devices:
-        verdict = _verdict(selector, one)
-        if isinstance(verdict, str):
-            failed.setdefault(verdict, []).append(one)
-    kept_out = [one for one in devices if _verdict(selector, one) is not True]
+    judged = [_Judged(one, selector) for one in devices]
+    matched = [one.device for one in judged if one.verdict is True]
+    failed: dict[str, list[str]] = {}
+    for one in judged:
+        if isinstance(one.verdict, str):
+            failed.setdefault(one.verdict, []).append(str(one.device))
     return SelectorMatch(
         expression=expression,
         devices=len(devices),
         matched=tuple(map(str, matched)),
         unmatched=len(devices) - len(matched) - sum(map(len, failed.values())),
-        failures=tuple(MatchFailure(error, tuple(map(str, ones))) for error, ones in sorted(failed.items())),
-        conditions=tuple(_conditions(selector, devices)),
-        near_misses=tuple(_near_misses(selector, kept_out)),
+        failures=tuple(MatchFailure(error, tuple(names)) for error, names in sorted(failed.items())),
+        conditions=tuple(_conditions(selector, judged)),
+        near_misses=tuple(_near_misses(judged)) if len(selector.conditions) > 1 else (),
         cost=selector.max_cost,
         nodes=_by_node(state, matched),
         notes=state.notes_on(ResourceSlice),
     )
+
+
+class _Judged:
+    """A device, what the selector says of it, and what each of its conditions says."""
+
+    __slots__ = ("alone", "device", "verdict", "verdicts")
+
+    def __init__(self, device: DeviceRecord, selector: DeviceExpression) -> None:
+        self.device = device
+        self.verdicts = [_verdict(part, device) for part in selector.conditions]
+        unmet = [place for place, verdict in enumerate(self.verdicts) if verdict is not True]
+        self.alone = selector.conditions[unmet[0]] if len(unmet) == 1 else None
+        """The only condition that the device does not meet; None if there are several, or none."""
+        self.verdict: bool | str = not unmet
+        if unmet and False not in self.verdicts:
+            # Which of several errors is told, the whole expression knows.
+            self.verdict = _verdict(selector, device)
+        elif unmet:
+            self.verdict = False
 
 
 def _verdict(selector: DeviceExpression, device: DeviceRecord) -> bool | str:
@@ -58,37 +76,32 @@ def _verdict(selector: DeviceExpression, device: DeviceRecord) -> bool | str:
     return outcome.value if isinstance(outcome.value, bool) else f"the value {text(outcome.value)} is no bool"
 
 
-def _conditions(selector: DeviceExpression, devices: Iterable[DeviceRecord]) -> Iterator[MatchCondition]:
-    devices = tuple(devices)
-    parts = selector.conditions
-    alone = [_only_one(parts, one) for one in devices]
-    for part in parts:
-        verdicts = [_verdict(part, one) for one in devices]
+def _conditions(selector: DeviceExpression, judged: list[_Judged]) -> Iterator[MatchCondition]:
+    for place, part in enumerate(selector.conditions):
+        verdicts = [one.verdicts[place] for one in judged]
         met, unmet = verdicts.count(True), verdicts.count(False)
-        yield MatchCondition(part.source, met, unmet, len(devices) - met - unmet, sum(one is part for one in alone))
+        alone = sum(one.alone is part for one in judged)
+        yield MatchCondition(part.source, met, unmet, len(judged) - met - unmet, alone)
 
 
-def _only_one(parts: Iterable[DeviceExpression], device: DeviceRecord) -> DeviceExpression | None:
-    """The one condition that the device does not meet; None if there are several, or none."""
-    unmet = [part for part in parts if _verdict(part, device) is not True]
-    return unmet[0] if len(unmet) == 1 else None
-
-
-def _near_misses(selector: DeviceExpression, kept_out: Iterable[DeviceRecord]) -> Iterator[NearMiss]:
+def _near_misses(judged: Iterable[_Judged]) -> Iterator[NearMiss]:
     """Devices that one condition keeps out, those with the same values together; the most first."""
-    if len(selector.conditions) == 1:
-        return
     groups: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
-    for one in kept_out:
-        part = _only_one(selector.conditions, one)
+    for one in judged:
+        part = one.alone
         if part is None:
             continue
-        values = {each.source: each.shown for each in told(part.explain(one)) if each.source != part.source}
-        error = part.outcome(one).error or ""
-        shown = {} if error else {source: value for source, value in values.items() if "device" in source}
-        groups.setdefault((part.source, error, tuple(shown.items())), []).append(str(one))
+        error = part.outcome(one.device).error or ""
+        shown = () if error else _values(part, one.device)
+        groups.setdefault((part.source, error, shown), []).append(str(one.device))
     for (source, error, values_of), names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         yield NearMiss(source, dict(values_of), tuple(names), error)
+
+
+def _values(part: DeviceExpression, device: DeviceRecord) -> tuple[tuple[str, str], ...]:
+    """What the device has where the condition looks."""
+    told_of = told(part.explain(device))
+    return tuple((one.source, one.shown) for one in told_of if one.source != part.source and "device" in one.source)
 
 
 def _by_node(state: ClusterState, matched: Iterable[DeviceRecord]) -> Mapping[str, int]:

@@ -1,0 +1,91 @@
+"""``kubectl dra convert``: manifests in another version, or from device plugins."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.cli.dra.output import print_data
+
+if TYPE_CHECKING:
+    from cathedra.insight.conversion.model import Conversion
+
+__all__ = ["add", "run"]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="manifests: files, directories, or - for standard input"
+    )
+    parser.add_argument(
+        "--to", choices=("v1", "v1beta2", "v1beta1"), help="the version of resource.k8s.io (default: v1)"
+    )
+    parser.add_argument(
+        "--from-device-plugin",
+        action="store_true",
+        help="make claims of extended resources, as nvidia.com/gpu: 2, in pods and workloads",
+    )
+    parser.add_argument(
+        "--resource",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --from-device-plugin: of this resource only; repeatable",
+    )
+    parser.add_argument("-i", "--in-place", action="store_true", help="write the files instead of printing them")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="for whom")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print or write the manifests; what was changed and what is not known is told on standard error."""
+    if arguments.in_place and "-" in arguments.files:
+        raise InvalidInput("standard input cannot be written in place")
+    if arguments.from_device_plugin and arguments.to:
+        raise InvalidInput("--from-device-plugin makes objects of v1; convert them with --to in a second step")
+    if arguments.resource and not arguments.from_device_plugin:
+        raise InvalidInput("--resource goes with --from-device-plugin")
+    # Imported late: a wrong call need not wait for the kinds.
+    from cathedra.insight.conversion.convert import convert, convert_device_plugin
+
+    paths = [Path(name) for name in arguments.files]
+    if arguments.from_device_plugin:
+        found = convert_device_plugin(paths, arguments.resource)
+    else:
+        found = convert(paths, arguments.to or "v1")
+    if arguments.in_place:
+        _write(found)
+    if arguments.output == "json":
+        print_data(found.to_dict(), "json")
+    elif not arguments.in_place:
+        _print(found)
+    for file in found.files:
+        for note in file.notes:
+            print(f"{file.file}: note: {note}", file=sys.stderr)
+    return 0
+
+
+def _print(found: Conversion) -> None:
+    """The texts one after the other, as documents of one."""
+    for number, file in enumerate(found.files):
+        if number and not file.text.startswith("---"):
+            sys.stdout.write("---\n")
+        sys.stdout.write(file.text)
+        if not file.text.endswith("\n") and number + 1 < len(found.files):
+            sys.stdout.write("\n")
+
+
+def _write(found: Conversion) -> None:
+    """Replace the files that are different, and say so."""
+    # start-up time: with the option alone
+    from cathedra.files.atomic import write_atomic
+
+    for file in found.files:
+        if file.changed:
+            path = Path(file.file).resolve()
+            write_atomic(path, file.text.encode(), mode=path.stat().st_mode & 0o7777)
+            for change in file.changes:
+                print(f"{file.file}: {change}", file=sys.stderr)

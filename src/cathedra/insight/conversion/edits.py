@@ -1,0 +1,269 @@
+"""Changes of a YAML text around its nodes: fields are wrapped, unwrapped, removed, added; everything else stays.
+
+Entries of a block mapping are taken as whole lines, with the comments in front of them, and are moved by indenting
+them. In flow style, braces are put around entries where they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from cathedra.insight.manifests.tree import YAMLNode
+
+__all__ = ["Edit", "Unconvertible", "add_entry", "edited", "remove_entry", "unwrap", "wrap"]
+
+_COMMENT: Final = re.compile(r"#[^\n\r]*")
+
+
+class Unconvertible(ValueError):
+    """The text is written in a way that cannot be changed without changing more; the text says which."""
+
+
+class Edit(NamedTuple):
+    """What stands from ``start`` to ``end`` becomes ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with all edits, which must not overlap; insertions at one place keep their order.
+
+    Raises:
+        Unconvertible: two edits overlap.
+    """
+    pieces, at = [], 0
+    for one in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if one.start < at:
+            raise Unconvertible("parts of it are shared by an anchor")
+        pieces += [text[at : one.start], one.text]
+        at = one.end
+    return "".join((*pieces, text[at:]))
+
+
+def wrap(text: str, node: YAMLNode, kept: Collection[str], name: str) -> Iterator[Edit]:
+    """Put all entries of a mapping but those ``kept`` below a new one, ``name``.
+
+    Raises:
+        Unconvertible: entries come from a merge key, or a comment would get lost.
+    """
+    _check(node)
+    moved = [entry for entry in node.entries if entry[0].text not in kept]
+    if not moved:
+        return
+    if node.is_flow:
+        yield from _wrap_flow(text, node, moved, name)
+        return
+    lines = _Block(text, node)
+    inner = lines.indented("".join(lines.entry(key) for key, _ in moved), 2)
+    made = f"{lines.margin}{name}:{lines.newline}{inner}"
+    parts = [
+        made if key is moved[0][0] else lines.entry(key)
+        for key, _ in node.entries
+        if key.text in kept or key is moved[0][0]
+    ]
+    yield lines.replaced("".join(parts))
+
+
+def unwrap(text: str, node: YAMLNode, name: str) -> Iterator[Edit]:
+    """Put the entries of the mapping below ``name`` in its place.
+
+    Raises:
+        Unconvertible: they come from an anchor or a merge key.
+    """
+    _check(node)
+    entry = node.entry(name)
+    if entry is None:
+        return
+    key, inner = entry
+    if inner.shared or inner.start < key.start:
+        raise Unconvertible(f"{name} is shared by an anchor")
+    _check(inner)
+    if node.is_flow:
+        yield from _unwrap_flow(text, node, key, inner)
+        return
+    lines = _Block(text, node)
+    yield lines.replaced(
+        "".join(_loose(lines, key, inner) if one is key else lines.entry(one) for one, _ in node.entries)
+    )
+
+
+def remove_entry(text: str, node: YAMLNode, name: str) -> Edit:
+    """Take an entry out of a mapping that has others; the comments in front of it go with it."""
+    entry = node.entry(name)
+    if entry is None:
+        raise KeyError(name)
+    if node.is_flow:
+        return _without_flow(text, node, entry[0])
+    lines = _Block(text, node)
+    return lines.replaced("".join(lines.entry(one) for one, _ in node.entries if one is not entry[0]))
+
+
+def add_entry(text: str, node: YAMLNode, name: str, block: Sequence[str], flow: str) -> Edit:
+    """Add an entry at the end of a mapping: ``block`` are the lines of its value, ``flow`` the same in flow style."""
+    if node.is_flow:
+        last = _end_of(text, *node.entries[-1]) if node.entries else node.start + 1
+        return Edit(last, last, f"{', ' if node.entries else ''}{_spelled(text, node, name)}: {flow}")
+    lines = _Block(text, node)
+    added = f"{lines.margin}{name}:{lines.newline}" + "".join(f"{lines.margin}{one}{lines.newline}" for one in block)
+    return lines.replaced("".join([*(lines.entry(one) for one, _ in node.entries), added]))
+
+
+def _check(node: YAMLNode) -> None:
+    if any(key.text == "<<" and not key.style for key, _ in node.entries):
+        raise Unconvertible("a merge key (<<) brings fields from elsewhere")
+
+
+def _end_of(text: str, key: YAMLNode, value: YAMLNode) -> int:
+    """Where an entry ends; an alias stands somewhere else than the node that it refers to."""
+    if value.start >= key.end:
+        return max(value.end, key.end)
+    found = re.compile(r"\s*:\s*\*[^\s,\]}]+").match(text, key.end)
+    if found is None:
+        raise Unconvertible("an alias that stands in an unusual place")
+    return found.end()
+
+
+class _Block:
+    """The entries of a block mapping as whole lines, comments in front of them included."""
+
+    def __init__(self, text: str, node: YAMLNode) -> None:
+        self._text, self._node = text, node
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        begin = node.entries[0][0].start
+        self._column = begin - (text.rfind("\n", 0, begin) + 1)
+        self.margin = " " * self._column
+        self._bounds: dict[int, tuple[int, int]] = {}
+        at = begin
+        for key, value in node.entries:
+            end = self._line_end(key, value)
+            self._bounds[id(key)] = (at, end)
+            at = end
+        self._begin, self._end = begin, self._with_comments(at)
+        self._bounds[id(node.entries[-1][0])] = (self._bounds[id(node.entries[-1][0])][0], self._end)
+
+    def entry(self, key: YAMLNode) -> str:
+        """The lines of an entry, all of them complete."""
+        start, end = self._bounds[id(key)]
+        lines = self._text[start:end]
+        if start == self._begin:
+            lines = self.margin + lines
+        return lines if lines.endswith("\n") else lines + self.newline
+
+    def replaced(self, lines: str) -> Edit:
+        """The edit that makes these lines of the mapping; its first line goes on where it began."""
+        if not self._text[: self._end].endswith("\n"):
+            lines = lines.removesuffix("\n").removesuffix("\r")
+        return Edit(self._begin, self._end, lines[self._column :])
+
+    def indented(self, lines: str, by: int) -> str:
+        """The lines moved to the right, or, if ``by`` is negative, to the left."""
+        return "".join(self._moved(line, by) for line in lines.splitlines(keepends=True))
+
+    def _moved(self, line: str, by: int) -> str:
+        if by > 0:
+            return " " * by + line if line.strip("\r\n") else line
+        spaces = len(line) - len(line.lstrip(" "))
+        return line[min(-by, max(spaces - self._column, 0)) :]
+
+    def _line_end(self, key: YAMLNode, value: YAMLNode) -> int:
+        last = value
+        while last.kind != "scalar" and not last.is_flow and (last.entries or last.items):
+            last = last.entries[-1][1] if last.entries else last.items[-1]
+        if value.start >= key.end and last.start >= key.end and last.style in ("|", ">"):
+            return last.end
+        at = self._text.find("\n", _end_of(self._text, key, value))
+        return at + 1 if at >= 0 else len(self._text)
+
+    def _with_comments(self, at: int) -> int:
+        """Comments right below the last entry that are indented as it is belong to it."""
+        while True:
+            end = self._text.find("\n", at) + 1 or len(self._text)
+            line = self._text[at:end]
+            spaces = len(line) - len(line.lstrip(" "))
+            if not line.lstrip(" ").startswith("#") or spaces < max(self._column, 1):
+                return at
+            at = end
+
+
+def _loose(lines: _Block, key: YAMLNode, inner: YAMLNode) -> str:
+    """The lines of an entry without its own: what is below it moves to the left."""
+    written = lines.entry(key).splitlines(keepends=True)
+    at = next(
+        n for n, line in enumerate(written) if line.lstrip().startswith((key.text, f'"{key.text}', f"'{key.text}"))
+    )
+    before, own, below = written[:at], written[at], written[at + 1 :]
+    if inner.kind == "mapping" and inner.entries and not inner.is_flow:
+        comment = _COMMENT.search(own)
+        note = [f"{lines.margin}{comment[0]}{lines.newline}"] if comment else []
+        begin = lines._text.rfind("\n", 0, inner.entries[0][0].start) + 1
+        by = inner.entries[0][0].start - begin - len(lines.margin)
+        return "".join(before) + "".join(note) + lines.indented("".join(below), -by)
+    text = lines._text
+    made = [f"{lines.margin}{one}{lines.newline}" for one in _COMMENT.findall(_gaps(text, key, inner))]
+    for one, value in inner.entries:
+        made.append(f"{lines.margin}{text[one.start : _end_of(text, one, value)]}{lines.newline}")
+    tail = text[inner.end : lines._bounds[id(key)][1]]
+    made += [f"{lines.margin}{one}{lines.newline}" for one in _COMMENT.findall(tail)]
+    return "".join(before) + "".join(made)
+
+
+def _gaps(text: str, key: YAMLNode, inner: YAMLNode) -> str:
+    """What stands between the entries of a mapping in flow style."""
+    at, found = inner.start, []
+    for one, value in inner.entries:
+        found.append(text[at : one.start])
+        at = _end_of(text, one, value)
+    return "\n".join([*found, text[at : inner.end]]) if inner.kind == "mapping" else ""
+
+
+def _spelled(text: str, node: YAMLNode, name: str) -> str:
+    """A key as the others of the mapping are written: JSON has them in quotes."""
+    quoted = any(key.style == '"' for key, _ in node.entries)
+    return f'"{name}"' if quoted else name
+
+
+def _wrap_flow(text: str, node: YAMLNode, moved: list[tuple[YAMLNode, YAMLNode]], name: str) -> Iterator[Edit]:
+    places = [number for number, entry in enumerate(node.entries) if entry in moved]
+    head = f"{_spelled(text, node, name)}: {{"
+    if places[-1] - places[0] == len(places) - 1:
+        end = _end_of(text, *moved[-1])
+        yield Edit(moved[0][0].start, moved[0][0].start, head)
+        yield Edit(end, end, "}")
+        return
+    if "#" in _gaps(text, node, node):
+        raise Unconvertible("comments between entries in braces that would have to be moved")
+    kept = [entry for entry in node.entries if entry not in moved]
+    inner = ", ".join(text[key.start : _end_of(text, key, value)] for key, value in moved)
+    rest = ", ".join(text[key.start : _end_of(text, key, value)] for key, value in kept)
+    yield Edit(node.start + 1, node.end - 1, f"{rest}, {head}{inner}}}")
+
+
+def _unwrap_flow(text: str, node: YAMLNode, key: YAMLNode, inner: YAMLNode) -> Iterator[Edit]:
+    if not inner.entries:
+        yield _without_flow(text, node, key)
+        return
+    last = _end_of(text, *inner.entries[-1])
+    yield Edit(
+        key.start, inner.entries[0][0].start, " ".join(_block_comments(text[key.start : inner.entries[0][0].start]))
+    )
+    yield Edit(last, inner.end, "")
+
+
+def _block_comments(text: str) -> list[str]:
+    if "#" in text:
+        raise Unconvertible("a comment inside of braces that would have to be moved")
+    return []
+
+
+def _without_flow(text: str, node: YAMLNode, key: YAMLNode) -> Edit:
+    """An entry in flow style goes with the comma behind it, or, if it is the last, with the one before it."""
+    number = next(n for n, entry in enumerate(node.entries) if entry[0] is key)
+    if number + 1 < len(node.entries):
+        return Edit(key.start, node.entries[number + 1][0].start, "")
+    end = _end_of(text, *node.entries[number])
+    start = _end_of(text, *node.entries[number - 1]) if number else key.start
+    return Edit(start, end, "")
