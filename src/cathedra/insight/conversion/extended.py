@@ -1,7 +1,7 @@
 """Extended resources as claims: which steps make the pods of an object ask by claims, and which objects they need.
 
-A device plugin's resource is a name and a number. What else a claim may say — model, memory, sharing — nobody wrote
-down; the driver and its class are guessed from the name, and said to be guessed.
+A device plugin's resource is a name and a number. What else a claim may say — model, memory, sharing — was never
+written down; the driver and its class are guessed from the name, and said to be guessed.
 """
 
 from __future__ import annotations
