@@ -195,14 +195,45 @@ def _scheduling_v1alpha2(newer: dict[str, dict[str, Any]]) -> dict[str, dict[str
     return types | _SCHEDULING_1ALPHA2_NEW
 
 
-def _resource_v1alpha3(beta: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The kinds of devices as 1.32 and 1.33 had them in v1alpha3: capacities are bare quantities."""
-    types = copy.deepcopy(beta)
+_RESOURCE_1ALPHA3_131: Final[dict[str, dict[str, Any]]] = {
+    "ResourceClaimSpec": {"controller": {"omitempty": True, "optional": True, "pb": 2, **_TEXT}},
+    "ResourceClaimStatus": {
+        "deallocationRequested": {"omitempty": True, "optional": True, "pb": 3, "pbtype": "varint", "type": "bool"}
+    },
+    "AllocationResult": {"controller": {"omitempty": True, "optional": True, "pb": 4, **_TEXT}},
+    "DeviceClassSpec": {
+        "suitableNodes": {"omitempty": True, "optional": True, "pb": 3, "pbtype": "bytes", "type": "*v1.NodeSelector"}
+    },
+}
+"""What 1.31 had besides, for claims that a controller in the control plane allocates."""
+_CONTEXT: Final = (
+    "PodSchedulingContext",
+    "PodSchedulingContextList",
+    "PodSchedulingContextSpec",
+    "PodSchedulingContextStatus",
+    "ResourceClaimSchedulingStatus",
+)
+"""Types of v1alpha2 that 1.31 had in v1alpha3 too."""
+
+
+def _resource_v1alpha3(
+    beta: dict[str, dict[str, Any]], classic: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The kinds of devices as 1.31 to 1.33 had them in v1alpha3: capacities are bare quantities."""
+    types = copy.deepcopy(beta) | {name: classic[name] for name in _CONTEXT}
     types["BasicDevice"]["fields"]["capacity"]["type"] = "map[QualifiedName]resource.Quantity"
+    for name, fields in _RESOURCE_1ALPHA3_131.items():
+        types[name]["fields"] |= fields
     return types
 
 
 ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("ResourceClaimSpec", "controller"): ("1.31", "1.31"),
+    ("ResourceClaimStatus", "deallocationRequested"): ("1.26", "1.31"),
+    ("ResourceClaimStatus", "devices"): ("1.32", ""),
+    ("AllocationResult", "controller"): ("1.31", "1.31"),
+    ("DeviceRequestAllocationResult", "adminAccess"): ("1.32", ""),
+    ("DeviceClassSpec", "suitableNodes"): ("1.31", "1.31"),
     ("DeviceRequest", "firstAvailable"): ("1.33", ""),
     ("DeviceRequest", "tolerations"): ("1.33", ""),
     ("ExactDeviceRequest", "tolerations"): ("1.33", ""),
@@ -288,7 +319,8 @@ def load() -> dict[str, dict[str, dict[str, Any]]]:
         if package.startswith("resource/"):
             facts[package] |= _NEW_TYPES
     facts["scheduling/v1alpha2"] = _scheduling_v1alpha2(facts["scheduling/v1alpha3"])
-    facts["resource/v1alpha3"] = _resource_v1alpha3(facts["resource/v1beta1"]) | facts["resource/v1alpha3"]
+    older = _resource_v1alpha3(facts["resource/v1beta1"], facts["resource/v1alpha2"])
+    facts["resource/v1alpha3"] = older | facts["resource/v1alpha3"]
     for name, names in {
         "GroupVersionKind": ("group", "version", "kind"),
         "GroupVersionResource": ("group", "version", "resource"),

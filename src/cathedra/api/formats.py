@@ -270,6 +270,19 @@ def interface_address(value: str) -> list[str]:
     return [] if value == canonical else [f'must be in canonical form ("{canonical}")']
 
 
+def lenient_cidr(value: str) -> list[str]:
+    """An address with the length of its network's prefix, in any spelling."""
+    if canonical_interface(value):
+        return []
+    return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+
+
+def canonical_interface(value: str) -> str:
+    """The one spelling of an address with the length of its network's prefix; "" if it is none."""
+    parsed = _lenient_interface(value)
+    return _canonical_interface(parsed) if parsed is not None else ""
+
+
 def _lenient_interface(value: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
     """As old parsers read it, leading zeros allowed."""
     address, slash, length = value.rpartition("/")

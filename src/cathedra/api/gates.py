@@ -102,6 +102,7 @@ _HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
 }
 
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "DRAControlPlaneController": ("DynamicResourceAllocation",),
     "DRADeviceTaintRules": ("DRADeviceTaints",),
     "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
     "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
@@ -215,6 +216,11 @@ class FeatureGates(Mapping[str, bool]):
         if first and not self.at_least(first):
             return False
         return not last or _order(self.release) <= _order(last)
+
+    @property
+    def admin_access(self) -> bool:
+        """Whether claims may ask for admin access: 1.31 had that without a gate."""
+        return self["DRAAdminAccess"] or not self.at_least("1.32")
 
     def at_least(self, release: str) -> bool:
         """Whether this is that release or a newer one."""

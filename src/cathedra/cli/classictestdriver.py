@@ -1,4 +1,4 @@
-"""``cathedra classic-test-driver controller`` and ``kubelet-plugin``: the driver that tested DRA from 1.26 to 1.30."""
+"""``cathedra classic-test-driver controller`` and ``kubelet-plugin``: the driver that tested DRA from 1.26 to 1.31."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from cathedra.api.gates import RELEASES
 from cathedra.classic.testdriver.resources import TestResources, read_resources
 from cathedra.cli.configuration import absolute, pairs
 from cathedra.cluster.config import InvalidOption, default_data_dir
@@ -22,6 +23,9 @@ from cathedra.cluster.parts.classicprograms import (
 from cathedra.cluster.process.logs import configure_logging
 
 __all__ = ["run"]
+
+_KNOWN = RELEASES[: RELEASES.index("1.31") + 1]
+"""The releases in which drivers allocate."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,6 +61,7 @@ def _controller(arguments: argparse.Namespace) -> TestControllerConfig:
         resources=resources,
         class_parameters=dict(pairs("--class-parameters", filter(None, arguments.class_parameters.split(",")))),
         workers=arguments.workers,
+        release=_release(arguments.kubernetes_version),
     )
 
 
@@ -69,7 +74,15 @@ def _plugin(arguments: argparse.Namespace) -> TestPluginConfig:
         plugin_dir=root / "plugins" / arguments.drivername,
         registry_dir=root / "plugins_registry",
         cdi_dir=absolute(arguments.cdi_dir) or root / "cdi",
+        release=_release(arguments.kubernetes_version),
+        kubeconfig=arguments.kubeconfig,
     )
+
+
+def _release(text: str) -> str:
+    if text not in _KNOWN:
+        raise InvalidOption(f"--kubernetes-version must be one of {', '.join(_KNOWN)}, got {text!r}")
+    return text
 
 
 def _say(line: str) -> None:

@@ -19,6 +19,7 @@ from cathedra.cli.dra import main as dra
 from cathedra.cli.options import (
     CDI_DIR,
     CLASSIC_CONTROLLER,
+    CLASSIC_RELEASE,
     CLUSTER,
     COMPONENT,
     CONFIG,
@@ -52,8 +53,8 @@ _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
 }
 
 _CLASSIC_PROGRAMS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
-    "controller": ("allocates claims", (KUBECONFIG, DRIVERNAME, *CLASSIC_CONTROLLER)),
-    "kubelet-plugin": ("prepares claims on a node", (DRIVERNAME, *NODE, CDI_DIR)),
+    "controller": ("allocates claims", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *CLASSIC_CONTROLLER)),
+    "kubelet-plugin": ("prepares claims on a node", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *NODE, CDI_DIR)),
 }
 
 
@@ -226,7 +227,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     if words[:1] == ["driver-check"]:
         importlib.import_module("cathedra.cli.drivercheck").add(check)
 
-    classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.30, whose drivers allocate")
+    classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.31, whose drivers allocate")
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():
         one = programs.add_parser(program, help=about)

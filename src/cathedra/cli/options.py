@@ -131,7 +131,7 @@ RELEASE: Final = (
         name="--kubernetes-version",
         default="1.37",
         metavar="1.26…1.37",
-        about="whose behaviour, any but 1.31 (default 1.37)",
+        about="whose behaviour (default 1.37)",
     ),
     CommandOption(
         name="--feature-gates",
@@ -489,6 +489,12 @@ DRIVERNAME: Final = CommandOption(
     default="test-driver.cdi.k8s.io",
     metavar="NAME",
     about="the driver (default test-driver.cdi.k8s.io)",
+)
+CLASSIC_RELEASE: Final = CommandOption(
+    name="--kubernetes-version",
+    default="1.30",
+    metavar="1.26…1.31",
+    about="the cluster's release (default 1.30; all but 1.31 are alike)",
 )
 CLASSIC_CONTROLLER: Final = (
     CommandOption(

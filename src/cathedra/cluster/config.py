@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.formats import dns_subdomain
-from cathedra.api.gates import FeatureGates
+from cathedra.api.gates import RELEASES, FeatureGates
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.identity.reach import Reach
 from cathedra.cluster.invalidoption import InvalidOption
@@ -18,7 +18,6 @@ from cathedra.profiles import Profile
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "default_data_dir"]
 
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
-RELEASES: Final = ("1.26", "1.27", "1.28", "1.29", "1.30", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 
 PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
 """The profiles of the example driver, and the first word of its name with each."""

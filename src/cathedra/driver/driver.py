@@ -81,6 +81,13 @@ class Driver:
     serialize: bool = True
     """Whether one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""
 
+    exclusive: bool = True
+    """Whether a claim that holds a device keeps others from being prepared with it, admin access and shares aside.
+
+    Switch it off where one device is given to many claims and the claims do not say so: in 1.31, to administrators and
+    by controllers of drivers.
+    """
+
     services: Sequence[str] = SERVICES
     """The gRPC services to serve and announce, in order of preference; those of health only if it is reported."""
 

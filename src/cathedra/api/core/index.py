@@ -376,6 +376,8 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "DeviceClassList": "cathedra.api.core.resource_v1alpha3:DeviceClassList",
         "DeviceTaintRule": "cathedra.api.core.resource_v1alpha3:DeviceTaintRule",
         "DeviceTaintRuleList": "cathedra.api.core.resource_v1alpha3:DeviceTaintRuleList",
+        "PodSchedulingContext": "cathedra.api.core.resource_v1alpha3:PodSchedulingContext",
+        "PodSchedulingContextList": "cathedra.api.core.resource_v1alpha3:PodSchedulingContextList",
         "ResourceClaim": "cathedra.api.core.resource_v1alpha3:ResourceClaim",
         "ResourceClaimList": "cathedra.api.core.resource_v1alpha3:ResourceClaimList",
         "ResourceClaimTemplate": "cathedra.api.core.resource_v1alpha3:ResourceClaimTemplate",

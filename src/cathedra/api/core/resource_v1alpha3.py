@@ -49,10 +49,15 @@ __all__ = [
     "NodeAllocatableResourceMapping",
     "OpaqueDeviceConfiguration",
     "PartitionTypeStatus",
+    "PodSchedulingContext",
+    "PodSchedulingContextList",
+    "PodSchedulingContextSpec",
+    "PodSchedulingContextStatus",
     "PoolStatus",
     "ResourceClaim",
     "ResourceClaimConsumerReference",
     "ResourceClaimList",
+    "ResourceClaimSchedulingStatus",
     "ResourceClaimSpec",
     "ResourceClaimStatus",
     "ResourceClaimTemplate",
@@ -90,6 +95,7 @@ class AllocationResult(
 
     devices: DeviceAllocationResult = always(lambda: DeviceAllocationResult())
     node_selector: core_v1.NodeSelector | None = None
+    controller: str = ""
     allocation_timestamp: Time | None = None
 
 
@@ -250,11 +256,16 @@ class DeviceClassList(KubeStruct, frozen=True, rename={"api_version": "apiVersio
     items: tuple[DeviceClass, ...] = always(tuple)
 
 
-class DeviceClassSpec(KubeStruct, frozen=True, rename={"extended_resource_name": "extendedResourceName"}):
+class DeviceClassSpec(
+    KubeStruct,
+    frozen=True,
+    rename={"suitable_nodes": "suitableNodes", "extended_resource_name": "extendedResourceName"},
+):
     """resource/v1alpha3 DeviceClassSpec."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceClassConfiguration, ...] = ()
+    suitable_nodes: core_v1.NodeSelector | None = None
     extended_resource_name: str | None = None
 
 
@@ -494,6 +505,40 @@ class PartitionTypeStatus(KubeStruct, frozen=True):
     attribute: str = ""
 
 
+class PodSchedulingContext(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
+    """resource/v1alpha3 PodSchedulingContext."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: meta_v1.ObjectMeta = always(lambda: meta_v1.ObjectMeta())
+    spec: PodSchedulingContextSpec = always(lambda: PodSchedulingContextSpec())
+    status: PodSchedulingContextStatus = always(lambda: PodSchedulingContextStatus())
+
+
+class PodSchedulingContextList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
+    """resource/v1alpha3 PodSchedulingContextList."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: meta_v1.ListMeta = always(lambda: meta_v1.ListMeta())
+    items: tuple[PodSchedulingContext, ...] = always(tuple)
+
+
+class PodSchedulingContextSpec(
+    KubeStruct, frozen=True, rename={"selected_node": "selectedNode", "potential_nodes": "potentialNodes"}
+):
+    """resource/v1alpha3 PodSchedulingContextSpec."""
+
+    selected_node: str = ""
+    potential_nodes: tuple[str, ...] = ()
+
+
+class PodSchedulingContextStatus(KubeStruct, frozen=True, rename={"resource_claims": "resourceClaims"}):
+    """resource/v1alpha3 PodSchedulingContextStatus."""
+
+    resource_claims: tuple[ResourceClaimSchedulingStatus, ...] = ()
+
+
 class PoolStatus(
     KubeStruct,
     frozen=True,
@@ -554,17 +599,28 @@ class ResourceClaimList(KubeStruct, frozen=True, rename={"api_version": "apiVers
     items: tuple[ResourceClaim, ...] = always(tuple)
 
 
+class ResourceClaimSchedulingStatus(KubeStruct, frozen=True, rename={"unsuitable_nodes": "unsuitableNodes"}):
+    """resource/v1alpha3 ResourceClaimSchedulingStatus."""
+
+    name: str = ""
+    unsuitable_nodes: tuple[str, ...] = ()
+
+
 class ResourceClaimSpec(KubeStruct, frozen=True):
     """resource/v1alpha3 ResourceClaimSpec."""
 
     devices: DeviceClaim = always(lambda: DeviceClaim())
+    controller: str = ""
 
 
-class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "reservedFor"}):
+class ResourceClaimStatus(
+    KubeStruct, frozen=True, rename={"reserved_for": "reservedFor", "deallocation_requested": "deallocationRequested"}
+):
     """resource/v1alpha3 ResourceClaimStatus."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    deallocation_requested: bool = False
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 

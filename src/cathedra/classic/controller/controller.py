@@ -1,56 +1,24 @@
-"""A driver's controller: what it watches, when it asks the driver, and what it writes for it.
+"""A driver's controller in 1.26 to 1.30, where a claim's class says whose it is.
 
-A claim that is to be allocated first gets the driver's finalizer, then the driver is asked, then the answer is written:
-an allocation is never lost, whatever dies in between, because the claim cannot vanish and the driver is asked again
-(docs/spec/driver-sdk.md §16.3; docs/spec/scheduling.md §18.3).
+Before a driver is asked its parameters are fetched. A claim that waits for no pod is allocated as soon as it is there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
-
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.classic.controller.driver import ClaimAllocation, ClassicDriver
-from cathedra.classic.resources import CLAIMS, CLASSES, CONTEXTS, classic_client
-from cathedra.client.client import Client, ResourceClient
-from cathedra.client.events import EventRecorder
-from cathedra.client.informer import SharedInformers
-from cathedra.client.objects import with_metadata
-from cathedra.client.resources import PODS
-from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.classic.controller.negotiating import RECHECK_SECONDS, WORKERS, NegotiatingController
+from cathedra.classic.resources import CLAIMS, CLASSES, classic_client
+from cathedra.client.client import Client
+from cathedra.client.workqueue import RetryLater
 from cathedra.clock import Clock
-from cathedra.semantics.owners import is_controlled_by
-from cathedra.semantics.podclaims import NotOwner, PodClaimError, check_owner, entry_claim
 
 __all__ = ["RECHECK_SECONDS", "ClassicController"]
 
-RECHECK_SECONDS: Final = 30.0
-"""How often a scheduling context is looked at again, so that what it says stays true."""
 
-WORKERS: Final = 10
-MAX_NODES: Final = 128
-_LOG: Final = logging.getLogger(__name__)
-
-
-class SchedulingKey(NamedTuple):
-    """What to look at."""
-
-    kind: Literal["claim", "schedulingCtx"]
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.namespace}/{self.name}"
-
-
-class ClassicController:
+class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAllocation]):
     """The controller of one driver: `run` until cancelled."""
 
     def __init__(
@@ -64,54 +32,13 @@ class ClassicController:
         workers: int = WORKERS,
     ) -> None:
         """``name`` is the driver's, as classes have it; ``reserves``: allocated claims are reserved for their pod."""
-        self.name = name
-        self.finalizer = f"{name}/deletion-protection"
-        self._driver = driver
-        self._reserves = reserves
-        self._workers = workers
-        self._client = classic_client(client)
-        self._recorder = EventRecorder(self._client, f"resource driver {name}", clock)
-        self._informers = SharedInformers(self._client, clock)
-        self._claims = self._informers.of(CLAIMS)
+        super().__init__(classic_client(client), name, driver, CLAIMS, clock=clock, reserves=reserves, workers=workers)
+        self._parameters = driver
         self._classes = self._informers.of(CLASSES)
-        self._contexts = self._informers.of(CONTEXTS)
-        self._queue: WorkQueue[SchedulingKey] = WorkQueue(clock)
-        self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim))
-        self._contexts.add_handler(self._context_changed, lambda _, context: self._context_changed(context))
 
-    async def run(self) -> None:
-        """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._recorder.run())
-            group.create_task(self._informers.run())
-            await self._informers.wait_synced()
-            group.create_task(run_workers(self._queue, self._reconcile, workers=self._workers))
-
-    def _claim_changed(self, claim: v1alpha2.ResourceClaim) -> None:
-        self._queue.add(SchedulingKey("claim", claim.metadata.namespace, claim.metadata.name))
-
-    def _context_changed(self, context: v1alpha2.PodSchedulingContext) -> None:
-        self._queue.add(SchedulingKey("schedulingCtx", context.metadata.namespace, context.metadata.name))
-
-    async def _reconcile(self, key: SchedulingKey) -> float | None:
-        if key.kind == "claim":
-            claim = self._claims.store.get(key.namespace, key.name)
-            if claim is not None:
-                await self._sync_claim(claim)
-            return None
-        context = self._contexts.store.get(key.namespace, key.name)
-        return None if context is None else await self._sync_context(context)
-
-    # --- claims
-
-    async def _sync_claim(self, claim: v1alpha2.ResourceClaim) -> None:
-        status = claim.status
-        if status.reserved_for:
-            return
-        if claim.metadata.deletion_timestamp is not None or status.deallocation_requested:
-            await self._take_back(claim)
-            return
-        if status.allocation is not None or claim.spec.allocation_mode != "Immediate":
+    async def allocate_at_once(self, claim: v1alpha2.ResourceClaim) -> None:
+        """Allocate a claim of the mode Immediate."""
+        if claim.spec.allocation_mode != "Immediate":
             return
         resource_class = self._class_of(claim)
         if resource_class is None:
@@ -121,126 +48,14 @@ class ClassicController:
         try:
             wanted = await self._with_parameters(claim, resource_class)
         except Exception as error:
-            raise self._told(claim, error) from error
-        await self._allocate([wanted], "", None)
+            raise self.told(claim, error) from error
+        await self.allocate([wanted], "", None)
         if wanted.error is not None:
-            raise self._told(claim, wanted.error) from wanted.error
+            raise self.told(claim, wanted.error) from wanted.error
 
-    async def _take_back(self, claim: v1alpha2.ResourceClaim) -> None:
-        if self.finalizer not in claim.metadata.finalizers:
-            return
-        try:
-            # Also for a claim without allocation: one may be under way.
-            await self._driver.deallocate(claim)
-        except Exception as error:
-            raise self._told(claim, RuntimeError(f"deallocate: {error}")) from error
-        if claim.status.allocation is not None:
-            status = replace(claim.status, allocation=None, driver_name="", deallocation_requested=False)
-            claim = await self._of(claim).update_status(replace(claim, status=status))
-        finalizers = tuple(name for name in claim.metadata.finalizers if name != self.finalizer)
-        await self._of(claim).update(with_metadata(claim, finalizers=finalizers))
-
-    async def _allocate(self, claims: Sequence[ClaimAllocation], node: str, pod: Pod | None) -> None:
-        """Have claims allocated; what could not be done is in their ``error``."""
-        open_claims = [wanted for wanted in claims if wanted.claim.status.allocation is None]
-        for wanted in open_claims:
-            if self.finalizer in wanted.claim.metadata.finalizers:
-                continue
-            finalizers = (*wanted.claim.metadata.finalizers, self.finalizer)
-            try:
-                wanted.claim = await self._of(wanted.claim).update(with_metadata(wanted.claim, finalizers=finalizers))
-            except StatusError as error:
-                wanted.error = RuntimeError(f"add finalizer: {error}")
-        ready = [wanted for wanted in open_claims if wanted.error is None]
-        if not ready:
-            return
-        await self._driver.allocate(ready, node)
-        for wanted in ready:
-            if wanted.error is None and wanted.allocation is None:
-                wanted.error = RuntimeError("allocating claim: missing allocation from driver")
-            if wanted.error is None:
-                await self._write_allocation(wanted, pod)
-
-    async def _write_allocation(self, wanted: ClaimAllocation, pod: Pod | None) -> None:
-        claim = wanted.claim
-        status = replace(claim.status, allocation=wanted.allocation, driver_name=self.name)
-        if pod is not None and self._reserves:
-            consumer = v1alpha2.ResourceClaimConsumerReference(
-                resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
-            )
-            status = replace(status, reserved_for=(*status.reserved_for, consumer))
-        try:
-            wanted.claim = await self._of(claim).update_status(replace(claim, status=status))
-        except StatusError as error:
-            wanted.error = RuntimeError(f"updating resource claim status: {error}")
-
-    # --- scheduling contexts
-
-    async def _sync_context(self, context: v1alpha2.PodSchedulingContext) -> float | None:
-        spec = context.spec
-        if context.metadata.deletion_timestamp is not None or not (spec.selected_node or spec.potential_nodes):
-            return None
-        pod = await self._pod_of(context)
-        if pod is None:
-            return None
-        pending = await self._pending(pod)
-        if not pending:
-            return RECHECK_SECONDS
-        if spec.potential_nodes:
-            nodes = list(spec.potential_nodes)
-            if spec.selected_node and spec.selected_node not in nodes:
-                nodes.append(spec.selected_node)
-            try:
-                await self._driver.unsuitable_nodes(pod, pending, nodes)
-            except Exception as error:
-                raise self._told(context, RuntimeError(f"checking potential nodes: {error}")) from error
-        node = spec.selected_node
-        if node and all(node not in wanted.unsuitable_nodes for wanted in pending):
-            await self._allocate(pending, node, pod)
-            failed = [wanted for wanted in pending if wanted.error is not None]
-            if failed:
-                text = "; ".join(f"claim {wanted.claim.metadata.name}: {wanted.error}" for wanted in failed)
-                raise self._told(context, RuntimeError(text)) from failed[0].error
-        await self._write_unsuitable(context, pending)
-        return RECHECK_SECONDS
-
-    async def _pod_of(self, context: v1alpha2.PodSchedulingContext) -> Pod | None:
-        """The pod that the negotiation is about, if it still wants a node."""
-        try:
-            pod = await self._client.resource(PODS, context.metadata.namespace).get(context.metadata.name)
-        except StatusError as error:
-            if error.is_not_found:
-                return None
-            raise
-        if pod.metadata.deletion_timestamp is not None or not is_controlled_by(context, pod):
-            return None
-        return pod
-
-    async def _pending(self, pod: Pod) -> list[ClaimAllocation]:
-        """The pod's claims that this driver has yet to allocate."""
-        found: list[ClaimAllocation] = []
-        for entry in pod.spec.resource_claims:
-            try:
-                named = entry_claim(pod, entry)
-            except PodClaimError:
-                # Not made yet; its making comes with a change of the context or with the next look.
-                continue
-            claim = self._claims.store.get(pod.metadata.namespace, named.name) if named is not None else None
-            if named is None or claim is None:
-                continue
-            if named.generated:
-                try:
-                    check_owner(claim, pod, "")
-                except NotOwner as error:
-                    raise self._told(pod, error) from error
-            wanted = await self._pending_claim(pod, claim)
-            if wanted is not None:
-                wanted.pod_claim_name = entry.name
-                found.append(wanted)
-        return found
-
-    async def _pending_claim(self, pod: Pod, claim: v1alpha2.ResourceClaim) -> ClaimAllocation | None:
-        if claim.spec.allocation_mode == "Immediate" or claim.status.allocation is not None:
+    async def wanted(self, pod: Pod, claim: v1alpha2.ResourceClaim) -> ClaimAllocation | None:
+        """The claim with its parameters, if its class is this driver's and it waits for its pod."""
+        if claim.spec.allocation_mode == "Immediate":
             return None
         resource_class = self._class_of(claim)
         if resource_class is None or resource_class.driver_name != self.name:
@@ -248,26 +63,18 @@ class ClassicController:
         try:
             return await self._with_parameters(claim, resource_class)
         except Exception as error:
-            self._told(claim, error)
-            raise self._told(pod, RuntimeError(f"claim {claim.metadata.name}: {error}")) from error
+            self.told(claim, error)
+            raise self.told(pod, RuntimeError(f"claim {claim.metadata.name}: {error}")) from error
 
-    async def _write_unsuitable(
-        self, context: v1alpha2.PodSchedulingContext, pending: Sequence[ClaimAllocation]
-    ) -> None:
-        statuses = {status.name: status for status in context.status.resource_claims}
-        for wanted in pending:
-            statuses[wanted.pod_claim_name] = v1alpha2.ResourceClaimSchedulingStatus(
-                name=wanted.pod_claim_name,
-                unsuitable_nodes=_shortened(wanted.unsuitable_nodes, context.spec.selected_node),
-            )
-        changed = tuple(statuses.values())
-        if changed == context.status.resource_claims:
-            return
-        status = v1alpha2.PodSchedulingContextStatus(resource_claims=changed)
-        contexts = self._client.resource(CONTEXTS, context.metadata.namespace)
-        await contexts.update_status(replace(context, status=status))
+    def allocated(self, wanted: ClaimAllocation) -> v1alpha2.ResourceClaim:
+        """The claim with its allocation, in the driver's name."""
+        claim = wanted.claim
+        return replace(claim, status=replace(claim.status, allocation=wanted.allocation, driver_name=self.name))
 
-    # --- both
+    def emptied(self, claim: v1alpha2.ResourceClaim) -> v1alpha2.ResourceClaim:
+        """The claim without allocation and driver."""
+        status = replace(claim.status, allocation=None, driver_name="", deallocation_requested=False)
+        return replace(claim, status=status)
 
     def _class_of(self, claim: v1alpha2.ResourceClaim) -> v1alpha2.ResourceClass | None:
         return self._classes.store.get("", claim.spec.resource_class_name)
@@ -275,24 +82,6 @@ class ClassicController:
     async def _with_parameters(
         self, claim: v1alpha2.ResourceClaim, resource_class: v1alpha2.ResourceClass
     ) -> ClaimAllocation:
-        of_class = await self._driver.get_class_parameters(resource_class)
-        of_claim = await self._driver.get_claim_parameters(claim, resource_class, of_class)
+        of_class = await self._parameters.get_class_parameters(resource_class)
+        of_claim = await self._parameters.get_claim_parameters(claim, resource_class, of_class)
         return ClaimAllocation(claim, resource_class, of_claim, of_class)
-
-    def _told(self, involved: KubeObject, error: Exception) -> RetryLater:
-        """Show the user what went wrong; what to raise so that it is tried again."""
-        _LOG.warning("%s %s/%s: %s", self.name, involved.metadata.namespace, involved.metadata.name, error)
-        self._recorder.record(involved, "Warning", "Failed", str(error))
-        return RetryLater(str(error))
-
-    def _of(self, claim: v1alpha2.ResourceClaim) -> ResourceClient[v1alpha2.ResourceClaim]:
-        return self._client.resource(CLAIMS, claim.metadata.namespace)
-
-
-def _shortened(nodes: Sequence[str], selected: str) -> tuple[str, ...]:
-    """At most as many nodes as the API takes; the selected one stays."""
-    if len(nodes) <= MAX_NODES:
-        return tuple(nodes)
-    if selected in nodes[MAX_NODES:]:
-        return (*nodes[: MAX_NODES - 1], selected)
-    return tuple(nodes[:MAX_NODES])

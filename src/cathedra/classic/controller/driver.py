@@ -5,36 +5,65 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
+from cathedra.classic.anyclaim import C
 
-__all__ = ["Allocation", "ClaimAllocation", "ClassicDriver"]
+__all__ = ["AllocatingDriver", "Allocation", "ClaimAllocation", "ClassicDriver", "W", "WantedClaim"]
 
 Allocation = v1alpha2.AllocationResult
 """What a claim gets: handles for node plugins, the nodes where it can be used, whether pods may share it."""
 
 
 @dataclass(slots=True)
-class ClaimAllocation:
+class WantedClaim(Generic[C]):
     """One claim on its way to its allocation; the driver fills in the last three fields."""
 
-    claim: v1alpha2.ResourceClaim
+    claim: C
+    pod_claim_name: str = field(default="", kw_only=True)
+    """The pod's entry; "" where no pod asks."""
+    unsuitable_nodes: list[str] = field(default_factory=list, kw_only=True)
+    allocation: Any = field(default=None, kw_only=True)
+    error: Exception | None = field(default=None, kw_only=True)
+
+
+W = TypeVar("W", bound=WantedClaim[Any])
+
+
+class AllocatingDriver(ABC, Generic[C, W]):
+    """Decides for one kind of resources. All methods may be called again with what they were called with before."""
+
+    @abstractmethod
+    async def allocate(self, claims: Sequence[W], selected_node: str) -> None:
+        """Give each claim an allocation that can be used on the node, or an error.
+
+        ``selected_node`` is "" for claims that are allocated at once: then the driver chooses.
+        """
+
+    @abstractmethod
+    async def deallocate(self, claim: C) -> None:
+        """Take back what the claim has, if it has anything, and end an allocation that is under way."""
+
+    @abstractmethod
+    async def unsuitable_nodes(self, pod: Pod, claims: Sequence[W], potential_nodes: list[str]) -> None:
+        """Enter, for each claim, the nodes where it cannot be allocated together with the pod's others."""
+
+
+@dataclass(slots=True)
+class ClaimAllocation(WantedClaim[v1alpha2.ResourceClaim]):
+    """A claim of 1.26 to 1.30, with its class and parameters."""
+
     resource_class: v1alpha2.ResourceClass
     claim_parameters: Any = None
     """What `ClassicDriver.get_claim_parameters` answered."""
     class_parameters: Any = None
     """What `ClassicDriver.get_class_parameters` answered."""
-    pod_claim_name: str = ""
-    """The pod's entry; "" where no pod asks."""
-    unsuitable_nodes: list[str] = field(default_factory=list)
-    allocation: Allocation | None = None
-    error: Exception | None = None
 
 
-class ClassicDriver(ABC):
-    """Decides for one kind of resources. All methods may be called again with what they were called with before."""
+class ClassicDriver(AllocatingDriver[v1alpha2.ResourceClaim, ClaimAllocation]):
+    """A driver of 1.26 to 1.30: classes and claims may refer to parameters in kinds of its own."""
 
     async def get_class_parameters(self, resource_class: v1alpha2.ResourceClass) -> Any:
         """The class's parameters, fetched and checked; whatever is raised is shown to the user."""
@@ -45,18 +74,3 @@ class ClassicDriver(ABC):
     ) -> Any:
         """The claim's parameters, fetched and checked; whatever is raised is shown to the user."""
         return None
-
-    @abstractmethod
-    async def allocate(self, claims: Sequence[ClaimAllocation], selected_node: str) -> None:
-        """Give each claim an allocation that can be used on the node, or an error.
-
-        ``selected_node`` is "" for claims that are allocated at once: then the driver chooses.
-        """
-
-    @abstractmethod
-    async def deallocate(self, claim: v1alpha2.ResourceClaim) -> None:
-        """Take back what the claim has, if it has anything, and end an allocation that is under way."""
-
-    @abstractmethod
-    async def unsuitable_nodes(self, pod: Pod, claims: Sequence[ClaimAllocation], potential_nodes: list[str]) -> None:
-        """Enter, for each claim, the nodes where it cannot be allocated together with the pod's others."""

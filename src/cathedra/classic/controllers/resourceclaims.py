@@ -13,10 +13,10 @@ from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim
-from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
 from cathedra.api.struct import replace
+from cathedra.classic.controllers.contexts import ask_for_allocation
 from cathedra.classic.controllers.generation import claim_for, fixed_name
 from cathedra.classic.resources import CLAIMS, CONTEXTS, TEMPLATES
 from cathedra.client.client import ResourceClient
@@ -27,7 +27,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podindexes
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME
 from cathedra.controllers.resourceclaim.release import FINALIZER, DeletedPods
-from cathedra.semantics.owners import controller_of, controller_reference, is_controlled_by
+from cathedra.semantics.owners import controller_of, is_controlled_by
 from cathedra.semantics.podclaims import (
     PodClaimError,
     claim_names,
@@ -213,7 +213,7 @@ class ClassicResourceClaimController:
             if claim.status.allocation is not None:
                 await self._reserve(claim, pod)
             elif claim.spec.allocation_mode != "Immediate":
-                await self._ask_for_allocation(pod)
+                await ask_for_allocation(self._client, self._contexts.store, pod)
 
     async def _reserve(self, claim: v1alpha2.ResourceClaim, pod: Pod) -> None:
         status = claim.status
@@ -227,24 +227,6 @@ class ClassicResourceClaimController:
         )
         reserved = replace(status, reserved_for=(*status.reserved_for, consumer))
         await self._of(claim).update_status(replace(claim, status=reserved))
-
-    async def _ask_for_allocation(self, pod: Pod) -> None:
-        """Select the pod's node in its scheduling context, as the scheduler would have."""
-        namespace, node = pod.metadata.namespace, pod.spec.node_name
-        contexts = self._client.resource(CONTEXTS, namespace)
-        spec = v1alpha2.PodSchedulingContextSpec(selected_node=node)
-        known = self._contexts.store.get(namespace, pod.metadata.name)
-        if known is None:
-            metadata = ObjectMeta(
-                name=pod.metadata.name, namespace=namespace, owner_references=(controller_reference(pod),)
-            )
-            try:
-                await contexts.create(v1alpha2.PodSchedulingContext(metadata=metadata, spec=spec))
-            except StatusError as error:
-                if not error.is_already_exists:
-                    raise
-        elif is_controlled_by(known, pod) and known.spec.selected_node != node:
-            await contexts.update(replace(known, spec=replace(known.spec, selected_node=node)))
 
     # Claims.
 

@@ -10,17 +10,18 @@ from typing import Any, Final
 
 from cathedra.api import formats
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.cel.errors import CompileError
+from cathedra.classic.kinds.definitions import classic_kind
 from cathedra.classic.structured.selectors import compile_selector
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, Column, RequestContext, Strategy, VersionDefinition
 from cathedra.kinds.resource.names import validate_driver_name
 
 __all__ = ["structured_definitions"]
 
-GROUP: Final = "resource.k8s.io"
 IMMUTABLE: Final = "field is immutable"
 _ROOT: Final = FieldPath("")
 _GENERATED: Final = (NAME, Column("GeneratedFrom", description="The object these were generated from."), AGE)
@@ -202,44 +203,36 @@ def _slice_cells(piece: v1alpha2.ResourceSlice, now: float) -> list[Any]:
     return [metadata.name, piece.node_name, piece.driver_name, age(metadata.creation_timestamp, now)]
 
 
-def structured_definitions() -> tuple[ResourceDefinition[Any], ...]:
+def structured_definitions() -> tuple[AnyDefinition, ...]:
     """The three kinds."""
+    fields = {"nodeName": lambda piece: piece.node_name, "driverName": lambda piece: piece.driver_name}
+    generated: dict[str, Any] = {"columns": _GENERATED, "cells": _generated_cells}
     return (
-        ResourceDefinition(
-            group=GROUP,
-            kind="ResourceSlice",
-            plural="resourceslices",
-            singular="resourceslice",
-            namespaced=False,
-            type=v1alpha2.ResourceSlice,
-            versions=(VersionDefinition("v1alpha2", v1alpha2.ResourceSlice, served_by_default=False),),
-            strategy=NamedResourcesSliceStrategy(),
+        classic_kind(
+            v1alpha2.ResourceSlice,
+            _versions(v1alpha2.ResourceSlice),
+            NamedResourcesSliceStrategy(),
             columns=_SLICE,
             cells=_slice_cells,
-            field_selectors={"nodeName": lambda piece: piece.node_name, "driverName": lambda piece: piece.driver_name},
+            field_selectors=fields,
+            namespaced=False,
         ),
-        ResourceDefinition(
-            group=GROUP,
-            kind="ResourceClaimParameters",
+        classic_kind(
+            v1alpha2.ResourceClaimParameters,
+            _versions(v1alpha2.ResourceClaimParameters),
+            ClaimParametersStrategy(),
             plural="resourceclaimparameters",
-            singular="resourceclaimparameters",
-            namespaced=True,
-            type=v1alpha2.ResourceClaimParameters,
-            versions=(VersionDefinition("v1alpha2", v1alpha2.ResourceClaimParameters, served_by_default=False),),
-            strategy=ClaimParametersStrategy(),
-            columns=_GENERATED,
-            cells=_generated_cells,
+            **generated,
         ),
-        ResourceDefinition(
-            group=GROUP,
-            kind="ResourceClassParameters",
+        classic_kind(
+            v1alpha2.ResourceClassParameters,
+            _versions(v1alpha2.ResourceClassParameters),
+            ClassParametersStrategy(),
             plural="resourceclassparameters",
-            singular="resourceclassparameters",
-            namespaced=True,
-            type=v1alpha2.ResourceClassParameters,
-            versions=(VersionDefinition("v1alpha2", v1alpha2.ResourceClassParameters, served_by_default=False),),
-            strategy=ClassParametersStrategy(),
-            columns=_GENERATED,
-            cells=_generated_cells,
+            **generated,
         ),
     )
+
+
+def _versions(kind: type[KubeObject]) -> tuple[VersionDefinition, ...]:
+    return (VersionDefinition("v1alpha2", kind, served_by_default=False),)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Hashable, Sequence
+from typing import Final, Protocol
 
 from cathedra.api import formats
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
@@ -20,6 +20,7 @@ __all__ = [
     "validate_class",
     "validate_context",
     "validate_context_status",
+    "validate_deallocation",
     "validate_template",
     "validate_template_update",
 ]
@@ -113,7 +114,8 @@ def validate_claim_status(
     replaced = before.allocation is not None and status.allocation not in (None, before.allocation)
     if replaced and context.gates.at_least("1.27"):
         errors.invalid(path, status.allocation, IMMUTABLE)
-    _deallocation(errors, status, before)
+    leaving = new.metadata.deletion_timestamp is not None
+    validate_deallocation(errors, status, before, refuses_consumers=not leaving)
     return errors
 
 
@@ -178,16 +180,40 @@ def _reservations(errors: ErrorList, new: v1alpha2.ResourceClaim, old: v1alpha2.
         return
     if not status.allocation.shareable and len(status.reserved_for) > 1:
         errors.forbidden(path, "may not be reserved more than once")
-    leaving = new.metadata.deletion_timestamp is not None or status.deallocation_requested
-    if leaving and set(status.reserved_for) - set(old.status.reserved_for):
+    if new.metadata.deletion_timestamp is not None:
+        _refuse_consumers(errors, status, old.status)
+
+
+class DeallocatableStatus(Protocol):
+    """The status of a claim that can be asked back from its driver, in any release."""
+
+    @property
+    def allocation(self) -> object | None: ...
+
+    @property
+    def reserved_for(self) -> Sequence[Hashable]: ...
+
+    @property
+    def deallocation_requested(self) -> bool: ...
+
+
+def _refuse_consumers(errors: ErrorList, status: DeallocatableStatus, before: DeallocatableStatus) -> None:
+    if set(status.reserved_for) - set(before.reserved_for):
         errors.forbidden(
-            path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+            _STATUS.child("reservedFor"),
+            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
         )
 
 
-def _deallocation(
-    errors: ErrorList, status: v1alpha2.ResourceClaimStatus, before: v1alpha2.ResourceClaimStatus
+def validate_deallocation(
+    errors: ErrorList, status: DeallocatableStatus, before: DeallocatableStatus, *, refuses_consumers: bool
 ) -> None:
+    """A claim is asked back when nobody uses it, and stays so until it has nothing.
+
+    ``refuses_consumers``: new consumers are an error that no other rule has entered.
+    """
+    if refuses_consumers and status.deallocation_requested and status.allocation is not None:
+        _refuse_consumers(errors, status, before)
     path = _STATUS.child("deallocationRequested")
     if status.deallocation_requested and not before.deallocation_requested and status.reserved_for:
         errors.forbidden(path, "deallocation cannot be requested while `reservedFor` is set")

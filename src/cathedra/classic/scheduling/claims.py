@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
-from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Node, NodeSelector, Pod
 from cathedra.api.selectors import node_selector_matches
+from cathedra.classic.anyclaim import AnyClaim, C
+from cathedra.classic.controlplane.kinds.types import ControlledClaim
 from cathedra.semantics.podclaims import NotOwner, PodClaimError, check_owner, entry_claim
 
 if TYPE_CHECKING:
     from cathedra.classic.structured.allocation import StructuredClaim
 
-__all__ = ["PodClaim", "Unresolved", "can_be_reserved", "is_reserved", "pod_claims", "waits_for_consumer"]
+__all__ = [
+    "AnyClaim",
+    "FindClaim",
+    "PodClaim",
+    "Unresolved",
+    "can_be_reserved",
+    "is_reserved",
+    "pod_claims",
+    "waits_for_consumer",
+]
 
 MAX_CONSUMERS = 32
-FindClaim = Callable[[str, str], v1alpha2.ResourceClaim | None]
+FindClaim = Callable[[str, str], C | None]
 """Namespace and name → claim."""
 
 
@@ -26,14 +36,14 @@ class Unresolved(Exception):
 
 
 @dataclass(slots=True)
-class PodClaim:
+class PodClaim(Generic[C]):
     """One claim of a pod in one scheduling cycle."""
 
     entry: str
     """Name of the pod's entry, under which drivers answer."""
-    claim: v1alpha2.ResourceClaim
-    nodes: NodeSelector | None = None
-    """Where it can be used: where its allocation is available, or where its class may be allocated."""
+    claim: C
+    nodes: tuple[NodeSelector, ...] = ()
+    """Where it can be used: where its allocation is available, or where its classes may be allocated."""
     unsuitable: frozenset[str] = frozenset()
     """Nodes that its driver excludes."""
     informed: bool = False
@@ -47,17 +57,17 @@ class PodClaim:
         return self.claim.status.allocation is None and self.structured is None
 
     def allows(self, node: Node) -> bool:
-        """Whether the node is among `nodes`."""
-        return self.nodes is None or node_selector_matches(self.nodes, node)
+        """Whether each of `nodes` selects the node."""
+        return all(node_selector_matches(selector, node) for selector in self.nodes)
 
 
-def pod_claims(pod: Pod, find: FindClaim) -> list[PodClaim]:
+def pod_claims(pod: Pod, find: FindClaim[C]) -> list[PodClaim[C]]:
     """The pod's claims in the order of its spec.
 
     Raises:
         Unresolved: at the first entry that has no usable claim.
     """
-    found: list[PodClaim] = []
+    found: list[PodClaim[C]] = []
     for entry in pod.spec.resource_claims:
         try:
             named = entry_claim(pod, entry)
@@ -79,18 +89,20 @@ def pod_claims(pod: Pod, find: FindClaim) -> list[PodClaim]:
     return found
 
 
-def is_reserved(claim: v1alpha2.ResourceClaim, pod: Pod) -> bool:
+def is_reserved(claim: AnyClaim, pod: Pod) -> bool:
     """Whether the pod is among the claim's consumers."""
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
-def can_be_reserved(claim: v1alpha2.ResourceClaim) -> bool:
-    """Whether an allocated claim takes one more consumer."""
+def can_be_reserved(claim: AnyClaim) -> bool:
+    """Whether an allocated claim takes one more consumer; in 1.31 only the API server says no."""
+    if isinstance(claim, ControlledClaim):
+        return True
     status = claim.status
     shareable = status.allocation is not None and status.allocation.shareable
     return not status.reserved_for or (shareable and len(status.reserved_for) < MAX_CONSUMERS)
 
 
-def waits_for_consumer(claim: v1alpha2.ResourceClaim) -> bool:
-    """Whether the claim is allocated when a pod needs it, not before."""
-    return claim.spec.allocation_mode != "Immediate"
+def waits_for_consumer(claim: AnyClaim) -> bool:
+    """Whether the claim is allocated when a pod needs it, not before; since 1.31 all are."""
+    return isinstance(claim, ControlledClaim) or claim.spec.allocation_mode != "Immediate"

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
+from cathedra.classic.anyclaim import AnyClaim
 from cathedra.classic.scheduling.claims import FindClaim, Unresolved, pod_claims
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.semantics.owners import is_controlled_by
 
-__all__ = ["ClassicHints"]
+__all__ = ["ClassicHints", "context_registration"]
 
 
 class ClassicHints:
     """The plugin's registrations."""
 
-    def __init__(self, find: FindClaim) -> None:
+    def __init__(self, find: FindClaim[AnyClaim]) -> None:
         self._find = find
 
     def registrations(self) -> Sequence[EventRegistration]:
@@ -26,7 +27,7 @@ class ClassicHints:
         return (
             EventRegistration(Resource.NODE, node),
             EventRegistration(Resource.RESOURCE_CLAIM, both, self._claim_helps),
-            EventRegistration(Resource.POD_SCHEDULING_CONTEXT, both, self._context_helps),
+            context_registration(self._find),
             EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
             EventRegistration(Resource.RESOURCE_CLASS, both),
             EventRegistration(Resource.RESOURCE_CLAIM_PARAMETERS, both),
@@ -58,21 +59,31 @@ class ClassicHints:
             return False
         return old is None or old.status != new.status
 
-    def _context_helps(self, pod: Pod, change: ClusterEvent) -> bool:
-        old: v1alpha2.PodSchedulingContext | None = change.old
-        new: v1alpha2.PodSchedulingContext = change.new
-        if not is_controlled_by(new, pod):
-            return False
-        try:
-            claims = pod_claims(pod, self._find)
-        except Unresolved:
-            return False
-        answered = {claim.name for claim in new.status.resource_claims}
-        if any(claim.pending and claim.entry not in answered for claim in claims):
-            return False
-        if old is None or len(new.status.resource_claims) > len(old.status.resource_claims):
-            return True
-        selected = new.spec.selected_node
-        if selected and any(selected in claim.unsuitable_nodes for claim in new.status.resource_claims):
-            return True
-        return old.spec == new.spec
+
+def context_registration(find: FindClaim[AnyClaim]) -> EventRegistration:
+    """Answers of drivers: a pod is tried again once all have answered, or when its node will not do."""
+
+    def helps(pod: Pod, change: ClusterEvent) -> bool:
+        return _context_helps(find, pod, change)
+
+    return EventRegistration(Resource.POD_SCHEDULING_CONTEXT, Action.ADD | Action.UPDATE, helps)
+
+
+def _context_helps(find: FindClaim[AnyClaim], pod: Pod, change: ClusterEvent) -> bool:
+    old: v1alpha2.PodSchedulingContext | None = change.old
+    new: v1alpha2.PodSchedulingContext = change.new
+    if not is_controlled_by(new, pod):
+        return False
+    try:
+        claims = pod_claims(pod, find)
+    except Unresolved:
+        return False
+    answered = {claim.name for claim in new.status.resource_claims}
+    if any(claim.pending and claim.entry not in answered for claim in claims):
+        return False
+    if old is None or len(new.status.resource_claims) > len(old.status.resource_claims):
+        return True
+    selected = new.spec.selected_node
+    if selected and any(selected in claim.unsuitable_nodes for claim in new.status.resource_claims):
+        return True
+    return old.spec == new.spec

@@ -14,9 +14,9 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.cel.errors import CompileError, EvaluationError
+from cathedra.classic.anyclaim import consumer_of
 from cathedra.classic.resources import CLAIM_PARAMETERS, CLAIMS, CLASS_PARAMETERS, SLICES
 from cathedra.classic.scheduling.claims import PodClaim
-from cathedra.classic.scheduling.writing import consumer_of
 from cathedra.classic.structured.allocation import Instance, Stock, StructuredClaim
 from cathedra.classic.structured.parameters import AmbiguousParameters, MissingParameters, StructuredParameters
 from cathedra.client.client import Client
@@ -27,6 +27,7 @@ from cathedra.scheduler.framework.status import Status, error, unresolvable
 
 __all__ = ["FINALIZER", "StructuredClaims"]
 
+Claim = PodClaim[v1alpha2.ResourceClaim]
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _UNSUITABLE: Final = unresolvable("resourceclaim cannot be allocated for the node (unsuitable)")
 
@@ -52,7 +53,7 @@ class StructuredClaims:
         yield self._class_parameters, Resource.RESOURCE_CLASS_PARAMETERS
         yield self._claim_parameters, Resource.RESOURCE_CLAIM_PARAMETERS
 
-    def prepare(self, claim: PodClaim, resource_class: v1alpha2.ResourceClass) -> Status | None:
+    def prepare(self, claim: Claim, resource_class: v1alpha2.ResourceClass) -> Status | None:
         """Make the claim one of the scheduler's, with its parameters; why that cannot be."""
         if claim.claim.metadata.uid in self._in_flight:
             where = f"{claim.claim.metadata.namespace}/{claim.claim.metadata.name}"
@@ -74,7 +75,7 @@ class StructuredClaims:
         return Stock(self._slices.store.list(), known)
 
     @staticmethod
-    def allocate(claims: Iterable[PodClaim], stock: Stock, node: str) -> list[v1alpha2.AllocationResult] | Status:
+    def allocate(claims: Iterable[Claim], stock: Stock, node: str) -> list[v1alpha2.AllocationResult] | Status:
         """What the pod's structured claims get on a node, together; or why not."""
         held: set[Instance] = set()
         results: list[v1alpha2.AllocationResult] = []
@@ -90,14 +91,14 @@ class StructuredClaims:
             results.append(result)
         return results
 
-    def hold(self, claims: Iterable[PodClaim], results: list[v1alpha2.AllocationResult]) -> None:
+    def hold(self, claims: Iterable[Claim], results: list[v1alpha2.AllocationResult]) -> None:
         """Keep what is decided for the claims."""
         mine = [claim for claim in claims if claim.structured is not None]
         for claim, result in zip(mine, results, strict=True):
             status = replace(claim.claim.status, allocation=result)
             self._in_flight[claim.claim.metadata.uid] = replace(claim.claim, status=status)
 
-    def drop(self, claims: Iterable[PodClaim]) -> None:
+    def drop(self, claims: Iterable[Claim]) -> None:
         """Let go of what is decided; what is written stays until it is seen."""
         for claim in claims:
             if claim.claim.metadata.uid not in self._written:
@@ -111,7 +112,7 @@ class StructuredClaims:
         self._in_flight.pop(claim.metadata.uid, None)
         self._written.discard(claim.metadata.uid)
 
-    async def write(self, claim: PodClaim, pod: Pod) -> None:
+    async def write(self, claim: Claim, pod: Pod) -> None:
         """Write the decision and the reservation for the pod into the claim.
 
         Raises:
@@ -129,7 +130,7 @@ class StructuredClaims:
             latest.status,
             allocation=decided.status.allocation,
             driver_name=structured.resource_class.driver_name,
-            reserved_for=(*latest.status.reserved_for, consumer_of(pod)),
+            reserved_for=(*latest.status.reserved_for, consumer_of(latest, pod)),
         )
         uid = latest.metadata.uid
         self._written.add(uid)

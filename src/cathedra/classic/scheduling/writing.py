@@ -3,52 +3,49 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Any, Final
 
-from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import replace
-from cathedra.classic.resources import CLAIMS
+from cathedra.classic.anyclaim import AnyClaim, C, consumer_of, ref_of
 from cathedra.client.client import Client
 
-__all__ = ["consumer_of", "request_deallocation", "reserve", "withdraw"]
+__all__ = ["request_deallocation", "reserve", "withdraw"]
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-def consumer_of(pod: Pod) -> v1alpha2.ResourceClaimConsumerReference:
-    """The entry in ``reservedFor`` that reserves a claim for the pod."""
-    return v1alpha2.ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-
-
-async def reserve(client: Client, claim: v1alpha2.ResourceClaim, pod: Pod) -> v1alpha2.ResourceClaim:
+async def reserve(client: Client, claim: C, pod: Pod) -> C:
     """Enter the pod among the claim's consumers.
 
     Raises:
         StatusError: the server refused, as when another pod was faster.
         ConnectionError: the server cannot be reached.
     """
-    status = replace(claim.status, reserved_for=(*claim.status.reserved_for, consumer_of(pod)))
-    return await client.resource(CLAIMS, claim.metadata.namespace).update_status(replace(claim, status=status))
+    return await _write(client, claim, reserved_for=(*claim.status.reserved_for, consumer_of(claim, pod)))
 
 
-async def withdraw(client: Client, claim: v1alpha2.ResourceClaim, pod: Pod) -> None:
+async def withdraw(client: Client, claim: AnyClaim, pod: Pod) -> None:
     """Take the pod out of the claim's consumers; the allocation stays.
 
     Raises:
         StatusError, ConnectionError: the server refused or cannot be reached.
     """
     rest = tuple(consumer for consumer in claim.status.reserved_for if consumer.uid != pod.metadata.uid)
-    status = replace(claim.status, reserved_for=rest)
-    await client.resource(CLAIMS, claim.metadata.namespace).update_status(replace(claim, status=status))
+    await _write(client, claim, reserved_for=rest)
 
 
-async def request_deallocation(client: Client, claim: v1alpha2.ResourceClaim) -> None:
+async def request_deallocation(client: Client, claim: AnyClaim) -> None:
     """Ask the driver to take its allocation back; the claim has no consumer from then on.
 
     Raises:
         StatusError, ConnectionError: the server refused or cannot be reached.
     """
-    status = replace(claim.status, reserved_for=(), deallocation_requested=True)
-    await client.resource(CLAIMS, claim.metadata.namespace).update_status(replace(claim, status=status))
+    await _write(client, claim, reserved_for=(), deallocation_requested=True)
     _LOG.info("%s/%s: deallocation requested", claim.metadata.namespace, claim.metadata.name)
+
+
+async def _write(client: Client, claim: C, **changes: Any) -> C:
+    changed = replace(claim, status=replace(claim.status, **changes))
+    written: C = await client.resource(ref_of(claim), claim.metadata.namespace).update_status(changed)
+    return written

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from cathedra.api.gates import FeatureGates
 from cathedra.classic.controller import ClassicController
+from cathedra.classic.controlplane.controller import ControlPlaneController
+from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver
+from cathedra.classic.controlplane.testplugin import ControlPlaneTestPlugin
 from cathedra.classic.nodes.plugin import serving
 from cathedra.classic.testdriver.controller import TestDriver
 from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
@@ -20,6 +24,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.clock import SystemClock
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.driver.files import DiskFiles
+from cathedra.driver.run import DriverRunner
 
 __all__ = ["TestControllerConfig", "TestPluginConfig", "run_test_controller", "run_test_plugin"]
 
@@ -40,6 +45,8 @@ class TestControllerConfig:
     class_parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters of classes that refer to none."""
     workers: int = 10
+    release: str = "1.30"
+    """The API server's, from 1.26 to 1.31."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,10 @@ class TestPluginConfig:
     plugin_dir: Path
     registry_dir: Path
     cdi_dir: Path
+    release: str = "1.30"
+    """The node agent's, from 1.26 to 1.31."""
+    kubeconfig: Path | None = None
+    """In 1.31, where plugins read claims themselves; None: kubectl's precedence."""
 
 
 async def run_test_controller(config: TestControllerConfig, *, say: Say) -> None:
@@ -65,24 +76,37 @@ async def run_test_controller(config: TestControllerConfig, *, say: Say) -> None
     stopped, target = stop_event(), kubeconfig.load(config.kubeconfig)
     async with await HTTPTransport.open(target, user_agent=config.driver) as transport:
         client = Client(transport, clock=SystemClock())
-        driver = TestDriver(
-            client,
-            config.driver,
-            config.resources,
-            random=Random(secrets.randbits(64)),
-            class_parameters=config.class_parameters,
-        )
-        await driver.recover()
-        controller = ClassicController(
-            client,
-            config.driver,
-            driver,
-            clock=SystemClock(),
-            reserves=not config.resources.dont_set_reserved_for,
-            workers=config.workers,
-        )
+        make = _controller_of_131 if _names_controllers(config.release) else _controller
+        controller = await make(config, client)
         say(f"controller of {config.driver} for {target.server}")
         await run_until(stopped, controller.run())
+
+
+def _names_controllers(release: str) -> bool:
+    """Whether claims name the controller that allocates them, as in 1.31."""
+    return FeatureGates.for_release(release).at_least("1.31")
+
+
+async def _controller(config: TestControllerConfig, client: Client) -> ClassicController:
+    driver = TestDriver(
+        client,
+        config.driver,
+        config.resources,
+        random=Random(secrets.randbits(64)),
+        class_parameters=config.class_parameters,
+    )
+    await driver.recover()
+    reserves = not config.resources.dont_set_reserved_for
+    clock = SystemClock()
+    return ClassicController(client, config.driver, driver, clock=clock, reserves=reserves, workers=config.workers)
+
+
+async def _controller_of_131(config: TestControllerConfig, client: Client) -> ControlPlaneController:
+    driver = ControlPlaneTestDriver(client, config.driver, config.resources)
+    await driver.recover()
+    reserves = not config.resources.dont_set_reserved_for
+    clock = SystemClock()
+    return ControlPlaneController(client, config.driver, driver, clock=clock, reserves=reserves, workers=config.workers)
 
 
 async def run_test_plugin(config: TestPluginConfig, *, say: Say) -> None:
@@ -91,7 +115,11 @@ async def run_test_plugin(config: TestPluginConfig, *, say: Say) -> None:
     Raises:
         OptionError: a directory's name is too long for a socket in it.
         OSError: a directory cannot be used.
+        KubeconfigError: there is no usable configuration, in 1.31.
     """
+    if _names_controllers(config.release):
+        await _run_plugin_of_131(config, say=say)
+        return
     stopped = stop_event()
     driver = TestNodeDriver(config.driver, config.node_name, cdi_dir=config.cdi_dir, files=DiskFiles())
     async with serving(
@@ -105,3 +133,31 @@ async def run_test_plugin(config: TestPluginConfig, *, say: Say) -> None:
             await asyncio.get_running_loop().create_future()
 
         await run_until(stopped, announce())
+
+
+async def _run_plugin_of_131(config: TestPluginConfig, *, say: Say) -> None:
+    stopped, target = stop_event(), kubeconfig.load(config.kubeconfig)
+    async with await HTTPTransport.open(target, user_agent=config.driver) as transport:
+        runner = DriverRunner(
+            ControlPlaneTestPlugin(config.driver),
+            Client(transport, clock=SystemClock()),
+            node_name=config.node_name,
+            plugin_dir=config.plugin_dir,
+            registry_dir=config.registry_dir,
+            cdi_dir=config.cdi_dir,
+            clock=SystemClock(),
+            random=Random(secrets.randbits(64)),
+        )
+        if runner.registration is not None:
+            say(f"plugin of {config.driver} serves {runner.registration.info.endpoint}")
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(announce())
+                await runner.run()
+
+        async def announce() -> None:
+            await runner.wait_ready()
+            say(f"registered; CDI documents are in {config.cdi_dir}")
+
+        await run_until(stopped, run())

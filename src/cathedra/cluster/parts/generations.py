@@ -1,7 +1,7 @@
 """What the time of a release has of its own: its kinds of resource.k8s.io, and the parts that work with them.
 
 Dynamic Resource Allocation has had two generations: from 1.26 to 1.30 drivers allocate (`cathedra.classic`), later the
-scheduler does. The rooms of today know nothing of the first; here the parts of one or the other are chosen.
+scheduler does; 1.31 has both. The rooms of today know nothing of the first; here the parts of a release are chosen.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ def client_of_any_release(client: Client) -> Client:
 
 def generation_of(gates: FeatureGates) -> Generation:
     """The generation of a release."""
-    if gates.at_least("1.31"):
+    if gates.at_least("1.32"):
         return Generation()
+    if gates.at_least("1.31"):
+        return _control_plane(gates)
     # start-up time: with releases of that time alone
     from cathedra.classic.controllers.resourceclaims import ClassicResourceClaimController
     from cathedra.classic.kinds.definitions import classic_definitions
@@ -94,6 +96,23 @@ def generation_of(gates: FeatureGates) -> Generation:
         make_dial=_dial_classic,
         simulated_plugins=_test_driver,
         has_example_driver=False,
+    )
+
+
+def _control_plane(gates: FeatureGates) -> Generation:
+    """1.31: the scheduler allocates, and so do controllers where the gate for them is open."""
+    # start-up time: with that release alone
+    from cathedra.classic.controlplane.claimcontroller import ControlPlaneClaimController
+    from cathedra.classic.controlplane.kinds.definitions import control_plane_definitions
+    from cathedra.classic.controlplane.plugin import control_plane_plugin
+    from cathedra.classic.controlplane.resources import control_plane_client
+
+    controllers = {"resourceclaim-controller": ControlPlaneClaimController}
+    return Generation(
+        definitions=all_definitions(gates, control_plane_definitions(gates)),
+        client=control_plane_client,
+        make_claim_plugin=control_plane_plugin,
+        controllers=controllers if gates["DRAControlPlaneController"] else {},
     )
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
@@ -23,6 +23,7 @@ from cathedra.driver.errors import CallFailed
 from cathedra.driver.files import MemoryFiles
 from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.run import DriverRunner
+from cathedra.driver.serving.registration import DRA_OF_131
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
 from cathedra.drivers.example.profiles import DeviceOptions, make_profile
 from cathedra.drivers.profiled import ProfiledDriver
@@ -39,6 +40,8 @@ from cathedra.node.plugins.client import (
 from cathedra.profiles import Profile
 
 __all__ = ["BareNode", "ClusterNode", "InProcessPlugin", "RunningNode", "driver_for", "profiled_drivers"]
+
+D = TypeVar("D", bound=Driver)
 
 
 class ClusterNode(Protocol):
@@ -61,7 +64,7 @@ class ClusterNode(Protocol):
 
 
 def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
-    """The example driver with the devices that were asked for; it writes what readers of the release know."""
+    """The example driver with the devices that were asked for; it writes, and serves, what the release knows."""
     devices = DeviceOptions(
         count=config.gpus,
         partitions=config.partitions,
@@ -70,7 +73,7 @@ def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
         attributes=dict(config.attributes),
         cpus=config.cpus,
     )
-    return ExampleDriver(
+    driver = ExampleDriver(
         make_profile(config.profile, devices),
         DriverOptions(
             name=config.name,
@@ -79,12 +82,23 @@ def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
             binding_conditions=config.binding_conditions,
         ),
     )
+    return _of_release(driver, gates)
 
 
 def profiled_drivers(profile: Profile, gates: FeatureGates) -> tuple[Driver, ...]:
     """A driver for each of those that a profile's devices are of."""
     versions = _metadata_versions(gates)
-    return tuple(ProfiledDriver(profile, name, metadata_versions=versions) for name in profile.drivers)
+    made = (ProfiledDriver(profile, name, metadata_versions=versions) for name in profile.drivers)
+    return tuple(_of_release(driver, gates) for driver in made)
+
+
+def _of_release(driver: D, gates: FeatureGates) -> D:
+    """The driver, serving what node agents of the release call."""
+    if not gates.at_least("1.32"):
+        driver.services = (DRA_OF_131,)
+        # Allocations of 1.31 do not say which devices are for administrators.
+        driver.exclusive = False
+    return driver
 
 
 def _metadata_versions(gates: FeatureGates) -> Sequence[str]:

@@ -42,6 +42,8 @@ class ResourceClaimController:
     """Between pods and claims."""
 
     name = "resourceclaim-controller"
+    release_type: type[ClaimRelease] = ClaimRelease
+    """What takes reservations back."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client.as_manager(FIELD_MANAGER)
@@ -55,7 +57,7 @@ class ResourceClaimController:
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         self._groups = informers.of(PODGROUPS) if self._workloads else None
         self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
-        self._release = ClaimRelease(self._client, informers, self._deleted, groups=self._workloads)
+        self._release = self.release_type(self._client, informers, self._deleted, groups=self._workloads)
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim)
         self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template)
         self._pods.add_handler(

@@ -41,7 +41,7 @@ def claim_from_template(
         FeatureDisabled: the template uses a feature that is off.
     """
     requests = template.spec.spec.devices.requests or ()
-    if any(request.exactly and request.exactly.admin_access for request in requests) and not gates["DRAAdminAccess"]:
+    if any(request.exactly and request.exactly.admin_access for request in requests) and not gates.admin_access:
         raise FeatureDisabled("admin access is requested, but the feature is disabled")
     if any(request.first_available for request in requests) and not gates["DRAPrioritizedList"]:
         raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")

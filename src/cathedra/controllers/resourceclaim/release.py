@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Final, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
@@ -65,8 +65,8 @@ class ClaimRelease:
         leaving = protected and claim.metadata.deletion_timestamp is not None and not valid
         if len(valid) < len(reserved) or (leaving and claim.status.allocation is not None):
             status = replace(claim.status, reserved_for=valid)
-            if not valid and protected:
-                status = replace(status, allocation=None, devices=())
+            if not valid:
+                status = self.unused(claim, status)
             claim = await claims.update_status(replace(claim, status=status))
             leaving = protected and not valid
         if leaving and claim.status.allocation is None:
@@ -74,6 +74,12 @@ class ClaimRelease:
             claim = await claims.update(with_metadata(claim, finalizers=finalizers))
         if not valid:
             await self._delete_if_owner_is_done(claim)
+
+    def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
+        """The status of a claim whose last consumer is gone: what the scheduler allocated is free."""
+        if FINALIZER not in claim.metadata.finalizers:
+            return status
+        return replace(status, allocation=None, devices=())
 
     async def _still_needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
         if consumer.api_group == "" and consumer.resource == "pods":

@@ -179,7 +179,7 @@ class ClaimService:
         known = self._checkpoint.get(claim.uid)
         if known is not None and known.completed and known.devices == devices and driver.replay:
             return self._replay(claim, known)
-        conflict = self._checkpoint.conflict(claim.uid, devices)
+        conflict = self._checkpoint.conflict(claim.uid, devices) if driver.exclusive else None
         if conflict is not None:
             device, holder = conflict
             raise DeviceInUse(device.pool, device.device, f"{holder.ref} (UID {holder.uid})")

@@ -32,7 +32,14 @@ from cathedra.driver.errors import CallFailed, RegistrationFailed
 from cathedra.driver.health import DeviceHealth, HealthBoard
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import CALL_TIMEOUT, ClaimService, PrepareResult
-from cathedra.driver.serving.registration import DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1, Registration
+from cathedra.driver.serving.registration import (
+    DRA_OF_131,
+    DRA_V1,
+    DRA_V1BETA1,
+    HEALTH_V1,
+    HEALTH_V1ALPHA1,
+    Registration,
+)
 
 __all__ = ["PluginServers", "RegistrationServicer", "listening"]
 
@@ -95,6 +102,8 @@ class PluginServers:
         if DRA_V1BETA1 in served:
             older = _DRA(self._service, dra_v1beta1_pb2, shares=False)
             dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(older, server)
+        if DRA_OF_131 in served:
+            server.add_generic_rpc_handlers((_alpha_handler(_DRA(self._service, dra_v1beta1_pb2, shares=False)),))
         if self._health is None:
             return
         for name, module, add in (
@@ -194,6 +203,26 @@ class _DRA:
         if self._shares and device.share_id is not None:
             message.share_id = device.share_id
         return message
+
+
+def _alpha_handler(service: _DRA) -> grpc.GenericRpcHandler[Any, Any]:
+    """``v1alpha3.Node`` as 1.31 to 1.33 had it: a name of its own for the calls of v1beta1."""
+    messages = dra_v1beta1_pb2
+    return grpc.method_handlers_generic_handler(
+        "v1alpha3.Node",
+        {
+            "NodePrepareResources": grpc.unary_unary_rpc_method_handler(
+                service.NodePrepareResources,
+                request_deserializer=messages.NodePrepareResourcesRequest.FromString,
+                response_serializer=messages.NodePrepareResourcesResponse.SerializeToString,
+            ),
+            "NodeUnprepareResources": grpc.unary_unary_rpc_method_handler(
+                service.NodeUnprepareResources,
+                request_deserializer=messages.NodeUnprepareResourcesRequest.FromString,
+                response_serializer=messages.NodeUnprepareResourcesResponse.SerializeToString,
+            ),
+        },
+    )
 
 
 class _Health:

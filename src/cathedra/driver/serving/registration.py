@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cathedra.driver.errors import OptionError, RegistrationFailed
 
 __all__ = [
+    "DRA_OF_131",
     "DRA_V1",
     "DRA_V1BETA1",
     "HEALTH_V1",
@@ -31,8 +32,14 @@ HEALTH_V1 = "v1.DRAResourceHealth"
 HEALTH_V1ALPHA1 = "v1alpha1.DRAResourceHealth"
 
 
+DRA_OF_131 = "1.0.0"
+"""What a kubelet of 1.31 takes, and nothing beside it: it reads versions as numbers, and calls ``v1alpha3.Node``.
+
+Kubelets of 1.32 and 1.33 take it too, later ones refuse it.
+"""
+
 SERVICES = (DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1)
-"""All that can be served, most preferred first."""
+"""What is served unless a driver chooses, most preferred first."""
 
 
 def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...]:
@@ -41,12 +48,13 @@ def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...
     Raises:
         OptionError: one is unknown, or there is none for claims.
     """
-    unknown = [service for service in wanted if service not in SERVICES]
+    unknown = [service for service in wanted if service not in (*SERVICES, DRA_OF_131)]
     if unknown:
-        raise OptionError(f"unknown gRPC services {unknown}; known are {list(SERVICES)}")
-    if not {DRA_V1, DRA_V1BETA1} & set(wanted):
+        raise OptionError(f"unknown gRPC services {unknown}; known are {[*SERVICES, DRA_OF_131]}")
+    for_claims = {DRA_V1, DRA_V1BETA1, DRA_OF_131}
+    if not for_claims & set(wanted):
         raise OptionError("no supported DRA gRPC API is implemented and enabled")
-    return tuple(service for service in wanted if health or service in {DRA_V1, DRA_V1BETA1})
+    return tuple(service for service in wanted if health or service in for_claims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.validation import validate_configuration
 from cathedra.kinds.resource.expressions import validate_selectors
+from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.versions import GROUP, alpha_version, served_versions
 from cathedra.kinds.strategies import first_generation
 
@@ -48,12 +49,12 @@ def validate_class(new: resource.DeviceClass, old: resource.DeviceClass | None, 
     stored = old is not None and old.spec.selectors == spec.selectors
     validate_selectors(errors, _SPEC.child("selectors"), spec.selectors, context, stored=stored)
     path = _SPEC.child("config")
-    if len(spec.config) > MAX_CONFIG:
-        errors.too_many(path, len(spec.config), MAX_CONFIG)
-    else:
-        stored = old is not None and old.spec.config == spec.config
-        for position, config in enumerate(spec.config):
-            validate_configuration(errors, path.index(position), config.opaque, stored=stored)
+    configured = old is not None and old.spec.config == spec.config
+
+    def config(where: FieldPath, item: resource.DeviceClassConfiguration) -> None:
+        validate_configuration(errors, where, item.opaque, context.gates, stored=configured)
+
+    validate_items(errors, path, spec.config, MAX_CONFIG, context.gates, config)
     name = spec.extended_resource_name
     if name is not None and not extended_resource_name(name):
         errors.invalid(_SPEC.child("extendedResourceName"), name, "must be a valid extended resource name")

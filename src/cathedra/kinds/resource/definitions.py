@@ -20,8 +20,9 @@ def device_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
         claim_definition(gates),
         template_definition(gates),
         slice_definition(gates),
-        taint_rule_definition(gates),
     ]
+    if gates.at_least("1.33"):
+        kinds.append(taint_rule_definition(gates))
     if gates.at_least("1.36"):
         kinds.append(pool_status_request_definition(gates))
     return tuple(kinds)

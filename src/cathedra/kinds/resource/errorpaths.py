@@ -24,7 +24,7 @@ _KEY_FIELDS: Final = (
 )
 _EXACTLY: Final = re.compile(r"(requests\[\d+\])\.exactly")
 _REQUEST_ITSELF: Final = re.compile(r"requests\[\d+\]$")
-_DEVICE: Final = re.compile(r"(spec\.devices\[\d+\])\.(?!name\b)")
+_DEVICE: Final = re.compile(r"(spec\.devices\[\d+\])\.(?!name\b|basic\b)")
 
 
 def paths_of_release(errors: ErrorList, gates: FeatureGates) -> ErrorList:

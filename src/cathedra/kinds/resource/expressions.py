@@ -11,6 +11,7 @@ from cathedra.api import resource
 from cathedra.api.field import ErrorList, ErrorType, FieldPath
 from cathedra.api.formats import longer_than
 from cathedra.kinds.definition import ExpressionFault, RequestContext
+from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_fully_qualified_name
 
 __all__ = ["validate_derived_attributes", "validate_selectors"]
@@ -32,21 +33,24 @@ def validate_selectors(
     *,
     stored: bool,
 ) -> None:
-    """Selectors of a request or a class."""
-    if len(selectors) > MAX_SELECTORS:
-        errors.too_many(path, len(selectors), MAX_SELECTORS)
-        return
-    for position, selector in enumerate(selectors):
-        where = path.index(position).child("cel")
-        if selector.cel is None:
+    """Selectors of a request or a class; in 1.31 they could be of any length and cost."""
+    limited = context.gates.at_least("1.32")
+
+    def selector(where: FieldPath, item: resource.DeviceSelector) -> None:
+        where = where.child("cel")
+        if item.cel is None:
             errors.required(where)
-            continue
-        expression = selector.cel.expression
+            return
+        expression = item.cel.expression
         where = where.child("expression")
-        if longer_than(expression, MAX_EXPRESSION):
+        if limited and longer_than(expression, MAX_EXPRESSION):
             errors.too_long(where, MAX_EXPRESSION)
         elif context.expressions is not None:
-            _enter(errors, where, expression, context.expressions.selector(expression, stored=stored))
+            fault = context.expressions.selector(expression, stored=stored)
+            if limited or fault is None or fault.type is not ErrorType.FORBIDDEN:
+                _enter(errors, where, expression, fault)
+
+    validate_items(errors, path, selectors, MAX_SELECTORS, context.gates, selector)
 
 
 def _enter(errors: ErrorList, path: FieldPath, expression: str, fault: ExpressionFault | None) -> None:

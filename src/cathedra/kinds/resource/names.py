@@ -61,6 +61,9 @@ def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     """An identifier, or a domain and an identifier joined by a slash."""
+    if not name and not gates.at_least("1.35"):
+        errors.required(path, "name required")
+        return
     parts = name.split("/")
     if len(parts) == 1:
         _identifier(errors, path, name, gates)
@@ -100,7 +103,11 @@ def _identifier(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGat
 def validate_fully_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     """A qualified name that does have a domain."""
     validate_qualified_name(errors, path, name, gates)
-    if "/" not in name:
+    if "/" in name or (not name and gates.within("1.32", "1.34")):
+        return
+    if not gates.at_least("1.32"):
+        errors.required(path.child("domain"), "must include a prefix")
+    else:
         errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash")
 
 

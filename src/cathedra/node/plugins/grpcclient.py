@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -27,9 +28,11 @@ from cathedra.node.plugins.client import (
 )
 
 __all__ = [
+    "ALPHA_SERVICE",
     "CALL_TIMEOUT",
     "DRA_SERVICES",
     "HEALTH_SERVICES",
+    "NO_SERVICE",
     "GRPCPluginClient",
     "PluginChannel",
     "call_error",
@@ -40,6 +43,11 @@ CALL_TIMEOUT: Final = 45.0
 
 DRA_SERVICES: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 """What drivers advertise and this node can call. The driver's order decides."""
+
+ALPHA_SERVICE: Final = "v1alpha3.NodeService"
+"""What drivers of 1.32 and 1.33 advertise for ``v1alpha3.Node``; its messages are those of v1beta1."""
+NO_SERVICE: Final = "1.0.0"
+"""What drivers of 1.31 advertise, when versions were no names of services: it means ``v1alpha3.Node``."""
 
 HEALTH_SERVICES: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 """Health services by preference."""
@@ -114,7 +122,7 @@ class GRPCPluginClient(PluginChannel):
         super().__init__(driver, endpoint, clock=clock, metrics=metrics, timeout=timeout)
         self._messages, stub = _dra_stubs(service)
         self._stub = stub(self._channel)
-        self._method = f"/k8s.io.kubelet.pkg.apis.dra.{service.partition('.')[0]}.DRAPlugin/"
+        self._method = f"/{_full_name(service)}/"
         self._health_service = health_service
 
     async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
@@ -171,6 +179,13 @@ def _is_being_cancelled() -> bool:
 # Stubs are loaded when a driver serves them: most speak one version of two.
 
 
+def _full_name(service: str) -> str:
+    """The name under which gRPC knows what a driver advertises."""
+    if service in {ALPHA_SERVICE, NO_SERVICE}:
+        return "v1alpha3.Node"
+    return f"k8s.io.kubelet.pkg.apis.dra.{service.partition('.')[0]}.DRAPlugin"
+
+
 def _dra_stubs(service: str) -> tuple[Any, Any]:
     if service == "v1.DRAPlugin":
         # see above
@@ -180,7 +195,22 @@ def _dra_stubs(service: str) -> tuple[Any, Any]:
     # see above
     from cathedra._proto import dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 
+    if service in {ALPHA_SERVICE, NO_SERVICE}:
+        return dra_v1beta1_pb2, partial(_AlphaStub, dra_v1beta1_pb2)
     return dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub
+
+
+class _AlphaStub:
+    """``v1alpha3.Node``: a name of its own for the calls of v1beta1."""
+
+    def __init__(self, messages: Any, channel: grpc.aio.Channel) -> None:
+        for method in ("NodePrepareResources", "NodeUnprepareResources"):
+            call = channel.unary_unary(
+                f"/{_full_name(ALPHA_SERVICE)}/{method}",
+                request_serializer=getattr(messages, f"{method}Request").SerializeToString,
+                response_deserializer=getattr(messages, f"{method}Response").FromString,
+            )
+            setattr(self, method, call)
 
 
 def _health_stubs(service: str) -> tuple[Any, Any]:

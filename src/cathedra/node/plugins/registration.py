@@ -23,7 +23,14 @@ from cathedra.node.grpcsocket import open_channel
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient
 from cathedra.node.plugins.errors import PluginError, RegistrationError
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error
+from cathedra.node.plugins.grpcclient import (
+    ALPHA_SERVICE,
+    DRA_SERVICES,
+    HEALTH_SERVICES,
+    NO_SERVICE,
+    GRPCPluginClient,
+    call_error,
+)
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 
@@ -40,7 +47,9 @@ _LOG = logging.getLogger(__name__)
 
 def services_of(gates: FeatureGates) -> tuple[str, ...]:
     """The DRA services that a kubelet of the release calls."""
-    return DRA_SERVICES if gates.at_least("1.34") else ("v1beta1.DRAPlugin",)
+    if gates.at_least("1.34"):
+        return DRA_SERVICES
+    return ("v1beta1.DRAPlugin", ALPHA_SERVICE, NO_SERVICE) if gates.at_least("1.32") else (NO_SERVICE,)
 
 
 def choose_services(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import msgspec
+
 from cathedra.allocation import (
     UNLIMITED,
     Allocator,
@@ -41,7 +43,8 @@ class Devices:
         self, claims: ClaimCache, *, clock: Clock, random: Random, gates: FeatureGates, filter_timeout: float
     ) -> None:
         """``filter_timeout``: seconds that the allocator may take for one node; 0 is no limit."""
-        self._features = Features.from_gates(gates, behaviour_of(gates.release))
+        features = Features.from_gates(gates, behaviour_of(gates.release))
+        self._features = msgspec.structs.replace(features, admin_access=gates.admin_access)
         self._taint_rules = gates["DRADeviceTaintRules"]
         self._claims = claims
         self._random = random

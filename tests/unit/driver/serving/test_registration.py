@@ -10,6 +10,7 @@ import pytest
 from cathedra.clock import run_virtual
 from cathedra.driver.errors import OptionError, RegistrationFailed
 from cathedra.driver.serving.registration import (
+    DRA_OF_131,
     DRA_V1,
     DRA_V1BETA1,
     HEALTH_V1,
@@ -37,6 +38,7 @@ def in_virtual_time(body: Callable[[Registration], Awaitable[None]]) -> None:
         ((DRA_V1BETA1,), True, (DRA_V1BETA1,)),
         ((HEALTH_V1, DRA_V1), True, (HEALTH_V1, DRA_V1)),
         ((HEALTH_V1, DRA_V1), False, (DRA_V1,)),
+        ((DRA_OF_131,), False, (DRA_OF_131,)),
     ],
 )
 def test_services_of_health_are_announced_if_it_is_reported(

@@ -159,6 +159,23 @@ def test_a_node_calls_what_a_kubelet_of_its_release_calls(release: str, wanted: 
     assert choose_services(NAME, "/e", ("v1.DRAPlugin", "v1beta1.DRAPlugin"), known) == (wanted, None)
 
 
+@pytest.mark.parametrize(
+    ("release", "offered", "wanted"),
+    [
+        ("1.31", ("1.0.0",), "1.0.0"),
+        ("1.33", ("1.0.0",), "1.0.0"),
+        ("1.33", ("v1alpha3.NodeService", "v1beta1.DRAPlugin"), "v1alpha3.NodeService"),
+    ],
+)
+def test_nodes_until_133_call_drivers_that_name_no_service(release: str, offered: tuple[str, ...], wanted: str) -> None:
+    assert choose_services(NAME, "/e", offered, services_of(FeatureGates.for_release(release)))[0] == wanted
+
+
+def test_a_node_of_131_takes_no_driver_that_names_services() -> None:
+    with pytest.raises(RegistrationError):
+        choose_services(NAME, "/e", ("v1beta1.DRAPlugin",), services_of(FeatureGates.for_release("1.31")))
+
+
 def test_the_newest_health_service_is_chosen() -> None:
     offered = ("v1.DRAPlugin", "v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth")
     assert choose_services(NAME, "/e", offered) == ("v1.DRAPlugin", "v1.DRAResourceHealth")

@@ -25,7 +25,7 @@ def enabled_claim_spec(
     cleared: dict[str, Any] = {}
     if gates.at_least("1.35") and not (gates["DRADeviceTaints"] or (old is not None and _has(old, "tolerations"))):
         cleared["tolerations"] = ()
-    if not (gates["DRAAdminAccess"] or (old is not None and uses_admin_access(old))):
+    if not (gates.admin_access or (old is not None and uses_admin_access(old))):
         cleared["admin_access"] = None
     consumable = gates["DRAConsumableCapacity"] or (old is not None and uses_consumable_capacity(old))
     if not consumable:
@@ -92,7 +92,7 @@ def enabled_claim_status(
     """The status without what is not enabled, and without the devices that this very update deallocates."""
     before = _results(old.status)
     cleared: dict[str, Any] = {}
-    if not (gates["DRAAdminAccess"] or uses_admin_access(old.spec) or any(r.admin_access is not None for r in before)):
+    if not (gates.admin_access or uses_admin_access(old.spec) or any(r.admin_access is not None for r in before)):
         cleared["admin_access"] = None
     consumable = gates["DRAConsumableCapacity"] or uses_consumable_capacity(old.spec) or _consumes(old.status)
     if not consumable:

@@ -7,7 +7,8 @@ from typing import Final
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, longer_than, unique
+from cathedra.api.formats import check, longer_than
+from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import RequestContext
@@ -23,11 +24,13 @@ from cathedra.kinds.resource.claims.validation import (
     validate_request_reference,
     validate_request_references,
 )
+from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_driver_name, validate_opaque, validate_pool_name
 
 __all__ = ["validate_status_update"]
 
 MAX_RESERVED: Final = 256
+MAX_RESERVED_IN_131: Final = 32
 MAX_RESULTS: Final = 32
 MAX_CONFIG: Final = 64
 MAX_CONDITIONS: Final = 8
@@ -45,14 +48,14 @@ def validate_status_update(
     """What is wrong with a claim's new status."""
     errors = ErrorList()
     _admin_access(errors, new, old, context)
-    _consumers(errors, new.status.reserved_for)
+    _consumers(errors, new.status.reserved_for, context.gates)
     allocated = {_identity(result) for result in _results(new.status)}
-    _devices(errors, new.status, allocated)
+    _devices(errors, new.status, allocated, context.gates)
     _reservations(errors, new, old)
     before, after = old.status.allocation, new.status.allocation
-    if after is not None and before is None:
+    if after is not None and (before is None or not context.gates.at_least("1.32")):
         _allocation(errors, _STATUS.child("allocation"), after, request_names(new.spec), context)
-    elif after is not None and after != before:
+    if after is not None and before is not None and after != before:
         errors.invalid(_STATUS.child("allocation"), after, IMMUTABLE)
     return errors
 
@@ -82,21 +85,16 @@ def _admin_access(
             return
 
 
-def _consumers(errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference]) -> None:
-    path = _STATUS.child("reservedFor")
-    if len(consumers) > MAX_RESERVED:
-        errors.too_many(path, len(consumers), MAX_RESERVED)
-        return
-    for position, consumer in enumerate(consumers):
-        where = path.index(position)
-        for name, value in (
-            ("resource", consumer.resource),
-            ("name", consumer.name),
-            ("uid", consumer.uid),
-        ):
+def _consumers(
+    errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference], gates: FeatureGates
+) -> None:
+    def consumer(where: FieldPath, item: resource.ResourceClaimConsumerReference) -> None:
+        for name, value in (("resource", item.resource), ("name", item.name), ("uid", item.uid)):
             if not value:
                 errors.required(where.child(name))
-    unique(errors, path, [consumer.uid for consumer in consumers])
+
+    limit = MAX_RESERVED if gates.at_least("1.32") else MAX_RESERVED_IN_131
+    validate_items(errors, _STATUS.child("reservedFor"), consumers, limit, gates, consumer, key=lambda c: c.uid)
 
 
 def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:
@@ -113,10 +111,12 @@ def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.
         )
 
 
-def _devices(errors: ErrorList, status: resource.ResourceClaimStatus, allocated: set[Identity]) -> None:
+def _devices(
+    errors: ErrorList, status: resource.ResourceClaimStatus, allocated: set[Identity], gates: FeatureGates
+) -> None:
     path = _STATUS.child("devices")
     for position, device in enumerate(status.devices):
-        _device(errors, path.index(position), device, allocated)
+        _device(errors, path.index(position), device, allocated, gates)
     seen: set[Identity] = set()
     for position, device in enumerate(status.devices):
         if _identity(device) in seen:
@@ -134,7 +134,11 @@ def _shown(device: resource.AllocatedDeviceStatus) -> JSONObject:
 
 
 def _device(
-    errors: ErrorList, path: FieldPath, device: resource.AllocatedDeviceStatus, allocated: set[Identity]
+    errors: ErrorList,
+    path: FieldPath,
+    device: resource.AllocatedDeviceStatus,
+    allocated: set[Identity],
+    gates: FeatureGates,
 ) -> None:
     validate_driver_name(errors, path.child("driver"), device.driver)
     validate_pool_name(errors, path.child("pool"), device.pool)
@@ -149,21 +153,22 @@ def _device(
     validate_conditions(errors, path.child("conditions"), conditions)
     validate_opaque(errors, path.child("data"), device.data, stored=False, required=False)
     if device.network_data is not None:
-        _network(errors, path.child("networkData"), device.network_data)
+        _network(errors, path.child("networkData"), device.network_data, gates)
 
 
-def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceData) -> None:
+def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceData, gates: FeatureGates) -> None:
     if longer_than(data.interface_name, MAX_INTERFACE):
         errors.too_long(path.child("interfaceName"), MAX_INTERFACE)
     if longer_than(data.hardware_address, MAX_HARDWARE):
         errors.too_long(path.child("hardwareAddress"), MAX_HARDWARE)
-    where = path.child("ips")
-    if len(data.ips) > MAX_IPS:
-        errors.too_many(where, len(data.ips), MAX_IPS)
-        return
-    for position, address in enumerate(data.ips):
-        check(errors, where.index(position), address, formats.interface_address)
-    unique(errors, where, data.ips)
+
+    newer = gates.at_least("1.33")
+
+    def address(where: FieldPath, text: str) -> None:
+        check(errors, where, text, formats.interface_address if newer else formats.lenient_cidr)
+
+    key = str if newer else formats.canonical_interface
+    validate_items(errors, path.child("ips"), data.ips, MAX_IPS, gates, address, key=key)
 
 
 def _allocation(
@@ -173,19 +178,15 @@ def _allocation(
     names: RequestNames,
     context: RequestContext,
 ) -> None:
-    devices = path.child("devices")
-    results = allocation.devices.results
-    if len(results) > MAX_RESULTS:
-        errors.too_many(devices.child("results"), len(results), MAX_RESULTS)
-    else:
-        for position, result in enumerate(results):
-            _result(errors, devices.child("results").index(position), result, names, context)
-    config = allocation.devices.config
-    if len(config) > MAX_CONFIG:
-        errors.too_many(devices.child("config"), len(config), MAX_CONFIG)
-    else:
-        for position, entry in enumerate(config):
-            _config(errors, devices.child("config").index(position), entry, names)
+    def result(where: FieldPath, item: resource.DeviceRequestAllocationResult) -> None:
+        _result(errors, where, item, names, context)
+
+    def config(where: FieldPath, item: resource.DeviceAllocationConfiguration) -> None:
+        _config(errors, where, item, names, gates)
+
+    gates, given, devices = context.gates, allocation.devices, path.child("devices")
+    validate_items(errors, devices.child("results"), given.results, MAX_RESULTS, gates, result)
+    validate_items(errors, devices.child("config"), given.config, MAX_CONFIG, gates, config)
     if allocation.node_selector is not None:
         validate_node_selector(errors, path.child("nodeSelector"), allocation.node_selector)
 
@@ -217,11 +218,15 @@ def _result(
 
 
 def _config(
-    errors: ErrorList, path: FieldPath, config: resource.DeviceAllocationConfiguration, names: RequestNames
+    errors: ErrorList,
+    path: FieldPath,
+    config: resource.DeviceAllocationConfiguration,
+    names: RequestNames,
+    gates: FeatureGates,
 ) -> None:
     if not config.source:
         errors.required(path.child("source"))
     elif config.source not in SOURCES:
         errors.not_supported(path.child("source"), config.source, SOURCES)
-    validate_request_references(errors, path.child("requests"), config.requests, names)
-    validate_configuration(errors, path, config.opaque, stored=False)
+    validate_request_references(errors, path.child("requests"), config.requests, names, gates)
+    validate_configuration(errors, path, config.opaque, gates, stored=False)

@@ -7,10 +7,12 @@ from typing import Final
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, unique
+from cathedra.api.formats import check
+from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
+from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import (
     validate_class_name,
     validate_driver_name,
@@ -158,26 +160,22 @@ def validate_claim_spec(
     """What is wrong with the spec of a claim."""
     path = path.child("devices")
     names = request_names(spec)
-    devices = spec.devices
+    gates, devices = context.gates, spec.devices
+
+    def request(where: FieldPath, item: resource.DeviceRequest) -> None:
+        _request(errors, where, item, context, stored=stored)
+
+    def constraint(where: FieldPath, item: resource.DeviceConstraint) -> None:
+        _constraint(errors, where, item, names, context)
+
+    def config(where: FieldPath, item: resource.DeviceClaimConfiguration) -> None:
+        validate_request_references(errors, where.child("requests"), item.requests, names, gates)
+        validate_configuration(errors, where, item.opaque, gates, stored=stored)
+
     requests = devices.requests or ()
-    if len(requests) > MAX_ITEMS:
-        errors.too_many(path.child("requests"), len(requests), MAX_ITEMS)
-    else:
-        for position, request in enumerate(requests):
-            _request(errors, path.child("requests").index(position), request, context, stored=stored)
-        unique(errors, path.child("requests"), [request.name for request in requests])
-    if len(devices.constraints) > MAX_ITEMS:
-        errors.too_many(path.child("constraints"), len(devices.constraints), MAX_ITEMS)
-    else:
-        for position, constraint in enumerate(devices.constraints):
-            _constraint(errors, path.child("constraints").index(position), constraint, names, context)
-    if len(devices.config) > MAX_ITEMS:
-        errors.too_many(path.child("config"), len(devices.config), MAX_ITEMS)
-    else:
-        for position, config in enumerate(devices.config):
-            where = path.child("config").index(position)
-            validate_request_references(errors, where.child("requests"), config.requests, names)
-            validate_configuration(errors, where, config.opaque, stored=stored)
+    validate_items(errors, path.child("requests"), requests, MAX_ITEMS, gates, request, key=lambda r: r.name)
+    validate_items(errors, path.child("constraints"), devices.constraints, MAX_ITEMS, gates, constraint)
+    validate_items(errors, path.child("config"), devices.config, MAX_ITEMS, gates, config)
     validate_derived_attributes(errors, path, spec, context, stored=stored)
 
 
@@ -196,15 +194,14 @@ def _request(
     if not request.first_available:
         errors.required(path, "exactly one of `exactly` or `firstAvailable` is required")
         return
+
+    def alternative(where: FieldPath, item: resource.DeviceSubRequest) -> None:
+        check(errors, where.child("name"), item.name, formats.dns_label)
+        _asked(errors, where, item, context, stored=stored)
+
+    alternatives = request.first_available
     where = path.child("firstAvailable")
-    if len(request.first_available) > MAX_ALTERNATIVES:
-        errors.too_many(where, len(request.first_available), MAX_ALTERNATIVES)
-        return
-    for position, alternative in enumerate(request.first_available):
-        item = where.index(position)
-        check(errors, item.child("name"), alternative.name, formats.dns_label)
-        _asked(errors, item, alternative, context, stored=stored)
-    unique(errors, where, [alternative.name for alternative in request.first_available])
+    validate_items(errors, where, alternatives, MAX_ALTERNATIVES, context.gates, alternative, key=lambda a: a.name)
 
 
 def _asked(
@@ -257,7 +254,7 @@ def _constraint(
     names: RequestNames,
     context: RequestContext,
 ) -> None:
-    validate_request_references(errors, path.child("requests"), constraint.requests, names)
+    validate_request_references(errors, path.child("requests"), constraint.requests, names, context.gates)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     if match is not None:
         validate_fully_qualified_name(errors, path.child("matchAttribute"), match, context.gates)
@@ -275,15 +272,14 @@ def _constraint(
 
 
 def validate_request_references(
-    errors: ErrorList, path: FieldPath, references: Sequence[str], names: RequestNames
+    errors: ErrorList, path: FieldPath, references: Sequence[str], names: RequestNames, gates: FeatureGates
 ) -> None:
     """References to requests, each at most once."""
-    if len(references) > MAX_ITEMS:
-        errors.too_many(path, len(references), MAX_ITEMS)
-        return
-    for position, reference in enumerate(references):
-        validate_request_reference(errors, path.index(position), reference, names)
-    unique(errors, path, references)
+
+    def reference(where: FieldPath, name: str) -> None:
+        validate_request_reference(errors, where, name, names)
+
+    validate_items(errors, path, references, MAX_ITEMS, gates, reference, key=str)
 
 
 def validate_request_reference(errors: ErrorList, path: FieldPath, reference: str, names: RequestNames) -> None:
@@ -302,12 +298,18 @@ def validate_request_reference(errors: ErrorList, path: FieldPath, reference: st
 
 
 def validate_configuration(
-    errors: ErrorList, path: FieldPath, opaque: resource.OpaqueDeviceConfiguration | None, *, stored: bool
+    errors: ErrorList,
+    path: FieldPath,
+    opaque: resource.OpaqueDeviceConfiguration | None,
+    gates: FeatureGates,
+    *,
+    stored: bool,
 ) -> None:
-    """Parameters for a driver."""
+    """Parameters for a driver; 1.31 had no limit to their size, so what it may have stored counts as stored."""
     if opaque is None:
         errors.required(path.child("opaque"))
         return
     where = path.child("opaque")
     validate_driver_name(errors, where.child("driver"), opaque.driver)
-    validate_opaque(errors, where.child("parameters"), opaque.parameters, stored=stored, required=True)
+    unlimited = stored or not gates.at_least("1.32")
+    validate_opaque(errors, where.child("parameters"), opaque.parameters, stored=unlimited, required=True)

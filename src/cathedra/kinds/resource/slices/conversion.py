@@ -9,6 +9,7 @@ from cathedra.api import resource as v1
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.struct import EMPTY_LIST, replace, reshape
+from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.versions import reshape_all
 
 __all__ = ["alpha_slice_from_hub", "alpha_slice_to_hub", "slice_from_hub", "slice_to_hub"]
@@ -96,5 +97,5 @@ def alpha_slice_from_hub(piece: v1.ResourceSlice) -> v1alpha3.ResourceSlice:
 
 def _device_to_hub(device: v1beta1.Device) -> v1.Device:
     if device.basic is None:
-        return v1.Device(name=device.name)
+        return v1.Device(name=BareName(device.name))
     return replace(reshape(device.basic, v1.Device), name=device.name)

@@ -13,9 +13,11 @@ from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_binding_conditions
+from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_qualified_name
 from cathedra.kinds.resource.slices.capacity import validate_policy
 from cathedra.kinds.resource.slices.counters import validate_consumptions
+from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.slices.node_resources import validate_mappings, validate_node_resources
 from cathedra.kinds.resource.taints import validate_taint
 
@@ -51,6 +53,9 @@ class DeviceRules:
     ) -> None:
         """What is wrong with the device; ``old`` is the stored device of that name."""
         check(errors, path.child("name"), device.name, formats.dns_label)
+        if isinstance(device.name, BareName) and not self._context.gates.at_least("1.33"):
+            errors.required(path.child("basic"))
+            return
         self._counts(errors, path, device)
         self._attributes(errors, path.child("attributes"), device.attributes)
         self._capacity(errors, path.child("capacity"), device, old)
@@ -85,7 +90,7 @@ class DeviceRules:
     def _key(self, errors: ErrorList, path: FieldPath, name: str) -> None:
         """The name of an attribute or a capacity; from 1.32 to 1.35 it was reported at the value's own path."""
         gates = self._context.gates
-        validate_qualified_name(errors, path if gates.at_least("1.36") else path.key(name), name, gates)
+        validate_qualified_name(errors, path.key(name) if gates.within("1.32", "1.35") else path, name, gates)
 
     def _capacity(
         self, errors: ErrorList, path: FieldPath, device: resource.Device, old: resource.Device | None
@@ -104,12 +109,13 @@ class DeviceRules:
                 validate_policy(errors, where, policy, capacity.value, self._context.gates)
 
     def _taints(self, errors: ErrorList, path: FieldPath, taints: tuple[resource.DeviceTaint, ...]) -> None:
-        limit = MAX_TAINTS if self._context.gates.at_least("1.35") else MAX_TAINTS_BEFORE_135
-        if len(taints) > limit:
-            errors.too_many(path, len(taints), limit)
-            return
-        for position, taint in enumerate(taints):
-            validate_taint(errors, path.index(position), taint, self._context.gates)
+        gates = self._context.gates
+
+        def taint(where: FieldPath, item: resource.DeviceTaint) -> None:
+            validate_taint(errors, where, item, gates)
+
+        limit = MAX_TAINTS if gates.at_least("1.35") else MAX_TAINTS_BEFORE_135
+        validate_items(errors, path, taints, limit, gates, taint)
 
     def _nodes(self, errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
         written = (device.node_name, device.node_selector, device.all_nodes)

@@ -8,11 +8,12 @@ from typing import Any, Final
 from cathedra.api import formats, resource
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, unique
+from cathedra.api.formats import check
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_skipped_operations
+from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_driver_name, validate_fully_qualified_name, validate_pool_name
 from cathedra.kinds.resource.slices.counters import validate_counter_sets, validate_references
 from cathedra.kinds.resource.slices.devices import DeviceRules
@@ -107,13 +108,12 @@ def _devices(
     limit = MAX_DEVICES
     if context.gates.at_least("1.35") and any(_is_rich(device) for device in spec.devices):
         limit = MAX_RICH_DEVICES
-    if len(spec.devices) > limit:
-        errors.too_many(path, len(spec.devices), limit)
-        return
     rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection))
-    for position, device in enumerate(spec.devices):
-        rules.validate(errors, path.index(position), device, before.get(device.name))
-    unique(errors, path, [device.name for device in spec.devices])
+
+    def device(where: FieldPath, item: resource.Device) -> None:
+        rules.validate(errors, where, item, before.get(item.name))
+
+    validate_items(errors, path, spec.devices, limit, context.gates, device, key=lambda d: d.name)
 
 
 def _is_rich(device: resource.Device) -> bool:

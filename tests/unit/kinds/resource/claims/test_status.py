@@ -8,6 +8,7 @@ import pytest
 
 from cathedra.api import resource
 from cathedra.api.struct import from_dict, replace
+from cathedra.kinds.resource.claims.status import validate_status_update
 from tests.unit.kinds.objects import claim, context, created, definition_of, texts, updated
 
 RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
@@ -87,6 +88,22 @@ def test_addresses_of_devices_are_canonical(address: str, wanted: list[str]) -> 
     found = reported(allocated(devices=[{**REPORT, "networkData": {"ips": [address]}}]))[1]
     assert len(found) == len(wanted)
     assert all(part in text for part, text in zip(wanted, found, strict=True))
+
+
+def test_addresses_of_132_may_be_spelled_in_any_way_but_only_once() -> None:
+    def reported_in(release: str, *addresses: str) -> list[str]:
+        after = allocated(devices=[{**REPORT, "networkData": {"ips": list(addresses)}}])
+        old = replace(claim(), status=from_dict(resource.ResourceClaimStatus, allocated()))
+        new = replace(old, status=from_dict(resource.ResourceClaimStatus, after))
+        return texts(validate_status_update(new, old, context(release)))
+
+    assert reported_in("1.32", "192.0.2.05/24", "2001:DB8::5/64") == []
+    assert reported_in("1.32", "2001:db8::5/64", "2001:DB8:0::5/64") == [
+        'status.devices[0].networkData.ips[1]: Duplicate value: "2001:db8::5/64"'
+    ]
+    (error,) = reported_in("1.32", "192.0.2.5")
+    assert error.endswith("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+    assert len(reported_in("1.33", "192.0.2.05/24")) == 1
 
 
 # --- each part of a status

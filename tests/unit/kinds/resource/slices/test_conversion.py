@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cathedra.api import resource
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
-from cathedra.api.struct import from_dict, to_dict
+from cathedra.api.struct import from_dict, replace, to_dict
+from cathedra.kinds.resource.errorpaths import paths_of_release
 from cathedra.kinds.resource.slices.conversion import (
     alpha_slice_from_hub,
     alpha_slice_to_hub,
     slice_from_hub,
     slice_to_hub,
 )
-from tests.unit.kinds.objects import device, resource_slice
+from cathedra.kinds.resource.slices.validation import validate_slice
+from tests.unit.kinds.objects import context, device, gates, resource_slice, texts
 
 
 def test_properties_of_devices_move_into_basic_and_back() -> None:
@@ -51,3 +56,15 @@ def test_capacities_are_bare_quantities_in_v1alpha3() -> None:
 def test_a_device_without_properties_survives_v1alpha3() -> None:
     hub = resource_slice(device())
     assert to_dict(alpha_slice_to_hub(alpha_slice_from_hub(hub))) == to_dict(hub)
+
+
+@pytest.mark.parametrize(("release", "wanted"), [("1.32", ["spec.devices[0].basic: Required value"]), ("1.33", [])])
+def test_basic_had_to_be_there_until_132(release: str, wanted: list[str]) -> None:
+    def problems(piece: resource.ResourceSlice) -> list[str]:
+        return texts(paths_of_release(validate_slice(piece, None, context(release)), gates(release)))
+
+    whole = slice_from_hub(resource_slice(device()))
+    without = replace(whole, spec=replace(whole.spec, devices=(v1beta1.Device(name="d"),)))
+    assert problems(slice_to_hub(whole)) == []
+    assert problems(slice_to_hub(without)) == wanted
+    assert slice_to_hub(without) == slice_to_hub(whole)

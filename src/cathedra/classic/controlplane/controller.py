@@ -1,0 +1,64 @@
+"""A driver's controller in 1.31, where the claim itself names it (docs/spec/driver-sdk.md §16; docs/spec/scheduling.md
+§18.3)."""
+
+from __future__ import annotations
+
+from cathedra.api import resource
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import not_found
+from cathedra.api.struct import replace, reshape
+from cathedra.classic.controller.negotiating import WORKERS, NegotiatingController
+from cathedra.classic.controlplane.driver import ControllerAllocation, ControllerDriver
+from cathedra.classic.controlplane.kinds.types import ControlledAllocation, ControlledClaim
+from cathedra.classic.controlplane.resources import control_plane_client
+from cathedra.client.client import Client
+from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
+from cathedra.clock import Clock
+
+__all__ = ["ControlPlaneController"]
+
+
+class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAllocation]):
+    """The controller of one driver: `run` until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        driver: ControllerDriver,
+        *,
+        clock: Clock,
+        reserves: bool = True,
+        workers: int = WORKERS,
+    ) -> None:
+        """``name`` is what claims have in ``spec.controller``; ``reserves``: allocated claims are reserved for their
+        pod."""
+        client = control_plane_client(client)
+        super().__init__(client, name, driver, RESOURCECLAIMS, clock=clock, reserves=reserves, workers=workers)
+        self._classes = self._informers.of(DEVICECLASSES)
+
+    async def wanted(self, pod: Pod, claim: ControlledClaim) -> ControllerAllocation | None:
+        """The claim with its classes, if it names this controller."""
+        if claim.spec.controller != self.name:
+            return None
+        classes: dict[str, resource.DeviceClass] = {}
+        for request in claim.spec.devices.requests or ():
+            name = request.exactly.device_class_name if request.exactly is not None else ""
+            found = self._classes.store.get("", name)
+            if found is None:
+                where = f"claim {claim.metadata.namespace}/{claim.metadata.name}: request {request.name}"
+                missing = not_found(GroupResource("resource.k8s.io", "deviceclasses"), name)
+                raise self.told(pod, RuntimeError(f"{where}: class {name}: {missing}"))
+            classes[name] = found
+        return ControllerAllocation(claim, classes)
+
+    def allocated(self, wanted: ControllerAllocation) -> ControlledClaim:
+        """The claim with its allocation, in the controller's name."""
+        allocation = replace(reshape(wanted.allocation, ControlledAllocation), controller=self.name)
+        claim = wanted.claim
+        return replace(claim, status=replace(claim.status, allocation=allocation))
+
+    def emptied(self, claim: ControlledClaim) -> ControlledClaim:
+        """The claim without allocation."""
+        return replace(claim, status=replace(claim.status, allocation=None, deallocation_requested=False))

@@ -1,0 +1,143 @@
+"""The controller of the test driver as it was in 1.31: counts claims, and passes configuration on.
+
+A claim asks for exactly one device, without selectors, and gets a device that is not in any slice. What is allocated is
+counted from the claims themselves when the controller starts, so that it may die at any time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from cathedra.api import resource
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.status import StatusError
+from cathedra.classic.controlplane.driver import ControllerAllocation, ControllerDriver
+from cathedra.classic.controlplane.kinds.types import ControlledClaim, allocated_by
+from cathedra.classic.controlplane.resources import control_plane_client
+from cathedra.classic.testdriver.resources import TestResources
+from cathedra.client.client import Client
+from cathedra.client.resources import RESOURCECLAIMS
+
+__all__ = ["NOWHERE", "ControlPlaneTestDriver"]
+
+NOWHERE = "none"
+"""Pool and device of what is allocated: the driver publishes neither."""
+
+
+class Unusable(Exception):
+    """The claim asks for what this driver has not, or there is nothing left."""
+
+
+class ControlPlaneTestDriver(ControllerDriver):
+    """Gives away devices that do nothing."""
+
+    def __init__(self, client: Client, name: str, resources: TestResources) -> None:
+        self._client = client
+        self._name = name
+        self._resources = resources
+        self._allocated: dict[str, str] = {}
+        """Claim UID → its node, "" for the cluster's."""
+
+    async def recover(self) -> None:
+        """Count what an earlier life of the controller gave away.
+
+        Raises:
+            StatusError, ConnectionError: the API server cannot be asked.
+        """
+        try:
+            page = await control_plane_client(self._client).resource(RESOURCECLAIMS).list()
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+            return
+        for claim in page.items:
+            allocation = claim.status.allocation
+            if allocation is not None and allocated_by(allocation) == self._name:
+                self._allocated[claim.metadata.uid] = _node_of(allocation) if self._resources.node_local else ""
+
+    def statistics(self) -> dict[str, int]:
+        """Claims that are allocated, by node; "" counts those of the cluster."""
+        return dict(Counter(self._allocated.values()))
+
+    async def allocate(self, claims: Sequence[ControllerAllocation], selected_node: str) -> None:
+        """One claim after the other, as long as there is something left."""
+        for wanted in claims:
+            try:
+                wanted.allocation = self._allocate(wanted, selected_node)
+            except Unusable as error:
+                wanted.error = error
+
+    def _allocate(self, wanted: ControllerAllocation, selected_node: str) -> resource.AllocationResult:
+        request = _only_request(wanted.claim)
+        config = tuple(_configuration(wanted.claim, request.name, wanted.device_classes, self._name))
+        uid = wanted.claim.metadata.uid
+        node = self._allocated.get(uid)
+        if node is None:
+            node = selected_node if self._resources.node_local else ""
+            if not self._has_room(selected_node, 1):
+                where = f'on node "{node}"' if node else "in the cluster"
+                raise Unusable(f"resources exhausted {where}")
+            self._allocated[uid] = node
+        result = resource.DeviceRequestAllocationResult(
+            request=request.name, driver=self._name, pool=NOWHERE, device=NOWHERE
+        )
+        return resource.AllocationResult(
+            devices=resource.DeviceAllocationResult(results=(result,), config=config),
+            node_selector=self._resources.available_on(node),
+        )
+
+    def _has_room(self, node: str, claims: int) -> bool:
+        """Whether so many claims more can be allocated for use on the node."""
+        resources = self._resources
+        if resources.nodes and node not in resources.nodes:
+            return False
+        if not resources.max_allocations:
+            return True
+        taken = Counter(self._allocated.values())[node] if resources.node_local else len(self._allocated)
+        return taken + claims <= resources.max_allocations
+
+    async def deallocate(self, claim: ControlledClaim) -> None:
+        """Count the claim no longer."""
+        self._allocated.pop(claim.metadata.uid, None)
+
+    async def unsuitable_nodes(
+        self, pod: Pod, claims: Sequence[ControllerAllocation], potential_nodes: list[str]
+    ) -> None:
+        """A node does if it has room for all of the pod's claims together."""
+        count = sum(wanted.claim.metadata.uid not in self._allocated for wanted in claims)
+        unsuitable = [node for node in potential_nodes if not self._has_room(node, count)]
+        for wanted in claims:
+            wanted.unsuitable_nodes = list(unsuitable)
+
+
+def _only_request(claim: ControlledClaim) -> resource.DeviceRequest:
+    requests = claim.spec.devices.requests or ()
+    exactly = requests[0].exactly if len(requests) == 1 else None
+    if exactly is None or (exactly.allocation_mode, exactly.count) != ("ExactCount", 1):
+        raise Unusable("only claims requesting exactly one device are supported")
+    if exactly.selectors:
+        raise Unusable("device selectors are not supported")
+    return requests[0]
+
+
+def _configuration(
+    claim: ControlledClaim, request: str, classes: Mapping[str, resource.DeviceClass], driver: str
+) -> Iterator[resource.DeviceAllocationConfiguration]:
+    """What claim and class say to the driver, the claim's first."""
+    for config in claim.spec.devices.config:
+        if config.opaque is not None and config.opaque.driver == driver and request in (config.requests or (request,)):
+            yield resource.DeviceAllocationConfiguration(source="FromClaim", opaque=config.opaque)
+    for device_class in classes.values():
+        if device_class.spec.selectors:
+            raise Unusable("device selectors are not supported")
+        for entry in device_class.spec.config:
+            if entry.opaque is not None and entry.opaque.driver == driver:
+                yield resource.DeviceAllocationConfiguration(source="FromClass", opaque=entry.opaque)
+
+
+def _node_of(allocation: resource.AllocationResult) -> str:
+    """The one node on which the allocation can be used; "" if it says nothing of the kind."""
+    terms = allocation.node_selector.node_selector_terms if allocation.node_selector is not None else ()
+    values = [value for term in terms or () for expression in term.match_expressions for value in expression.values]
+    return values[0] if len(values) == 1 else ""

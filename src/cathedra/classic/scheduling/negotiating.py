@@ -1,0 +1,342 @@
+"""The plugin's part in the negotiation, the same in every release: propose, select, wait, reserve, give back.
+
+Which claims of a pod drivers allocate, and where, a release says for itself (`Negotiating.claims_of`, `allocatable`).
+Where the scheduler allocates other claims of the same pod, it says how (docs/spec/scheduling.md §18.2).
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.api.core.core_v1 import NodeSelector, Pod
+from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
+from cathedra.classic.anyclaim import AnyClaim, C
+from cathedra.classic.controlplane.kinds.types import ControlledClaim
+from cathedra.classic.resources import CONTEXTS
+from cathedra.classic.scheduling import writing
+from cathedra.classic.scheduling.claims import (
+    PodClaim,
+    Unresolved,
+    can_be_reserved,
+    is_reserved,
+    waits_for_consumer,
+)
+from cathedra.classic.scheduling.negotiation import ForeignContext, Negotiation
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.informed import Notify
+from cathedra.scheduler.framework.plugin import (
+    CycleState,
+    FilterPlugin,
+    Nomination,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from cathedra.classic.structured.allocation import Stock
+
+__all__ = ["Cycle", "Negotiating", "forward"]
+
+_SKIP: Final = Status(Code.SKIP)
+_NOT_HERE: Final = unresolvable("resourceclaim not available on the node")
+_UNSUITABLE: Final = unresolvable("resourceclaim cannot be allocated for the node (unsuitable)")
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Cycle(Generic[C]):
+    """What the plugin remembers of one pod between the extension points."""
+
+    def __init__(self, claims: list[PodClaim[C]], negotiation: Negotiation) -> None:
+        self.claims = claims
+        self.negotiation = negotiation
+        self.allocates: int = 0
+        """How many unallocated claims of the pod the scheduler allocates itself."""
+        self.stock: Stock | None = None
+        """What is free for claims that the scheduler of 1.30 allocates, if there are any."""
+        self.unavailable: set[int] = set()
+        """Positions of claims that are allocated where the pod cannot go."""
+
+    @property
+    def pending(self) -> list[PodClaim[C]]:
+        """Claims that drivers have yet to allocate."""
+        return [claim for claim in self.claims if claim.pending]
+
+
+class Negotiating(
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    PostBindPlugin,
+    Generic[C],
+):
+    """Claims that drivers allocate, from the first look at the pod to the end of the negotiation."""
+
+    name = "DynamicResources"
+    excluded: Status = unresolvable("excluded by resource class node filter")
+    """What is said of a node where a claim's class may not be allocated."""
+
+    def __init__(
+        self,
+        client: Client,
+        contexts: Informer[v1alpha2.PodSchedulingContext],
+        *,
+        random: Random,
+        gates: FeatureGates,
+    ) -> None:
+        self._client = client
+        self._contexts = contexts
+        self._random = random
+        self._gates = gates
+
+    # --- what a release says for itself
+
+    @abstractmethod
+    def claims_of(self, pod: Pod) -> list[PodClaim[C]]:
+        """The pod's claims that this plugin sees to, in the order of its spec.
+
+        Raises:
+            Unresolved: at the first entry that has no usable claim.
+        """
+
+    @abstractmethod
+    def allocatable(self, claim: PodClaim[C]) -> Status | None:
+        """Whether an unallocated claim can be allocated at all; fills in where, and by whom."""
+
+    def begin(self, cycle: Cycle[C]) -> None:
+        """All claims have been looked at."""
+
+    def allocate(self, cycle: Cycle[C], node: str) -> Status | None:
+        """Whether the scheduler itself finds on the node what it has to allocate."""
+        return None
+
+    def hold(self, cycle: Cycle[C], node: str) -> Status | None:
+        """Keep what the scheduler itself allocates on the node for the pod."""
+        return None
+
+    def drop(self, cycle: Cycle[C]) -> None:
+        """Let go of what is held and not written."""
+
+    async def write(self, claim: PodClaim[C], pod: Pod) -> None:
+        """Write what is held for a claim."""
+        raise NotImplementedError("nothing is held")
+
+    async def give_back(self, cycle: Cycle[C], claim: C) -> None:
+        """Ask the driver to take an allocation back.
+
+        Raises:
+            StatusError, ConnectionError: the server refused or cannot be reached.
+        """
+        if self._gates.at_least("1.30") and cycle.negotiation.selected:
+            # Otherwise the driver would allocate again where it just deallocated.
+            cycle.negotiation.select("")
+            await cycle.negotiation.publish(self._client)
+        await writing.request_deallocation(self._client, claim)
+
+    # --- before the nodes
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """Looks at everything that is the same on all nodes."""
+        try:
+            claims = self.claims_of(pod.pod)
+        except Unresolved as why:
+            return unresolvable(str(why))
+        if not claims:
+            return _SKIP
+        metadata = pod.pod.metadata
+        try:
+            negotiation = Negotiation(pod.pod, self._contexts.store.get(metadata.namespace, metadata.name))
+        except ForeignContext as foreign:
+            return error(str(foreign))
+        for claim in claims:
+            refusal = self._usable(claim, pod.pod, negotiation)
+            if refusal is not None:
+                return refusal
+        cycle = state.data[self.name] = Cycle(claims, negotiation)
+        self.begin(cycle)
+        return None
+
+    def _usable(self, claim: PodClaim[C], pod: Pod, negotiation: Negotiation) -> Status | None:
+        """Whether the claim is, or can be, allocated for the pod; fills in where."""
+        status = claim.claim.status
+        if status.allocation is None and not waits_for_consumer(claim.claim):
+            return unresolvable("unallocated immediate resourceclaim")
+        if status.deallocation_requested:
+            return unresolvable("resourceclaim must be reallocated")
+        if status.allocation is not None:
+            if not can_be_reserved(claim.claim) and not is_reserved(claim.claim, pod):
+                return unresolvable("resourceclaim in use")
+            nodes = _available_on(claim.claim)
+            claim.nodes = () if nodes is None else (nodes,)
+            return None
+        refusal = self.allocatable(claim)
+        if refusal is None and claim.pending:
+            answer = negotiation.answer(claim.entry)
+            claim.informed = answer is not None
+            claim.unsuitable = answer or frozenset()
+        return refusal
+
+    # --- for every node
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Whether existing allocations can be used on the node, and no driver or class excludes it."""
+        cycle: Cycle[C] = state.data[self.name]
+        unavailable: list[int] = []
+        for position, claim in enumerate(cycle.claims):
+            if not claim.allows(node.node):
+                if claim.claim.status.allocation is None:
+                    return self.excluded
+                unavailable.append(position)
+            elif node.name in claim.unsuitable:
+                return _UNSUITABLE
+        refusal = self.allocate(cycle, node.name)
+        if refusal is not None:
+            return refusal
+        if unavailable:
+            cycle.unavailable.update(unavailable)
+            return _NOT_HERE
+        return None
+
+    # --- when no node will do
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
+        """Asks for one claim of the pod back that is allocated in the wrong place."""
+        cycle: Cycle[C] | None = state.data.get(self.name)
+        if cycle is None:
+            return unschedulable("no new claims to deallocate")
+        candidates = [
+            claim.claim
+            for position in sorted(cycle.unavailable)
+            if waits_for_consumer((claim := cycle.claims[position]).claim) and _only_used_by(claim.claim, pod.pod)
+        ]
+        if not candidates:
+            return unschedulable("still not schedulable")
+        try:
+            await self.give_back(cycle, self._random.choice(candidates))
+        except (StatusError, ConnectionError) as failure:
+            return error(str(failure))
+        return unschedulable(*(("deallocation of ResourceClaim completed",) if self._gates.at_least("1.30") else ()))
+
+    # --- when several will do
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """Asked while several nodes are left: the moment to ask drivers about them. It prefers none."""
+        cycle: Cycle[C] | None = state.data.get(self.name)
+        if cycle is not None and cycle.pending:
+            names = [node.name for node in nodes]
+            if not set(names) <= set(cycle.negotiation.potential):
+                cycle.negotiation.propose(names, self._random)
+        return None
+
+    # --- once the node is chosen
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Decides what to tell drivers next; the pod goes on when there is nothing left to tell or to wait for."""
+        cycle: Cycle[C] | None = state.data.get(self.name)
+        if cycle is None:
+            return None
+        negotiation, pending = cycle.negotiation, cycle.pending
+        refusal = self.hold(cycle, node)
+        if refusal is not None or not pending:
+            return refusal
+        if not negotiation.proposed and node not in negotiation.potential:
+            negotiation.propose([node], self._random)
+        informed = sum(claim.informed for claim in pending)
+        # The odd comparison with claims that the scheduler allocates is Kubernetes'.
+        answered = informed + cycle.allocates == len(pending) and cycle.allocates < len(pending)
+        if negotiation.selected != node and ((len(pending) == 1 and not cycle.allocates) or answered):
+            negotiation.select(node)
+        if not self._gates.at_least("1.29"):
+            text = "allocate resource" if negotiation.selected == node else "provide information"
+            return unresolvable(f"waiting for resource driver to {text}")
+        if negotiation.dirty:
+            return None
+        return Status(Code.PENDING, ("waiting for resource driver to provide information",))
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Tells drivers what is decided, and lets go of reservations."""
+        cycle: Cycle[C] | None = state.data.get(self.name)
+        if cycle is None:
+            return
+        try:
+            await cycle.negotiation.publish(self._client)
+        except (StatusError, ConnectionError) as failure:
+            _LOG.info("%s: scheduling context not written: %s", pod.key, failure)
+        self.drop(cycle)
+        for claim in cycle.claims:
+            if claim.claim.status.allocation is None or not is_reserved(claim.claim, pod.pod):
+                continue
+            try:
+                await writing.withdraw(self._client, claim.claim, pod.pod)
+            except (StatusError, ConnectionError) as failure:
+                _LOG.info("%s: reservation not taken back: %s", pod.key, failure)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Writes what drivers must answer first; else reserves every claim, and ends the negotiation."""
+        cycle: Cycle[C] | None = state.data.get(self.name)
+        if cycle is None:
+            return None
+        try:
+            if cycle.negotiation.dirty:
+                await cycle.negotiation.publish(self._client)
+                return Status(Code.PENDING, ("waiting for resource driver",))
+            for claim in cycle.claims:
+                if claim.structured is not None:
+                    await self.write(claim, pod.pod)
+                elif not is_reserved(claim.claim, pod.pod):
+                    claim.claim = await writing.reserve(self._client, claim.claim, pod.pod)
+        except (StatusError, ConnectionError) as failure:
+            return error(str(failure))
+        return None
+
+    async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """The negotiation has ended."""
+        if self.name not in state.data:
+            return
+        metadata = pod.pod.metadata
+        try:
+            await self._client.resource(CONTEXTS, metadata.namespace).delete(metadata.name)
+        except StatusError as failure:
+            if not failure.is_not_found:
+                _LOG.info("%s: scheduling context not deleted: %s", pod.key, failure)
+        except ConnectionError as failure:
+            _LOG.info("%s: scheduling context not deleted: %s", pod.key, failure)
+
+
+def _available_on(claim: AnyClaim) -> NodeSelector | None:
+    """Where an allocated claim can be used; None: everywhere."""
+    if isinstance(claim, ControlledClaim):
+        return claim.status.allocation.node_selector if claim.status.allocation is not None else None
+    return claim.status.allocation.available_on_nodes if claim.status.allocation is not None else None
+
+
+def _only_used_by(claim: AnyClaim, pod: Pod) -> bool:
+    return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+
+def forward(informer: Informer[Any], resource: Resource, wake: Notify) -> None:
+    """Tell the queue of every change that the informer shows."""
+    informer.add_handler(
+        lambda new: wake(ClusterEvent(resource, Action.ADD, None, new)),
+        lambda old, new: wake(ClusterEvent(resource, Action.UPDATE, old, new)),
+        lambda old: wake(ClusterEvent(resource, Action.DELETE, old, None)),
+    )
