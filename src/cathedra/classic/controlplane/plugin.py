@@ -112,7 +112,7 @@ class ControlPlaneResources(
     PreBindPlugin,
     PostBindPlugin,
 ):
-    """Claims of pods in 1.31, whoever allocates them."""
+    """Claims of pods in 1.31, allocated by the scheduler or by controllers."""
 
     name = "DynamicResources"
     weight = 1

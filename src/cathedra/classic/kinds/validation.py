@@ -208,7 +208,7 @@ def _refuse_consumers(errors: ErrorList, status: DeallocatableStatus, before: De
 def validate_deallocation(
     errors: ErrorList, status: DeallocatableStatus, before: DeallocatableStatus, *, refuses_consumers: bool
 ) -> None:
-    """A claim is asked back when nobody uses it, and stays so until it has nothing.
+    """A claim is asked back when it has no consumer, and stays so until it has nothing.
 
     ``refuses_consumers``: new consumers are an error that no other rule has entered.
     """

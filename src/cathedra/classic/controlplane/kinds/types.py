@@ -1,6 +1,6 @@
 """Claims, templates and classes of 1.31 inside the system: those of v1, with the fields that v1 has no longer.
 
-Whoever knows nothing of controllers sees the base classes. Strategies, allocator, scheduler and node agent of today
+Parts that know nothing of controllers see the base classes. Strategies, allocator, scheduler and node agent of today
 work on these objects unchanged, and a copy that they make keeps what they do not know.
 """
 
