@@ -26,6 +26,7 @@ MIRRORED = (
     "profiles",
     "scheduler",
     "semantics",
+    "testing",
 )
 """Packages each of whose modules has a test of its own name."""
 

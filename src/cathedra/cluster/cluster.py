@@ -46,7 +46,7 @@ from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import ControllerManager, served_resources
 from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
-from cathedra.profiles import node_capacity, node_labels
+from cathedra.profiles import Profile, node_capacity, node_labels
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["RunningCluster", "run_cluster"]
@@ -102,12 +102,18 @@ class RunningCluster:
         self._server: APIServer | None = None
         self._nodes: dict[str, ClusterNode] = {}
         self._node_tasks: dict[str, asyncio.Task[None]] = {}
+        self._parts: asyncio.TaskGroup | None = None
 
     @property
     def server(self) -> APIServer:
         """The API server, once the cluster is running."""
         assert self._server is not None, "the cluster is not running"
         return self._server
+
+    @property
+    def clock(self) -> Clock:
+        """The time of all parts."""
+        return self._clock
 
     def age(self) -> float:
         """Seconds since the cluster was made."""
@@ -119,12 +125,12 @@ class RunningCluster:
         self._server = await self._open_server()
         try:
             if self._has_drivers:
-                await self._install_drivers()
+                await self._install_drivers(self.config.profile)
             async with asyncio.TaskGroup() as parts:
+                self._parts = parts
                 tasks = [parts.create_task(job) for job in self._control_plane()]
                 for name in (*self.config.node_names, *self.config.leaving):
-                    node = self._nodes[name] = self._make_node(name)
-                    self._node_tasks[name] = parts.create_task(node.run(), name=f"node {name}")
+                    self._start_node(name, self.config.profile)
                 try:
                     yield self
                 finally:
@@ -152,11 +158,35 @@ class RunningCluster:
         for missing in {node.agent.missing for node in self._nodes.values()} - {""}:
             self._say(missing)
 
-    async def _install_drivers(self) -> None:
+    async def add_node(self, name: str, profile: Profile | None = None) -> None:
+        """Start one more node, of a profile or like the others, and wait until it is Ready and its slices published."""
+        profile = profile or self.config.profile
+        if self._has_drivers:
+            await self._install_drivers(profile)
+        await self._start_node(name, profile).wait_ready()
+
+    async def silence_node(self, name: str) -> None:
+        """Stop a node's agent and drivers as a loss of power does: its Node object stays, and nothing answers for it.
+
+        Raises:
+            KeyError: no node of that name runs.
+        """
+        task = self._node_tasks.pop(name)
+        self._nodes.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def _start_node(self, name: str, profile: Profile | None) -> ClusterNode:
+        assert self._parts is not None, "the cluster is not running"
+        node = self._nodes[name] = self._make_node(name, profile)
+        self._node_tasks[name] = self._parts.create_task(node.run(), name=f"node {name}")
+        return node
+
+    async def _install_drivers(self, profile: Profile | None) -> None:
         """What comes with drivers: their permissions, and the classes of a profile; what is there stays as it is."""
-        client, profile = self.client(), self.config.profile
+        client = self.client()
         binds = profile is None and self.config.driver.binding_conditions
-        for name in self.config.drivers:
+        for name in (self.config.driver.name,) if profile is None else profile.drivers:
             await install_driver_permissions(client, name, binds=binds)
         for device_class in profile.device_classes if profile is not None else ():
             try:
@@ -258,7 +288,7 @@ class RunningCluster:
     def _controller_client(self, account: str) -> Client:
         return self._client_of(controller_user(account))
 
-    def _make_node(self, name: str) -> ClusterNode:
+    def _make_node(self, name: str, profile: Profile | None) -> ClusterNode:
         config = self.config
         assert self.server.pki is not None, "the server serves TLS"
         simulated = config.runtime == "simulated"
@@ -275,8 +305,8 @@ class RunningCluster:
             kubelet_version=f"v{config.release}.0",
             api_server=(self.server.host, self.server.port),
             api_server_ca=self.server.pki.authority_certificate.decode(),
-            labels={} if config.profile is None else node_labels(config.profile, name),
-            capacity=node_capacity(config.profile) if simulated and config.profile is not None else {},
+            labels={} if profile is None else node_labels(profile, name),
+            capacity=node_capacity(profile) if simulated and profile is not None else {},
         )
         if not self._has_drivers:
             client = self._client_of(node_user(name))
@@ -292,7 +322,7 @@ class RunningCluster:
             )
         return RunningNode(
             node,
-            self._drivers(),
+            self._drivers(profile),
             node_client=self._client_of(node_user(name)),
             driver_client=lambda driver: self._client_of(driver_user(driver, name)),
             clock=self._clock,
@@ -300,8 +330,8 @@ class RunningCluster:
             gates=self.gates,
         )
 
-    def _drivers(self) -> Sequence[Driver]:
+    def _drivers(self, profile: Profile | None) -> Sequence[Driver]:
         """Those of one node."""
-        if self.config.profile is None:
+        if profile is None:
             return (driver_for(self.config.driver, self.gates),)
-        return profiled_drivers(self.config.profile, self.gates)
+        return profiled_drivers(profile, self.gates)

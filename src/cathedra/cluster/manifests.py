@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import DecodeError, read_yaml_documents
@@ -16,7 +18,7 @@ from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.kinds.served import all_definitions
 
-__all__ = ["Manifest", "ManifestError", "create_all", "read_manifests"]
+__all__ = ["Manifest", "ManifestError", "create_all", "manifest_of", "read_manifests", "served_kinds"]
 
 
 class ManifestError(ValueError):
@@ -37,11 +39,15 @@ def read_manifests(path: Path, gates: FeatureGates) -> list[Manifest]:
         documents = [document.value for document in read_yaml_documents(path.read_bytes())]
     except DecodeError as error:
         raise ManifestError(f"{path}: {error}") from error
-    refs = _refs(gates)
-    return [_manifest(path, document, refs) for document in documents if document]
+    refs = served_kinds(gates)
+    return [manifest_of(document, refs, str(path)) for document in documents if document]
 
 
-def _refs(gates: FeatureGates) -> dict[GroupVersionKind, ResourceRef[KubeObject]]:
+ServedKinds = Mapping[GroupVersionKind, ResourceRef[KubeObject]]
+
+
+def served_kinds(gates: FeatureGates) -> ServedKinds:
+    """All built-in kinds of a release, in each of their versions."""
     return {
         definition.gvk(version.name): ResourceRef(
             definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
@@ -51,15 +57,23 @@ def _refs(gates: FeatureGates) -> dict[GroupVersionKind, ResourceRef[KubeObject]
     }
 
 
-def _manifest(path: Path, document: Any, refs: dict[GroupVersionKind, ResourceRef[KubeObject]]) -> Manifest:
-    if not isinstance(document, dict) or "kind" not in document or "apiVersion" not in document:
-        raise ManifestError(f"{path}: a document has no apiVersion and kind")
+def manifest_of(document: Any, kinds: ServedKinds, where: str) -> Manifest:
+    """The object that plain values describe; ``where`` begins the text of an error.
+
+    Raises:
+        ManifestError: it has no kind, or one that is not served, or a field of the wrong type.
+    """
+    if not isinstance(document, Mapping) or "kind" not in document or "apiVersion" not in document:
+        raise ManifestError(f"{where}: a document has no apiVersion and kind")
     gvk = GroupVersionKind.parse(document["apiVersion"], document["kind"])
-    if gvk not in refs:
-        raise ManifestError(f"{path}: no kind {gvk.kind} is served in {gvk.api_version}")
-    ref = refs[gvk]
-    # As kubectl sends it: opaque parameters are kept byte by byte, and an apply compares what Go would write.
-    return ref, from_dict(ref.type, json.loads(json.dumps(document, sort_keys=True)))
+    if gvk not in kinds:
+        raise ManifestError(f"{where}: no kind {gvk.kind} is served in {gvk.api_version}")
+    ref = kinds[gvk]
+    try:
+        # As kubectl sends it: opaque parameters are kept byte by byte, and an apply compares what Go would write.
+        return ref, from_dict(ref.type, json.loads(json.dumps(document, sort_keys=True)))
+    except msgspec.ValidationError as error:
+        raise ManifestError(f"{where}: {gvk.kind}: {error}") from error
 
 
 async def create_all(client: Client, manifests: Iterable[Manifest], namespace: str = "default") -> list[str]:

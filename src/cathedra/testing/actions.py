@@ -1,0 +1,275 @@
+"""What a test does to its cluster, as coroutines on the cluster's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from cathedra.allocation.reading import Input, Plain, plain_objects
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.status import StatusError
+from cathedra.api.struct import to_dict
+from cathedra.client.client import Client, ResourceClient
+from cathedra.client.transport import EventType, PatchType, ResourceRef
+from cathedra.cluster.cluster import RunningCluster
+from cathedra.cluster.manifests import Manifest, ManifestError, ServedKinds, manifest_of, served_kinds
+from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.text import explanation_text
+from cathedra.insight.reading.live import read_client
+from cathedra.insight.reading.state import ClusterState
+from cathedra.kinds.served import all_definitions
+from cathedra.profiles import load_profile
+from cathedra.semantics.pods import is_terminal
+from cathedra.testing.loop import AdvanceableLoop
+
+__all__ = ["Actions", "Condition", "NotInTime"]
+
+Condition = str | Callable[[Any], object]
+"""When a wait ends: as ``kubectl wait --for`` says it (``condition=Ready``, ``condition=Ready=False``, ``delete``), or
+``phase=Running``, or a function of the object that is true then."""
+
+MANAGER: Final = "pytest"
+EXPLAINED: Final = 5
+"""Waiting pods that are explained in a report; more are counted."""
+_WIDTH: Final = 100
+
+
+class NotInTime(AssertionError):
+    """What was waited for did not come; the text says how things stood."""
+
+
+class Actions:
+    """One cluster's; all methods run on its event loop."""
+
+    def __init__(self, cluster: RunningCluster, loop: AdvanceableLoop) -> None:
+        self._cluster = cluster
+        self._loop = loop
+        self._client = Client(cluster.server.transport(), clock=cluster.clock, field_manager=MANAGER)
+        self._kinds: ServedKinds = served_kinds(cluster.gates)
+
+    async def apply(self, manifests: Input, namespace: str) -> list[Any]:
+        """Create the objects, or change them to what the manifests say (server-side apply).
+
+        Raises:
+            ManifestError: a document is no object that the release serves.
+            StatusError: the API server refuses one.
+        """
+        # All are looked at before the first is written.
+        read = [(self._manifest(one, number), one) for number, one in enumerate(plain_objects(manifests))]
+        return [await self._applied(manifest, one, namespace) for manifest, one in read]
+
+    def _manifest(self, given: KubeObject | Plain, number: int) -> Manifest:
+        if not isinstance(given, KubeObject):
+            return manifest_of(given, self._kinds, f"document {number}")
+        for ref in self._kinds.values():
+            if ref.type is type(given):
+                return ref, given
+        raise ManifestError(f"document {number}: objects of type {type(given).__name__} are not served")
+
+    async def _applied(self, manifest: Manifest, given: KubeObject | Plain, namespace: str) -> Any:
+        ref, obj = manifest
+        metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has it, and the base class does not say so
+        resource = self._resource(ref, metadata.namespace or namespace)
+        if not metadata.name:
+            return await resource.create(obj)
+        gvk = GroupVersionKind(ref.group, ref.version, ref.kind)
+        fields = to_dict(given) if isinstance(given, KubeObject) else given
+        return await resource.apply(metadata.name, {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind})
+
+    async def get(self, what: str, namespace: str) -> Any:
+        """The object that «KIND/NAME» names.
+
+        Raises:
+            ManifestError: there is no such kind.
+            StatusError: there is no such object.
+        """
+        resource, name = self._named(what, namespace)
+        return await resource.get(name)
+
+    async def list(self, kind: str, namespace: str, labels: str) -> list[Any]:
+        """The objects of a kind; of all namespaces with "".
+
+        Raises:
+            ManifestError: there is no such kind.
+        """
+        ref = self._ref(kind)
+        return list((await self._resource(ref, namespace).list(label_selector=labels)).items)
+
+    async def delete(self, what: str, namespace: str) -> None:
+        """Delete the object that «KIND/NAME» names; it may be there until its finalizers are done.
+
+        Raises:
+            ManifestError: there is no such kind.
+            StatusError: there is no such object.
+        """
+        resource, name = self._named(what, namespace)
+        await resource.delete(name)
+
+    async def patch_status(self, what: str, status: Mapping[str, Any], namespace: str) -> Any:
+        """Change the status of the object that «KIND/NAME» names (merge patch).
+
+        Raises:
+            ManifestError: there is no such kind.
+            StatusError: there is no such object, or the status is refused.
+        """
+        resource, name = self._named(what, namespace)
+        return await resource.patch(name, PatchType.MERGE, {"status": dict(status)}, subresource="status")
+
+    async def wait_for(self, what: str, until: Condition, namespace: str, timeout: float) -> Any:
+        """The object as soon as it is as wanted; None for one that is gone.
+
+        Raises:
+            NotInTime: it did not come to that within ``timeout`` seconds of the machine's clock.
+            ManifestError: there is no such kind, or the condition is none.
+        """
+        resource, name = self._named(what, namespace)
+        wanted = _as_function(until)
+        seen: list[Any] = []
+        waiting = asyncio.ensure_future(_met(resource, name, wanted, seen))
+        # The cluster's own time may be advanced meanwhile, so the bound is in the machine's.
+        bound = asyncio.ensure_future(_real_seconds(timeout))
+        await asyncio.wait({waiting, bound}, return_when=asyncio.FIRST_COMPLETED)
+        bound.cancel()
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        raise NotInTime(await self._why_not(what, until, seen[-1] if seen else None, timeout))
+
+    async def _why_not(self, what: str, until: Condition, last: Any, seconds: float) -> str:
+        wanted = until if isinstance(until, str) else getattr(until, "__name__", "as wanted")
+        lines = [f"{what} is not {wanted} after {seconds:g} s; its status is {_status(last)}"]
+        if last is not None and getattr(getattr(last, "spec", None), "node_name", None) == "":
+            lines.append(await self.waiting())
+        return "\n".join(lines)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass for the cluster."""
+        await self._loop.advance(seconds)
+
+    async def add_nodes(self, count: int, profile: str) -> tuple[str, ...]:
+        """Start more nodes, of a profile or like those that there are; their names.
+
+        Raises:
+            ProfileError: there is no such profile.
+        """
+        chosen = load_profile(profile) if profile else None
+        taken = {node.metadata.name for node in await self.list("nodes", "", "")}
+        base = "node" if chosen is None else chosen.name
+        free = (name for number in range(count + len(taken)) if (name := f"{base}-{number}") not in taken)
+        names = tuple(islice(free, count))
+        await asyncio.gather(*(self._cluster.add_node(name, chosen) for name in names))
+        return names
+
+    async def silence_node(self, name: str) -> None:
+        """Stop a node's agent and drivers as a loss of power does.
+
+        Raises:
+            KeyError: no node of that name runs.
+        """
+        await self._cluster.silence_node(name)
+
+    async def state(self) -> ClusterState:
+        """Everything, as the tools of `cathedra.insight` read it."""
+        return await read_client(self._client, source="this test's cluster", release=self._cluster.gates.release)
+
+    async def waiting(self) -> str:
+        """Why pods wait: what `explain` says of each of them; "" if none does."""
+        state = await self.state()
+        pods = [pod for pod in state.pods if not pod.spec.node_name and not is_terminal(pod)]
+        told = [
+            explanation_text(explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace), _WIDTH)
+            for pod in pods[:EXPLAINED]
+        ]
+        if len(pods) > EXPLAINED:
+            told.append(f"{len(pods) - EXPLAINED} more pods wait")
+        return "\n\n".join(told)
+
+    def _named(self, what: str, namespace: str) -> tuple[ResourceClient[Any], str]:
+        kind, slash, name = what.partition("/")
+        if not slash or not name:
+            raise ManifestError(f"{what!r} is not of the form KIND/NAME, as pod/train")
+        return self._resource(self._ref(kind), namespace), name
+
+    def _resource(self, ref: ResourceRef[Any], namespace: str) -> ResourceClient[Any]:
+        return self._client.resource(ref, namespace if ref.namespaced else "")
+
+    def _ref(self, word: str) -> ResourceRef[Any]:
+        catalog = self._cluster.server.catalog
+        for one in all_definitions(self._cluster.gates):
+            if word.lower() not in (one.plural, one.singular, one.kind.lower(), *one.short_names):
+                continue
+            names = [version.name for version in one.versions if catalog.route(one.group, version.name, one.plural)]
+            if names:
+                return self._kinds[one.gvk(min(names, key=_stability))]
+        raise ManifestError(f"there is no kind {word!r}")
+
+
+async def _met(resource: ResourceClient[Any], name: str, wanted: Callable[[Any], object], seen: list[Any]) -> Any:
+    """Wait for the object; every state of it is appended to ``seen``."""
+    by_name = f"metadata.name={name}"
+    while True:
+        page = await resource.list(field_selector=by_name)
+        for obj in page.items or (None,):
+            seen.append(obj)
+            if wanted(obj):
+                return obj
+        try:
+            async with resource.watch(
+                field_selector=by_name, resource_version=page.resource_version, bookmarks=False
+            ) as events:
+                async for event in events:
+                    obj = None if event.type is EventType.DELETED else event.object
+                    seen.append(obj)
+                    if wanted(obj):
+                        return obj
+        except StatusError as error:
+            if not error.is_expired:
+                raise
+
+
+def _stability(version: str) -> tuple[bool, bool]:
+    return "alpha" in version, "beta" in version
+
+
+def _as_function(until: Condition) -> Callable[[Any], object]:
+    if not isinstance(until, str):
+        return lambda obj: obj is not None and until(obj)
+    if until == "delete":
+        return lambda obj: obj is None
+    kind, _, rest = until.partition("=")
+    name, _, value = rest.partition("=")
+    if kind == "condition" and name:
+        return lambda obj: obj is not None and _condition(obj, name) == (value or "True").lower()
+    if kind == "phase" and name and not value:
+        return lambda obj: obj is not None and getattr(obj.status, "phase", None) == name
+    raise ManifestError(f"{until!r} is none of condition=NAME[=VALUE], phase=NAME, delete")
+
+
+def _condition(obj: Any, name: str) -> str:
+    found = (one.status for one in getattr(obj.status, "conditions", None) or () if one.type.lower() == name.lower())
+    return str(next(found, "")).lower()
+
+
+def _status(obj: Any) -> str:
+    if obj is None:
+        return "unknown: it is not there"
+    status = to_dict(obj.status) if getattr(obj, "status", None) is not None else {}
+    return str(status or "empty")
+
+
+async def _real_seconds(seconds: float) -> None:
+    """Wait in the machine's time, whatever the loop's is."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    timer = threading.Timer(seconds, loop.call_soon_threadsafe, [ended.set])
+    timer.daemon = True
+    timer.start()
+    try:
+        await ended.wait()
+    finally:
+        timer.cancel()

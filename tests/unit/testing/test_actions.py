@@ -1,0 +1,127 @@
+"""What a test can do to its cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.status import StatusError
+from cathedra.cluster.manifests import ManifestError
+from cathedra.testing import DRACluster, NotInTime
+from tests.unit.testing.manifests import pod_with
+
+
+@pytest.mark.dra_cluster(nodes=2, profile="h100-8")
+def test_a_pod_gets_devices_of_the_profile_and_frees_them(dra_cluster: DRACluster) -> None:
+    made = dra_cluster.apply(pod_with(4))
+    assert [type(one).__name__ for one in made] == ["ResourceClaimTemplate", "Pod"]
+    pod = dra_cluster.wait_for("pod/train", "condition=Ready")
+    (claim,) = dra_cluster.list("resourceclaims")
+    assert [one.driver for one in claim.status.allocation.devices.results] == ["gpu.nvidia.com"] * 4
+    assert pod.status.phase == "Running"
+    dra_cluster.delete("po/train")
+    assert dra_cluster.wait_for("pod/train", "delete") is None
+    assert dra_cluster.wait_for(f"resourceclaim/{claim.metadata.name}", "delete") is None
+
+
+def test_what_is_applied_again_is_changed(dra_cluster: DRACluster) -> None:
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
+    dra_cluster.apply(manifest)
+    dra_cluster.apply({**manifest, "data": {"a": "2"}})
+    assert dra_cluster.get("configmap/c").data == {"a": "2"}
+    (typed,) = dra_cluster.apply(
+        ConfigMap(metadata=ObjectMeta(generate_name="t-"), data={"x": "y"}), namespace="default"
+    )
+    assert typed.metadata.name.startswith("t-")
+    dra_cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    dra_cluster.apply(manifest, namespace="other")
+    assert [one.metadata.namespace for one in dra_cluster.list("cm") if one.metadata.name == "c"] == [
+        "default",
+        "other",
+    ]
+
+
+def test_what_cannot_be_is_refused_with_a_reason(dra_cluster: DRACluster) -> None:
+    with pytest.raises(ManifestError, match="document 0: no kind Toy is served in x/v1"):
+        dra_cluster.apply({"apiVersion": "x/v1", "kind": "Toy", "metadata": {"name": "t"}})
+    with pytest.raises(ManifestError, match="document 0: Pod: Expected `array`"):
+        dra_cluster.apply({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": "no"}})
+    with pytest.raises(StatusError, match=r"spec.containers: Required value"):
+        dra_cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}})
+    with pytest.raises(ManifestError, match="there is no kind 'toy'"):
+        dra_cluster.get("toy/t")
+    with pytest.raises(ManifestError, match="'train' is not of the form KIND/NAME"):
+        dra_cluster.get("train")
+    with pytest.raises(ManifestError, match="'ready' is none of condition=NAME"):
+        dra_cluster.wait_for("node/node-0", "ready")
+    with pytest.raises(StatusError) as caught:
+        dra_cluster.get("pod/train")
+    assert caught.value.is_not_found
+
+
+@pytest.mark.dra_cluster(profile="gaudi3-8")
+def test_a_wait_that_fails_tells_the_status_and_why_the_pod_waits(dra_cluster: DRACluster) -> None:
+    dra_cluster.apply(pod_with(9, "gaudi.intel.com"))
+    dra_cluster.wait_for("pod/train", "condition=PodScheduled=False")
+    with pytest.raises(NotInTime) as caught:
+        dra_cluster.wait_for("pod/train", "phase=Running", timeout=0.1)
+    text = str(caught.value)
+    assert text.startswith("pod/train is not phase=Running after 0.1 s; its status is {'phase': 'Pending'")
+    assert "request 'devices' wants 9, 8 devices in reach" in text
+    with pytest.raises(NotInTime, match=r"pod/no is not .* its status is unknown: it is not there"):
+        dra_cluster.wait_for("pod/no", lambda pod: pod.status.phase == "Running", timeout=0.1)
+
+
+@pytest.mark.dra_cluster(profile="gaudi3-8")
+def test_a_pod_that_waits_is_explained(dra_cluster: DRACluster) -> None:
+    assert dra_cluster.waiting() == ""
+    dra_cluster.apply([pod_with(9, "gaudi.intel.com", name=f"train-{number}") for number in range(7)])
+    dra_cluster.wait_for("pod/train-6", "condition=PodScheduled=False")
+    told = dra_cluster.waiting()
+    assert told.count("does not fit on node-0") == 5
+    assert told.endswith("2 more pods wait")
+    answer = dra_cluster.explain("pod/train-6")
+    assert not answer.fits
+    dra_cluster.add_nodes(profile="gaudi3-8")
+    assert not dra_cluster.explain("pod/train-6").fits
+
+
+@pytest.mark.dra_cluster(nodes=1, profile="mi300x-8")
+def test_nodes_of_other_profiles_can_be_added(dra_cluster: DRACluster) -> None:
+    assert dra_cluster.add_nodes(2, profile="h100-8") == ("h100-8-0", "h100-8-1")
+    assert dra_cluster.add_nodes() == ("node-1",)
+    found = {(one.spec.node_name, one.spec.driver) for one in dra_cluster.list("resourceslices")}
+    assert found == {
+        ("node-0", "gpu.amd.com"),
+        ("node-1", "gpu.amd.com"),
+        ("h100-8-0", "gpu.nvidia.com"),
+        ("h100-8-1", "gpu.nvidia.com"),
+    }
+    dra_cluster.apply(pod_with(8))
+    assert dra_cluster.wait_for("pod/train", "phase=Running").spec.node_name.startswith("h100-8-")
+
+
+@pytest.mark.dra_cluster(nodes=2, profile="h100-8")
+def test_a_node_without_power_loses_its_pods_when_time_has_passed(dra_cluster: DRACluster) -> None:
+    dra_cluster.apply(pod_with(4))
+    node = dra_cluster.wait_for("pod/train", "phase=Running").spec.node_name
+    dra_cluster.silence_node(node)
+    dra_cluster.advance(60)
+    assert [one.key for one in dra_cluster.get(f"node/{node}").spec.taints] == ["node.kubernetes.io/unreachable"] * 2
+    assert dra_cluster.get("pod/train").metadata.deletion_timestamp is None
+    dra_cluster.advance(400)  # pods tolerate it for 300 s, unless they say otherwise
+    assert dra_cluster.get("pod/train").metadata.deletion_timestamp is not None
+
+
+def test_a_status_can_be_written_as_its_owner_would(dra_cluster: DRACluster) -> None:
+    condition = {"type": "Broken", "status": "True", "reason": "Test", "message": "by a test"}
+    dra_cluster.patch_status("node/node-0", {"conditions": [condition]})
+    assert dra_cluster.wait_for("node/node-0", "condition=Broken")
+
+
+@pytest.mark.dra_cluster(kubernetes_version="1.34", gpus=2)
+def test_releases_differ_in_what_they_serve(dra_cluster: DRACluster) -> None:
+    (slice_,) = dra_cluster.list("resourceslices")
+    assert len(slice_.spec.devices) == 2
+    assert dra_cluster.get("node/node-0").status.node_info.kubelet_version == "v1.34.0"
