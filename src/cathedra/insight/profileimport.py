@@ -1,7 +1,4 @@
-"""A profile of a node that a cluster or a dump has: its devices, without what identifies the machine.
-
-Names of attributes that a driver qualifies with its own domain mean the same without it, and are written so.
-"""
+"""A profile of a node that a cluster or a dump has: its devices, without what identifies the machine."""
 
 from __future__ import annotations
 
@@ -84,7 +81,7 @@ def _counted(pools: Pools) -> str:
 def _template(key: tuple[str, str], pieces: list[ResourceSlice], masking: Masking, number: int) -> PoolTemplate:
     driver, pool = key
     counters = [to_dict(one) for piece in pieces for one in piece.spec.shared_counters]
-    devices = [_device(one, driver, masking) for piece in pieces for one in piece.spec.devices or ()]
+    devices = [_device(one, masking) for piece in pieces for one in piece.spec.devices or ()]
     # A pool of another name must not have the same one on all nodes of the profile.
     name = masking.text(pool)
     group = Group(
@@ -94,13 +91,9 @@ def _template(key: tuple[str, str], pieces: list[ResourceSlice], masking: Maskin
     return PoolTemplate(driver=driver, name=name if "{node}" in name else f"{{node}}/{number}", groups=(group,))
 
 
-def _device(device: Device, driver: str, masking: Masking) -> dict[str, Any]:
+def _device(device: Device, masking: Masking) -> dict[str, Any]:
     plain: dict[str, Any] = to_dict(msgspec.structs.replace(device, node_name=None, node_selector=None, all_nodes=None))
-    own = f"{driver}/"
     plain["name"] = masking.text(device.name)
-    for field in ("attributes", "capacity"):
-        if field in plain:
-            plain[field] = {name.removeprefix(own): value for name, value in plain[field].items()}
     for name, value in plain.get("attributes", {}).items():
         _mask(name, value, masking)
     for one in plain.get("consumesCounters", ()):

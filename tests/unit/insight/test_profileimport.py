@@ -81,9 +81,9 @@ def test_structure_is_kept() -> None:
     (pool,) = expanded_pools(profile, "n1")
     (device,) = pool.devices
     assert (pool.driver, pool.name, device.name) == ("acc.corp.com", "n1", "0000-01-00-0-0x1060")
-    assert (device.attributes["model"].string, device.attributes["slots"].int_) == ("X{1}", 3)
+    assert (device.attributes["acc.corp.com/model"].string, device.attributes["slots"].int_) == ("X{1}", 3)
     assert device.attributes["host"].string == "n1"
-    assert str(device.capacity["memory"].value) == "8Gi"
+    assert str(device.capacity["acc.corp.com/memory"].value) == "8Gi"
     assert device.consumes_counters[0].counter_set == pool.counter_sets[0].name
     assert profile.node.capacity == {"cpu": "8", "memory": "32Gi", "pods": "110"}
     assert profile.node.labels == {"acc.corp.com/rev": "7", "kubernetes.io/arch": "arm64"}
