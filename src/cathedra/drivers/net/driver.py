@@ -1,0 +1,234 @@
+"""The driver of network interfaces.
+
+Preparing makes what has to be made, on the host, and remembers what an interface of the host had: addresses, routes,
+whether it was up. The hook moves it, once the container's network namespace is there. Unpreparing takes it back out of
+the namespace, under its name, with what it had; an interface that was made is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cathedra.api.resource import NetworkDeviceData
+from cathedra.client.client import Client
+from cathedra.driver import (
+    Claim,
+    Device,
+    DeviceStatus,
+    Driver,
+    DriverError,
+    Edits,
+    Hook,
+    Prepared,
+    PreparedClaim,
+    PreparedDeviceRecord,
+    Ref,
+)
+from cathedra.driver.claim import ClaimedDevice
+from cathedra.drivers.configfile import read_config
+from cathedra.drivers.hooks.netns import MovePlan
+from cathedra.drivers.net.config import WITH_PARENT, NetDriverConfig, VirtualLink
+from cathedra.drivers.net.inventory import device_name, host_devices, virtual_device
+from cathedra.drivers.net.links import IpCommand, LinkError
+from cathedra.drivers.net.parameters import NetworkParameters, read_parameters
+from cathedra.drivers.uevents import uevents
+
+__all__ = ["NetDriver"]
+
+_LOG = logging.getLogger(__name__)
+_MODES: Final = {"macvlan": ("mode", "bridge"), "ipvlan": ("mode", "l2"), "veth": (), "dummy": ()}
+
+
+class NetDriver(Driver):
+    """The network interfaces of this machine."""
+
+    cdi_class = "net"
+    validate_names = False
+
+    def __init__(self, config: Path | None = None, sysfs: Path = Path("/sys"), ip: IpCommand | None = None) -> None:
+        """``sysfs`` and ``ip``: what the machine is asked with.
+
+        Raises:
+            OptionError: the file is wrong.
+        """
+        self.config = read_config(config, NetDriverConfig)
+        self.name = self.config.driver
+        self._sysfs = sysfs
+        self._ip = ip or IpCommand()
+        self._virtual = {device_name(link.name): link for link in self.config.virtual}
+        self._moved: dict[str, tuple[str, Device]] = {}
+        """Interfaces that are in containers now: their devices stay published."""
+
+    async def devices(self) -> list[Device]:
+        """Interfaces of the host, those that claims hold included, and those that can be made."""
+        found = await self._found()
+        return [
+            *(device for _, (_, device) in sorted({**self._moved, **found}.items())),
+            *(virtual_device(link) for link in self.config.virtual),
+        ]
+
+    async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
+        """Make the interface ready on the host, and have the runtime move it.
+
+        Raises:
+            LinkError: the kernel refuses.
+            ConfigError: the parameters cannot be understood.
+        """
+        for number, allocation in enumerate(claim.allocations):
+            parameters = read_parameters(allocation.parameters[-1] if allocation.parameters else {})
+            virtual = self._virtual.get(allocation.device)
+            link = await self._host_link(allocation) if virtual is None else _made_name(claim.uid, allocation)
+            before = await self._state_of(link) if virtual is None else await self._make(virtual, link)
+            name = parameters.interface.name or (link if virtual is None else f"net{number}")
+            plan = _plan(claim.uid, allocation, link, name, parameters)
+            data = NetworkDeviceData(
+                interface_name=name,
+                ips=tuple(parameters.interface.addresses),
+                hardware_address=parameters.interface.mac or str(before.get("address", "")),
+            )
+            memory = {"link": link, "name": name, "namespace": plan.namespace, "made": virtual is not None, **before}
+            yield allocation.prepared(
+                Edits(hooks=[_hook(plan)]),
+                network_data=data,
+                status=DeviceStatus(network_data=data),
+                memory=memory,
+            )
+
+    async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
+        """Take the interfaces back, or remove those that were made.
+
+        Raises:
+            LinkError: the kernel refuses; the node agent tries again.
+        """
+        for device in prepared.devices:
+            if device.memory:
+                await self._give_back(device)
+            elif device.device in self._virtual:
+                # The driver ended before it could remember; what it may have made is called after the claim.
+                await self._ip.try_to("link", "delete", "dev", _made_name(ref.uid, device))
+            self._moved.pop(device.device, None)
+        self.republish()
+
+    async def background(self, client: Client, directory: Path | None) -> None:
+        """Look again whenever the kernel says that an interface has come or gone."""
+        try:
+            async with uevents() as events:
+                async for event in events:
+                    if event.get("SUBSYSTEM") == "net":
+                        self.republish()
+        except OSError as error:
+            _LOG.warning("%s: interfaces that come later are not noticed: no uevents: %s", self.name, error)
+
+    async def _found(self) -> dict[str, tuple[str, Device]]:
+        return host_devices(self.config, await self._ip.links(), await self._ip.routes(), self._sysfs)
+
+    async def _host_link(self, allocation: ClaimedDevice) -> str:
+        found = (await self._found()).get(allocation.device)
+        if found is None:
+            raise DriverError(f"there is no interface of the host that is {allocation.device}")
+        # From now on it may be in a container, where the host does not see it.
+        self._moved[allocation.device] = found
+        return found[0]
+
+    async def _state_of(self, link: str) -> dict[str, Any]:
+        """What an interface has, to be given back to it."""
+        found = await self._ip.link(link)
+        addresses = [
+            f"{one['local']}/{one['prefixlen']}" for one in found.get("addr_info", ()) if one.get("scope") == "global"
+        ]
+        routes = [
+            {key: str(route[key]) for key in ("dst", "gateway", "prefsrc") if route.get(key)}
+            for route in await self._ip.routes(link)
+            if route.get("protocol") != "kernel"
+        ]
+        return {
+            "address": str(found.get("address", "")),
+            "mtu": int(found.get("mtu", 0)),
+            "up": "UP" in found.get("flags", ()),
+            "addresses": addresses,
+            "routes": routes,
+        }
+
+    async def _make(self, virtual: VirtualLink, link: str) -> dict[str, Any]:
+        """Make an interface, unless an earlier try has; answers what is to be told of it."""
+        parent = ("link", virtual.parent) if virtual.kind in WITH_PARENT else ()
+        peer = ("peer", "name", _peer(link)) if virtual.kind == "veth" else ()
+        words = ("link", "add", *parent, "name", link, "type", virtual.kind, *_MODES[virtual.kind], *peer)
+        try:
+            await self._ip.run(*words)
+        except LinkError as error:
+            if "File exists" not in str(error):
+                raise
+        if virtual.kind == "veth":
+            await self._ip.run("link", "set", "dev", _peer(link), "up")
+        return {"address": str((await self._ip.link(link)).get("address", ""))}
+
+    async def _give_back(self, device: PreparedDeviceRecord) -> None:
+        memory = device.memory
+        link, namespace = str(memory["link"]), str(memory["namespace"])
+        if memory["made"]:
+            await self._ip.try_to("link", "delete", "dev", str(memory["name"]), namespace=namespace)
+            await self._ip.try_to("link", "delete", "dev", link)
+        elif await self._ip.take_back(str(memory["name"]), namespace, link) or await self._is_down(link, memory):
+            await self._restore(link, memory)
+        await self._ip.try_to("netns", "delete", namespace)
+
+    async def _is_down(self, link: str, memory: Mapping[str, Any]) -> bool:
+        """Whether the kernel has brought the interface back by itself, as it does when a namespace ends."""
+        found = [one for one in await self._ip.links() if one["ifname"] == link]
+        return bool(found) and bool(memory["up"]) and "UP" not in found[0].get("flags", ())
+
+    async def _restore(self, link: str, memory: Mapping[str, Any]) -> None:
+        await self._ip.run("link", "set", "dev", link, "address", str(memory["address"]), "mtu", str(memory["mtu"]))
+        await self._ip.run("address", "flush", "dev", link, "scope", "global")
+        for address in memory["addresses"]:
+            await self._ip.run("address", "replace", str(address), "dev", link)
+        if memory["up"]:
+            await self._ip.run("link", "set", "dev", link, "up")
+        for route in memory["routes"]:
+            via = ("via", str(route["gateway"])) if "gateway" in route else ()
+            source = ("src", str(route["prefsrc"])) if "prefsrc" in route else ()
+            await self._ip.run("route", "replace", str(route["dst"]), *via, *source, "dev", link)
+
+
+def _plan(uid: str, allocation: ClaimedDevice, link: str, name: str, parameters: NetworkParameters) -> MovePlan:
+    return MovePlan(
+        link=link,
+        name=name,
+        namespace=f"dra-{_digest(uid, allocation.device, allocation.share_id)}",
+        addresses=tuple(parameters.interface.addresses),
+        routes=tuple(
+            {"destination": one.destination, "gateway": one.gateway, "source": one.source} for one in parameters.routes
+        ),
+        mtu=parameters.interface.mtu,
+        mac=parameters.interface.mac,
+    )
+
+
+def _hook(plan: MovePlan) -> Hook:
+    return Hook(
+        hook_name="createRuntime",
+        path=sys.executable,
+        args=(sys.executable, "-m", "cathedra.drivers.hooks.netns", plan.to_json()),
+        # The runtime gives hooks an empty environment; ``ip`` has to be found.
+        env=(f"PATH={os.defpath}:/usr/sbin:/sbin",),
+    )
+
+
+def _made_name(uid: str, device: ClaimedDevice | PreparedDeviceRecord) -> str:
+    """The name on the host of an interface that is made; it follows from the claim, so that a new try finds it."""
+    return f"nd{_digest(uid, device.device, device.share_id)}"
+
+
+def _peer(link: str) -> str:
+    return f"nh{link.removeprefix('nd')}"
+
+
+def _digest(uid: str, device: str, share_id: str | None) -> str:
+    return hashlib.sha256(f"{uid}/{device}/{share_id or ''}".encode()).hexdigest()[:12]

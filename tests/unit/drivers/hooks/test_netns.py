@@ -1,0 +1,116 @@
+"""An interface moves into the network namespace of a container, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cathedra.driver.kit import Kit
+from cathedra.drivers.hooks.netns import MovePlan, attach
+from cathedra.drivers.hooks.state import ContainerState, HookError
+from cathedra.drivers.net import NetDriver
+from tests.unit.drivers.net.kernel import why_not_real
+
+PARAMETERS = {
+    "interface": {"name": "data", "addresses": ["10.213.0.2/24"], "mtu": 1400, "hardwareAddr": "02:00:00:00:00:05"},
+    "routes": [{"destination": "10.214.0.0/16", "gateway": "10.213.0.1"}],
+}
+
+
+def test_a_plan_survives_the_command_line() -> None:
+    plan = MovePlan("eth1", "data", "dra-1", ("10.0.0.1/24",), ({"destination": "10.1.0.0/16"},), 1400, "02:00")
+    assert MovePlan.parse(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"link": 1}', "[]"])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(HookError, match="no plan"):
+        MovePlan.parse(text)
+
+
+def test_a_container_in_the_hosts_network_keeps_it() -> None:
+    plan = MovePlan("nowhere0", "data", "dra-none")
+    assert attach(ContainerState(os.getpid(), Path()), plan) is False
+
+
+@contextmanager
+def container() -> Iterator[int]:
+    """A process in a network namespace of its own."""
+    # It says when it is there, so that nothing is moved before.
+    code = "import ctypes; ctypes.CDLL(None).unshare(0x40000000); print(1, flush=True); input()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield process.pid
+    finally:
+        process.communicate(b"\n")
+
+
+def ip(*words: str) -> str:
+    return subprocess.run(["ip", *words], capture_output=True, text=True, check=True).stdout
+
+
+def remove(link: str) -> None:
+    """Remove an interface if it is there."""
+    subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
+
+
+def run_hook(args: tuple[str, ...], pid: int) -> None:
+    """As a runtime does: the state on the standard input."""
+    subprocess.run([*args], input=json.dumps({"pid": pid}), text=True, check=True)
+
+
+@pytest.mark.skipif(bool(why_not_real()), reason=why_not_real() or "it can")
+async def test_a_real_interface_gets_addresses_and_routes_and_comes_back(tmp_path: Path) -> None:
+    host, peer = f"ca{os.getpid()}", f"cb{os.getpid()}"
+    ip("link", "add", host, "type", "veth", "peer", "name", peer)
+    try:
+        ip("address", "add", "10.212.0.1/24", "dev", host)
+        ip("link", "set", "dev", host, "up")
+        before = json.loads(ip("-json", "address", "show", "dev", host))[0]
+        (tmp_path / "net.yaml").write_text(f"interfaces: [{host}]\n")
+        async with Kit(lambda: NetDriver(tmp_path / "net.yaml")) as kit:
+            claim = await kit.claim(f"net-{host}", config=PARAMETERS)
+            (hook,) = kit.edits(await kit.prepare(claim)).hooks
+            with container() as pid:
+                run_hook(hook.args, pid)
+                run_hook(hook.args, pid)  # for the second container of the pod
+                namespace = json.loads(hook.args[3])["namespace"]
+                inside = json.loads(ip("-n", namespace, "-json", "address", "show", "dev", "data"))[0]
+                assert (inside["address"], inside["mtu"]) == ("02:00:00:00:00:05", 1400)
+                assert "10.213.0.2" in [one["local"] for one in inside["addr_info"]]
+                routes = json.loads(ip("-n", namespace, "-json", "route", "show"))
+                assert "10.214.0.0/16" in [route["dst"] for route in routes] or "10.214.0.0/16" in str(routes)
+                assert host not in ip("link", "show")
+                await kit.restart()
+                await kit.unprepare(claim)
+            after = json.loads(ip("-json", "address", "show", "dev", host))[0]
+            assert (after["address"], after["mtu"]) == (before["address"], before["mtu"])
+            assert [one["local"] for one in after["addr_info"] if one["scope"] == "global"] == ["10.212.0.1"]
+            assert "UP" in after["flags"]
+            assert namespace not in ip("netns", "list")
+    finally:
+        remove(host)
+
+
+@pytest.mark.skipif(bool(why_not_real()), reason=why_not_real() or "it can")
+async def test_a_real_pair_is_made_moved_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "net.yaml").write_text("interfaces: []\nvirtual: [{name: pair, kind: veth}]\n")
+    async with Kit(lambda: NetDriver(tmp_path / "net.yaml")) as kit:
+        claim = await kit.allocate('device.attributes["dra.net"].type == "veth"')
+        (hook,) = kit.edits(await kit.prepare(claim)).hooks
+        plan = json.loads(hook.args[3])
+        with container() as pid:
+            run_hook(hook.args, pid)
+            assert "net0" in ip("-n", plan["namespace"], "link", "show")
+            await kit.unprepare(claim)
+        assert plan["link"] not in ip("link", "show")
+        assert plan["namespace"] not in ip("netns", "list")

@@ -1,0 +1,126 @@
+"""Interfaces are made ready on the host, remembered, and given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.cdi.spec import ContainerEdits
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.driver import OptionError
+from cathedra.driver.kit import Kit, KitError, check_driver
+from cathedra.drivers.net import NetDriver
+from tests.unit.drivers.net.kernel import MAC, FakeIp
+
+CONFIG = """
+interfaces: [eth*]
+virtual:
+  - {name: lan, kind: macvlan, parent: eth0}
+  - {name: pair, kind: veth}
+"""
+PARAMETERS = {"interface": {"name": "data", "addresses": ["10.5.0.2/24"], "mtu": 1400}}
+
+
+def plan(edits: ContainerEdits) -> dict[str, Any]:
+    """What the hook of a container is told."""
+    (hook,) = edits.hooks
+    assert hook.hook_name == "createRuntime"
+    assert hook.args[1:3] == ("-m", "cathedra.drivers.hooks.netns")
+    found: dict[str, Any] = json.loads(hook.args[3])
+    return found
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "net.yaml"
+    file.write_text(CONFIG)
+    return file
+
+
+async def test_an_interface_of_the_host_is_moved_with_what_the_claim_asks_for(config: Path) -> None:
+    ip = FakeIp("eth1")
+    async with Kit(lambda: NetDriver(config, ip=ip)) as kit:
+        claim = await kit.claim("net-eth1", config=PARAMETERS)
+        told = plan(kit.edits(await kit.prepare(claim)))
+        assert (told["link"], told["name"], told["addresses"], told["mtu"]) == ("eth1", "data", ["10.5.0.2/24"], 1400)
+        assert ip.calls == []
+        status = (await kit.client.resource(RESOURCECLAIMS, "default").get(claim.name)).status.devices[0].network_data
+        assert (status.interface_name, status.ips, status.hardware_address) == ("data", ("10.5.0.2/24",), MAC)
+
+
+async def test_an_interface_of_the_host_comes_back_with_what_it_had(config: Path) -> None:
+    ip = FakeIp("eth1")
+    async with Kit(lambda: NetDriver(config, ip=ip)) as kit:
+        claim = await kit.claim("net-eth1", config=PARAMETERS)
+        namespace = plan(kit.edits(await kit.prepare(claim)))["namespace"]
+        ip.present[namespace] = {}
+        await kit.restart()
+        ip.calls.clear()
+        await kit.unprepare(claim)
+        assert next(call for call in ip.calls if "netns" in call).startswith(f"[{namespace}] link set dev data netns ")
+        assert f"link set dev eth1 address {MAC} mtu 1500" in ip.calls
+        assert "address replace 10.1.0.7/24 dev eth1" in ip.calls
+        assert "link set dev eth1 up" in ip.calls
+        assert "route replace 10.9.0.0/16 via 10.1.0.1 dev eth1" in ip.calls
+        assert ip.calls[-1] == f"netns delete {namespace}"
+
+
+async def test_an_interface_is_made_for_each_claim_and_removed(config: Path) -> None:
+    ip = FakeIp("eth0")
+    async with Kit(lambda: NetDriver(config, ip=ip)) as kit:
+        claims = [await kit.allocate('device.attributes["dra.net"].type == "macvlan"') for _ in range(2)]
+        links = [plan(kit.edits(await kit.prepare(claim)))["link"] for claim in claims]
+        assert len(set(links)) == 2
+        assert ip.calls[0] == f"link add link eth0 name {links[0]} type macvlan mode bridge"
+        assert all(len(link) <= 15 for link in links)
+        for claim in claims:
+            await kit.unprepare(claim)
+        assert set(links).isdisjoint(ip.present)
+
+
+async def test_a_pair_has_one_end_up_on_the_host(config: Path) -> None:
+    ip = FakeIp()
+    async with Kit(lambda: NetDriver(config, ip=ip)) as kit:
+        claim = await kit.allocate('device.attributes["dra.net"].type == "veth"')
+        link = plan(kit.edits(await kit.prepare(claim)))["link"]
+        peer = link.replace("nd", "nh", 1)
+        assert ip.calls == [f"link add name {link} type veth peer name {peer}", f"link set dev {peer} up"]
+
+
+async def test_a_device_stays_published_while_its_interface_is_in_a_container(config: Path) -> None:
+    ip = FakeIp("eth1")
+    async with Kit(lambda: NetDriver(config, ip=ip)) as kit:
+        await kit.prepare(await kit.claim("net-eth1"))
+        del ip.present["eth1"]
+        driver = kit.driver
+        assert isinstance(driver, NetDriver)
+        assert "net-eth1" in [device.name for device in await driver.devices()]
+
+
+async def test_an_interface_that_is_not_there_fails_the_claim(config: Path) -> None:
+    ip = FakeIp("eth1")
+    async with Kit(lambda: NetDriver(config, ip=ip)) as kit:
+        claim = await kit.claim("net-eth1")
+        del ip.present["eth1"]
+        with pytest.raises(KitError, match="there is no interface of the host that is net-eth1"):
+            await kit.prepare(claim)
+
+
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "net.yaml"
+    for text, problem in (
+        ("virtual: [{name: lan, kind: macvlan}]", "macvlan needs a parent"),
+        ("virtual: [{name: pair, kind: veth, parent: eth0}]", "veth has no parent"),
+        ("virtual: [{name: Lan, kind: dummy}]", "name 'Lan' must be of lower case"),
+    ):
+        file.write_text(text)
+        with pytest.raises(OptionError, match=problem):
+            NetDriver(file)
+
+
+async def test_the_driver_keeps_the_contract(config: Path) -> None:
+    verdicts = await check_driver(lambda: NetDriver(config, ip=FakeIp("eth1")))
+    assert [(one.check.name, one.reason) for one in verdicts if one.outcome == "failed"] == []
