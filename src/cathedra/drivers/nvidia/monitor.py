@@ -1,0 +1,100 @@
+"""Errors of GPUs, as NVML reports them while they happen, and what they mean for a device.
+
+The keys of taints are those of NVIDIA's driver; that for ECC errors, which it leaves out, is ours. Errors that an
+application causes are shown and keep nothing away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from cathedra.api.resource import DeviceTaint
+from cathedra.drivers.nvidia.nvml import Gpu, Nvml
+
+__all__ = ["GpuFault", "watch_faults"]
+
+T = TypeVar("T")
+
+_PATIENCE_MS: Final = 1000
+"""So long one wait for an event takes at most: then the driver can end."""
+_OF_APPLICATIONS: Final = frozenset((13, 31, 43, 45, 68, 109))
+"""XID errors after which the GPU is as well as before (NVIDIA's list)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """Something that happened to a GPU."""
+
+    uuid: str
+    kind: str
+    """``xid``, ``double-bit-ecc``, ``gpu-lost`` or ``unmonitored``."""
+    value: str = ""
+
+    @property
+    def is_severe(self) -> bool:
+        """Whether no new claim should get the device."""
+        if self.kind == "xid":
+            return int(self.value) not in _OF_APPLICATIONS
+        return self.kind != "unmonitored"
+
+    def taint(self, domain: str) -> DeviceTaint:
+        """The taint that tells of it."""
+        effect = "NoSchedule" if self.is_severe else "None"
+        return DeviceTaint(key=f"{domain}/{self.kind}", value=self.value, effect=effect)
+
+
+async def watch_faults(nvml: Nvml, gpus: Sequence[Gpu]) -> AsyncIterator[list[GpuFault]]:
+    """Faults as they happen; first those GPUs that cannot be watched."""
+    events = nvml.nvmlEventSetCreate()
+    try:
+        unmonitored = [GpuFault(gpu.uuid, "unmonitored") for gpu in gpus if not _register(nvml, gpu, events)]
+        if unmonitored:
+            yield unmonitored
+        if len(unmonitored) == len(gpus):
+            return
+        while True:
+            faults = await _uninterrupted(asyncio.ensure_future(asyncio.to_thread(_next, nvml, events, gpus)))
+            if faults:
+                yield faults
+    finally:
+        nvml.nvmlEventSetFree(events)
+
+
+async def _uninterrupted(waiting: asyncio.Future[T]) -> T:
+    """The result; who is cancelled meanwhile waits for it all the same, because the library still uses the events."""
+    try:
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        await waiting
+        raise
+
+
+def _register(nvml: Nvml, gpu: Gpu, events: Any) -> bool:
+    wanted = nvml.nvmlEventTypeXidCriticalError | nvml.nvmlEventTypeDoubleBitEccError
+    try:
+        supported = nvml.nvmlDeviceGetSupportedEventTypes(gpu.handle) & wanted
+        nvml.nvmlDeviceRegisterEvents(gpu.handle, supported, events)
+    except nvml.NVMLError:
+        return False
+    return bool(supported)
+
+
+def _next(nvml: Nvml, events: Any, gpus: Sequence[Gpu]) -> list[GpuFault]:
+    """What the next event means; nothing if there is none for a while."""
+    try:
+        event = nvml.nvmlEventSetWait(events, _PATIENCE_MS)
+        found = nvml.nvmlDeviceGetUUID(event.device)
+    except nvml.NVMLError as error:
+        if error.value == nvml.NVML_ERROR_TIMEOUT:
+            return []
+        if error.value == nvml.NVML_ERROR_GPU_IS_LOST:
+            # Which one it is cannot be asked any more.
+            return [GpuFault(gpu.uuid, "gpu-lost") for gpu in gpus]
+        raise
+    uuid = found.decode() if isinstance(found, bytes) else str(found)
+    if event.eventType == nvml.nvmlEventTypeDoubleBitEccError:
+        return [GpuFault(uuid, "double-bit-ecc")]
+    return [GpuFault(uuid, "xid", str(int(event.eventData)))]
