@@ -222,6 +222,12 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     if words[:1] == ["cdi"]:
         importlib.import_module("cathedra.cli.cdi").add(devices)
 
+    manifest = commands.add_parser("driver-manifest", help="print what installs a driver of yours in a cluster")
+    manifest.set_defaults(command="drivermanifest")
+    manifest.add_argument("module", metavar="MODULE:DRIVER", help="a class or a function that makes a driver")
+    manifest.add_argument("--image", required=True, help="where the module is in the working directory")
+    manifest.add_argument("--namespace", default="dra-drivers", help="of its pods (default: dra-drivers)")
+
     check = commands.add_parser("driver-check", help="does a driver keep the contract? any driver, in any language")
     check.set_defaults(command="drivercheck")
     if words[:1] == ["driver-check"]:

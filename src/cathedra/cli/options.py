@@ -462,6 +462,12 @@ DRIVER_PROCESS: Final = (
     ),
     _OF_CLUSTER,
     CommandOption(
+        name="--pod-uid",
+        default="",
+        metavar="UID",
+        about="the pod that it runs in: in a rolling update another instance may run beside it",
+    ),
+    CommandOption(
         name="--http-endpoint",
         default="",
         metavar="ADDRESS:PORT",

@@ -73,6 +73,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         driver=driver_config(arguments),
         module=arguments.module,
         driver_file=absolute(arguments.driver_config),
+        pod_uid=arguments.pod_uid,
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
     return nodeparts.run_driver(config, say=_say)

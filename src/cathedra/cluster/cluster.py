@@ -28,12 +28,12 @@ from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.sockets import forget_short_root, short_root
 from cathedra.cluster.draining import drain, remove_node
+from cathedra.cluster.identity.driverpermissions import install_driver_permissions
 from cathedra.cluster.identity.permissions import (
     CONTROLLER_MANAGER,
     SCHEDULER,
     controller_user,
     driver_user,
-    install_driver_permissions,
     node_user,
 )
 from cathedra.cluster.parts.electors import make_elector

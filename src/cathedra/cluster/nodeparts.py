@@ -125,6 +125,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
             plugin_dir=config.root / "plugins" / driver.name,
             registry_dir=config.root / "plugins_registry",
             cdi_dir=config.cdi or config.root / "cdi",
+            pod_uid=config.pod_uid,
             clock=SystemClock(),
             random=Random(secrets.randbits(64)),
             observer=PrometheusMetrics(registry) if config.endpoint.port else None,

@@ -24,7 +24,8 @@ from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, SERVICEACCOUNTS
 from cathedra.clock import Clock
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, install_driver_permissions, node_user
+from cathedra.cluster.identity.driverpermissions import install_driver_permissions
+from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, node_user
 from cathedra.cluster.invalidoption import InvalidOption
 
 __all__ = ["PARTS", "Part", "administrator_of", "parse_part", "part_target"]

@@ -1,0 +1,121 @@
+"""What installs a driver of one's own in a cluster: ``cathedra driver-manifest`` prints it, no Helm needed.
+
+Account, role, policy, device class, and a DaemonSet of ``cathedra driver --module MODULE:DRIVER``
+(docs/spec/driver-sdk.md §14 and §17.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from cathedra.api import resource
+from cathedra.api.core import apps_v1, core_v1
+from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
+from cathedra.api.decoding.yaml import write_yaml
+from cathedra.api.struct import to_dict
+from cathedra.cluster.identity.driverpermissions import driver_objects
+
+__all__ = ["driver_manifest"]
+
+_KUBELET: Final = PurePosixPath("/var/lib/kubelet")
+_CDI: Final = "/var/run/cdi"
+_PORT: Final = 51515
+"""Of /metrics, /livez and /readyz, in the pod's own network."""
+_LABEL: Final = "app.kubernetes.io/name"
+
+
+def driver_manifest(driver: str, target: str, *, image: str, namespace: str) -> bytes:
+    """YAML documents that install the driver ``target`` (``MODULE:DRIVER``), named ``driver``, from ``image``.
+
+    The image has the module in its working directory and ``cathedra`` on its path.
+    """
+    documents = [
+        _plain(f"{ref.group}/{ref.version}" if ref.group else ref.version, ref.kind, obj)
+        for ref, obj in driver_objects(driver, namespace)
+    ]
+    documents += [_plain("resource.k8s.io/v1", "DeviceClass", _device_class(driver))]
+    documents += [_plain("apps/v1", "DaemonSet", _daemon_set(driver, target, image, namespace))]
+    space = _plain("v1", "Namespace", core_v1.Namespace(metadata=ObjectMeta(name=namespace)))
+    return b"---\n".join(write_yaml(one, sort_keys=False) for one in (space, *documents))
+
+
+def _plain(api_version: str, kind: str, obj: Any) -> dict[str, Any]:
+    fields = {name: value for name, value in to_dict(obj).items() if name not in ("apiVersion", "kind", "status")}
+    return {"apiVersion": api_version, "kind": kind, **_without_absent(fields)}
+
+
+def _without_absent(value: Any) -> Any:
+    """Without what a client may leave out: nulls and empty objects, as creation times and resources have them."""
+    if isinstance(value, dict):
+        inner = {name: _without_absent(one) for name, one in value.items()}
+        return {name: one for name, one in inner.items() if one is not None and one != {}}
+    return [_without_absent(one) for one in value] if isinstance(value, list) else value
+
+
+def _device_class(driver: str) -> resource.DeviceClass:
+    expression = resource.CELDeviceSelector(expression=f"device.driver == '{driver}'")
+    spec = resource.DeviceClassSpec(selectors=(resource.DeviceSelector(cel=expression),))
+    return resource.DeviceClass(metadata=ObjectMeta(name=driver), spec=spec)
+
+
+def _daemon_set(driver: str, target: str, image: str, namespace: str) -> apps_v1.DaemonSet:
+    labels = {_LABEL: driver}
+    # The newer instance comes before the older one goes, so that claims are prepared all the time.
+    rolling = apps_v1.RollingUpdateDaemonSet(max_surge=1, max_unavailable=0)
+    return apps_v1.DaemonSet(
+        metadata=ObjectMeta(name=driver, namespace=namespace, labels=labels),
+        spec=apps_v1.DaemonSetSpec(
+            selector=LabelSelector(match_labels=labels),
+            update_strategy=apps_v1.DaemonSetUpdateStrategy(type="RollingUpdate", rolling_update=rolling),
+            template=core_v1.PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=_pod(driver, target, image)),
+        ),
+    )
+
+
+def _pod(driver: str, target: str, image: str) -> core_v1.PodSpec:
+    directories = {
+        "registry": str(_KUBELET / "plugins_registry"),
+        "plugins": str(_KUBELET / "plugins"),
+        "cdi": _CDI,
+    }
+    container = core_v1.Container(
+        name="driver",
+        image=image,
+        command=("cathedra", "driver"),
+        args=(
+            f"--module={target}",
+            "--node-name=$(NODE_NAME)",
+            "--pod-uid=$(POD_UID)",
+            f"--root-dir={_KUBELET}",
+            f"--cdi-dir={_CDI}",
+            f"--http-endpoint=0.0.0.0:{_PORT}",
+        ),
+        env=tuple(_environment()),
+        ports=(core_v1.ContainerPort(name="health", container_port=_PORT, protocol="TCP"),),
+        liveness_probe=_probe("/livez"),
+        readiness_probe=_probe("/readyz"),
+        security_context=core_v1.SecurityContext(privileged=True),
+        volume_mounts=tuple(core_v1.VolumeMount(name=name, mount_path=path) for name, path in directories.items()),
+    )
+    return core_v1.PodSpec(
+        service_account_name=driver,
+        priority_class_name="system-node-critical",
+        containers=(container,),
+        tolerations=(core_v1.Toleration(operator="Exists"),),
+        volumes=tuple(
+            core_v1.Volume(name=name, host_path=core_v1.HostPathVolumeSource(path=path, type="DirectoryOrCreate"))
+            for name, path in directories.items()
+        ),
+    )
+
+
+def _environment() -> Iterator[core_v1.EnvVar]:
+    for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_UID", "metadata.uid")):
+        source = core_v1.EnvVarSource(field_ref=core_v1.ObjectFieldSelector(field_path=path))
+        yield core_v1.EnvVar(name=name, value_from=source)
+
+
+def _probe(path: str) -> core_v1.Probe:
+    return core_v1.Probe(http_get=core_v1.HTTPGetAction(path=path, port=_PORT, scheme="HTTP"))

@@ -1,0 +1,156 @@
+"""What a driver may do: its account, its role, and the policy that keeps each instance to the slices of its own node.
+
+Installing a driver also installs these (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1): a cluster that runs a
+driver creates them, and ``cathedra driver-manifest`` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.core.admissionregistration_v1 import (
+    MatchCondition,
+    MatchResources,
+    NamedRuleWithOperations,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec,
+    Validation,
+    Variable,
+)
+from cathedra.api.core.core_v1 import ServiceAccount
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from cathedra.api.status import StatusError
+from cathedra.client import resources
+from cathedra.client.client import Client
+from cathedra.client.transport import ResourceRef
+
+__all__ = ["NODE_NAME_EXTRA", "SYSTEM", "driver_objects", "install_driver_permissions"]
+
+SYSTEM: Final = "kube-system"
+"""Where the accounts of parts are."""
+NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
+"""What a pod's token says of the node that the pod is on."""
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_DRA: Final = "resource.k8s.io"
+_WRONG_NODE: Final = (
+    """"this user running on node '" + variables.userNodeName + "' may not modify " + """
+    """(variables.objectNodeName == '' ? 'cluster resourceslices' : """
+    """"resourceslices on node '" + variables.objectNodeName + "'")"""
+)
+
+
+async def install_driver_permissions(client: Client, driver: str, *, binds: bool = False) -> None:
+    """Create a driver's account, role, binding and policy; what is there already stays as it is.
+
+    Args:
+        binds: whether it satisfies binding conditions, for which it has to watch claims.
+    """
+    for ref, obj in driver_objects(driver, SYSTEM, binds=binds):
+        namespace = SYSTEM if ref.namespaced else ""
+        try:
+            await client.resource(ref, namespace).create(obj)
+        except StatusError as error:
+            if not error.is_already_exists:
+                raise
+
+
+def driver_objects(
+    driver: str, namespace: str, *, binds: bool = False
+) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    """Account, role, binding and policy of a driver whose pods are in ``namespace``.
+
+    ``binds``: whether it satisfies binding conditions, for which it has to watch claims.
+    """
+    metadata = ObjectMeta(name=driver)
+    account = Subject(kind="ServiceAccount", name=driver, namespace=namespace)
+    yield resources.SERVICEACCOUNTS, ServiceAccount(metadata=ObjectMeta(name=driver, namespace=namespace))
+    yield from _granted(driver, account, _rules(driver))
+    if binds:
+        watch = PolicyRule(verbs=("list", "watch"), api_groups=(_DRA,), resources=("resourceclaims",))
+        yield from _granted(f"{driver}:binding-conditions", account, (watch,))
+    registration = "admissionregistration.k8s.io"
+    yield _ref(ValidatingAdmissionPolicy, registration, "validatingadmissionpolicies"), _policy(driver, namespace)
+    yield (
+        _ref(ValidatingAdmissionPolicyBinding, registration, "validatingadmissionpolicybindings"),
+        ValidatingAdmissionPolicyBinding(
+            metadata=metadata,
+            spec=ValidatingAdmissionPolicyBindingSpec(policy_name=driver, validation_actions=("Deny",)),
+        ),
+    )
+
+
+def _granted(
+    name: str, account: Subject, rules: tuple[PolicyRule, ...]
+) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    """A role with these rules, and its binding to the driver's account."""
+    metadata = ObjectMeta(name=name)
+    yield _ref(ClusterRole, _RBAC, "clusterroles"), ClusterRole(metadata=metadata, rules=rules)
+    role = RoleRef(api_group=_RBAC, kind="ClusterRole", name=name)
+    yield (
+        _ref(ClusterRoleBinding, _RBAC, "clusterrolebindings"),
+        ClusterRoleBinding(metadata=metadata, subjects=(account,), role_ref=role),
+    )
+
+
+def _ref(kind: type[Any], group: str, plural: str) -> ResourceRef[KubeObject]:
+    return ResourceRef(group, "v1", plural, kind.__name__, False, kind)
+
+
+def _rules(driver: str) -> tuple[PolicyRule, ...]:
+    write = ("create", "update", "patch", "delete")
+    return (
+        PolicyRule(verbs=("get",), api_groups=(_DRA,), resources=("resourceclaims",)),
+        PolicyRule(verbs=("get",), api_groups=("",), resources=("nodes",)),
+        PolicyRule(verbs=("get", "list", "watch", *write), api_groups=(_DRA,), resources=("resourceslices",)),
+        PolicyRule(verbs=("update", "patch"), api_groups=(_DRA,), resources=("resourceclaims/status",)),
+        PolicyRule(
+            verbs=("associated-node:update", "associated-node:patch"),
+            api_groups=(_DRA,),
+            resources=("resourceclaims/driver",),
+            resource_names=(driver,),
+        ),
+    )
+
+
+def _policy(driver: str, namespace: str) -> ValidatingAdmissionPolicy:
+    user = f"system:serviceaccount:{namespace}:{driver}"
+    slices = NamedRuleWithOperations(
+        api_groups=(_DRA,),
+        api_versions=("*",),
+        operations=("CREATE", "UPDATE", "DELETE"),
+        resources=("resourceslices",),
+    )
+    return ValidatingAdmissionPolicy(
+        metadata=ObjectMeta(name=driver),
+        spec=ValidatingAdmissionPolicySpec(
+            failure_policy="Fail",
+            match_constraints=MatchResources(resource_rules=(slices,)),
+            match_conditions=(MatchCondition("is-the-driver", f"request.userInfo.username == '{user}'"),),
+            variables=(
+                Variable(
+                    "userNodeName",
+                    f"request.userInfo.extra[?'{NODE_NAME_EXTRA}'][0].orValue('')",
+                ),
+                Variable(
+                    "objectNodeName",
+                    "(request.operation == 'DELETE' ? oldObject : object).spec.?nodeName.orValue('')",
+                ),
+            ),
+            validations=(
+                Validation(
+                    expression="variables.userNodeName != ''",
+                    message="no node association found for user, this user must run in a pod on a node and "
+                    "ServiceAccountTokenPodNodeInfo must be enabled",
+                ),
+                Validation(
+                    expression="variables.userNodeName == variables.objectNodeName",
+                    message_expression=_WRONG_NODE,
+                ),
+            ),
+        ),
+    )
