@@ -4,6 +4,7 @@ Each module of this package has a function ``rows()`` that yields measurements o
 as it is there. Nothing here asserts a time: a miss is printed like a hit.
 
     python -m benchmarks [MODULE ...]
+    python -m benchmarks scheduler --against KUBECONFIG
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ def main() -> int:
     )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print one table.")
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(known)} (default: all)")
+    parser.add_argument("--against", metavar="KUBECONFIG", help="the scheduler's workloads on that cluster")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.modules if name not in known]
     if unknown:
         parser.error(f"no such module: {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.against is not None and arguments.modules != ["scheduler"]:
+        parser.error("--against goes with the module scheduler alone")
     print(f"{'measurement':<64} {'measured':>14} {'Kubernetes':>14} {'goal':>14}  unit")
     for name in arguments.modules or known:
-        for row in importlib.import_module(f"benchmarks.{name}").rows():
+        options = {} if arguments.against is None else {"against": arguments.against}
+        for row in importlib.import_module(f"benchmarks.{name}").rows(**options):
             print(Measurement(*row).line(), flush=True)
     return 0
 

@@ -1,0 +1,185 @@
+"""The objects of the workloads, with the names and contents that they have in scheduler_perf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from benchmarks.scheduler.workloads import Shape, Workload
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from cathedra.api.struct import from_dict, replace
+
+__all__ = [
+    "CLASS",
+    "DRIVER",
+    "MARK",
+    "NAMESPACE",
+    "allocated",
+    "claim",
+    "device_class",
+    "node",
+    "pod",
+    "slices",
+    "template",
+]
+
+NAMESPACE: Final = "bench"
+CLASS: Final = "test-class"
+DRIVER: Final = "test-driver.cdi.k8s.io"
+MARK: Final = "node-with-dra"
+_SLICE: Final = "dra.example.com/slice"
+_ROOT: Final = "resource.kubernetes.io/pciRoot"
+
+
+def device_class() -> DeviceClass:
+    """The class of all devices of the driver."""
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    return from_dict(DeviceClass, {"metadata": {"name": CLASS}, "spec": {"selectors": [selector]}})
+
+
+def node(name: str) -> Node:
+    """A node without an agent."""
+    room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, MARK: "true"}}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    return from_dict(
+        Node, {"metadata": metadata, "status": {"capacity": room, "allocatable": room, "conditions": [ready]}}
+    )
+
+
+def template(shape: Shape) -> ResourceClaimTemplate:
+    """The template of the pods' claims."""
+    metadata = {"name": "template", "namespace": NAMESPACE}
+    return from_dict(ResourceClaimTemplate, {"metadata": metadata, "spec": {"spec": _spec(shape)}})
+
+
+def claim(name: str) -> ResourceClaim:
+    """A claim that stands for itself."""
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return from_dict(ResourceClaim, {"metadata": metadata, "spec": _spec(Shape.BASIC)})
+
+
+def allocated(made: ResourceClaim, workload: Workload, index: int) -> ResourceClaim:
+    """The claim with a device: one of every node, then the next one of every node, as a scheduler would have spread
+    them; or one of every pool."""
+    if workload.shape is Shape.PARTITIONS:
+        pool, device, term = _pool(index), "device-2-counters-1", _MARKED
+    else:
+        pool, device = f"node-{index % workload.nodes}", f"basic-device-{index // workload.nodes}"
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pool]}]}
+    result = {"request": "req-0", "driver": DRIVER, "pool": pool, "device": device}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    # Somebody uses the claim, or the controller would deallocate it.
+    user = {"resource": "pods", "name": "somebody", "uid": f"uid-{made.metadata.name}"}
+    status = from_dict(ResourceClaim, {"status": {"allocation": allocation, "reservedFor": [user]}}).status
+    return replace(made, status=status)
+
+
+def pod(workload: Workload, index: int) -> Pod:
+    """A pod that is measured."""
+    container: dict[str, Any] = {"name": "pause", "image": "pause"}
+    spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler"}
+    if workload.shape is Shape.NONE:
+        container["resources"] = {"requests": {"cpu": "100m", "memory": "500Mi"}}
+    else:
+        container["resources"] = {"claims": [{"name": "resource"}]}
+        spec["resourceClaims"] = [{"name": "resource", **_source(workload, index)}]
+    return from_dict(Pod, {"metadata": {"name": f"pod-{index}", "namespace": NAMESPACE}, "spec": spec})
+
+
+def slices(workload: Workload) -> Iterator[ResourceSlice]:
+    """All slices: one per node, or of pools that every node reaches."""
+    if workload.shape in {Shape.PARTITIONS, Shape.CONSUMABLE}:
+        for index in range(workload.devices):
+            yield from _pool_slices(workload.shape, index)
+        return
+    if workload.shape is Shape.NONE:
+        return
+    roots = 2 if workload.shape is Shape.MATCH else workload.devices
+    devices = [_basic_device(index, index % roots) for index in range(workload.devices)]
+    for index in range(workload.nodes):
+        name = f"node-{index}"
+        yield _slice(f"{name}-slice", name, {"nodeName": name, "devices": devices})
+
+
+def _source(workload: Workload, index: int) -> dict[str, str]:
+    if workload.pods_per_claim:
+        return {"resourceClaimName": f"claim-{index // workload.pods_per_claim}"}
+    return {"resourceClaimTemplateName": "template"}
+
+
+def _request(index: int, **more: Any) -> dict[str, Any]:
+    return {"name": f"req-{index}", "exactly": {"deviceClassName": CLASS, **more}}
+
+
+def _spec(shape: Shape) -> dict[str, Any]:
+    if shape is Shape.MATCH:
+        constraint = {"requests": [f"req-{index}" for index in range(5)], "matchAttribute": _ROOT}
+        return {"devices": {"requests": [_request(index) for index in range(5)], "constraints": [constraint]}}
+    if shape is Shape.PARTITIONS:
+        constraint = {"requests": ["req-0"], "matchAttribute": _SLICE}
+        return {"devices": {"requests": [_request(0, count=2)], "constraints": [constraint]}}
+    if shape is Shape.CONSUMABLE:
+        share = {"capacity": {"requests": {"memory": "10Gi"}}}
+        return {"devices": {"requests": [_request(0, **share), _request(1, **share)]}}
+    return {"devices": {"requests": [_request(0, allocationMode="ExactCount", count=1)]}}
+
+
+_MARKED: Final = {"matchExpressions": [{"key": MARK, "operator": "In", "values": ["true"]}]}
+_EVERYWHERE: Final = {"nodeSelector": {"nodeSelectorTerms": [_MARKED]}}
+
+
+def _pool(index: int) -> str:
+    return f"resourceslice-{index}"
+
+
+def _slice(name: str, pool: str, content: dict[str, Any], *, of: int = 1) -> ResourceSlice:
+    owner = {"name": pool, "generation": 1, "resourceSliceCount": of}
+    return from_dict(ResourceSlice, {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": owner, **content}})
+
+
+def _pool_slices(shape: Shape, index: int) -> Iterator[ResourceSlice]:
+    pool = _pool(index)
+    counters = 4 if shape is Shape.PARTITIONS else 2
+    shared = {"name": "counter-set", "counters": {f"counter{one}": {"value": "1"} for one in range(1, counters + 1)}}
+    yield _slice(f"resourceslice-countersets-{index}", pool, {**_EVERYWHERE, "sharedCounters": [shared]}, of=2)
+    pairs = [
+        _partition(index, f"device-2-counters-{one}", (2 * one - 1, 2 * one)) for one in range(1, counters // 2 + 1)
+    ]
+    if shape is Shape.PARTITIONS:
+        singles = [_partition(index, f"device-1-counter-{one}", (one,)) for one in range(1, counters + 1)]
+        devices = [*pairs, *singles]
+    else:
+        whole = {"name": "shareable-device", "attributes": {"preallocate": {"bool": False}, _SLICE: {"int": index}}}
+        devices = [_shareable(device) for device in (whole, *pairs)]
+    yield _slice(f"resourceslice-devices-{index}", pool, {**_EVERYWHERE, "devices": devices}, of=2)
+
+
+def _shareable(device: dict[str, Any]) -> dict[str, Any]:
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi"}}
+    memory = {"memory": {"value": "80Gi", "requestPolicy": policy}}
+    return {**device, "allowMultipleAllocations": True, "capacity": {**device.get("capacity", {}), **memory}}
+
+
+def _partition(index: int, name: str, counters: tuple[int, ...]) -> dict[str, Any]:
+    used = {f"counter{one}": {"value": "1"} for one in counters}
+    return {
+        "name": name,
+        "attributes": {"preallocate": {"bool": name == "device-2-counters-1"}, _SLICE: {"int": index}},
+        "capacity": {"counters": {"value": str(len(counters))}},
+        "consumesCounters": [{"counterSet": "counter-set", "counters": used}],
+    }
+
+
+def _basic_device(index: int, root: int) -> dict[str, Any]:
+    return {
+        "name": f"basic-device-{index}",
+        "attributes": {
+            "model": {"string": "A100"},
+            "family": {"string": "GPU"},
+            "driverVersion": {"version": "1.2.3"},
+            _ROOT: {"string": str(root)},
+        },
+        "capacity": {"memory": {"value": "1Gi"}},
+    }
