@@ -7,22 +7,23 @@ constraint's state is small and hashable, and the devices it still admits are lo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.masks import positions
+from cathedra.allocation.supply.caches import CacheSlot, Recent
+from cathedra.allocation.supply.pools import NodeView
 
 __all__ = ["NodeConstraint"]
 
 
-class _Values:
-    """The values of the devices that may come to a constraint in the same way: by their own attributes, or derived by
-    the same expression."""
+class _Spread:
+    """Which devices carry which value."""
 
-    __slots__ = ("admitted", "everything", "failing", "masks", "of")
+    __slots__ = ("everything", "failing", "masks", "of")
 
     def __init__(self, problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> None:
         self.of: dict[int, Value] = {}
@@ -30,7 +31,6 @@ class _Values:
         self.masks: dict[Value, int] = {}
         self.failing = 0
         """Devices on which the derived attribute cannot be computed: who reaches one fails."""
-        self.admitted: dict[Any, int] = {}
         for position in positions(candidates):
             try:
                 value = problem.value(option, problem.devices[position], constraint)
@@ -41,6 +41,36 @@ class _Values:
                 self.of[position] = value
                 self.masks[value] = self.masks.get(value, 0) | 1 << position
         self.everything = sum(self.masks.values())
+
+
+_SPREADS: Final[CacheSlot[Recent[tuple[NodeView, object], _Spread]]] = CacheSlot(
+    "values of many devices", lambda: Recent(_RECENT)
+)
+_RECENT: Final = 8
+_MANY: Final = 256
+"""From so many devices on, the values of all are kept for the next search instead of those that are free in this."""
+
+
+def _spread(problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> _Spread:
+    if option.derivation(constraint.attribute) or len(problem.devices) < _MANY:
+        return _Spread(problem, option, constraint, candidates)
+    every = (1 << len(problem.devices)) - 1
+    return problem.view.caches.of(_SPREADS).get(
+        (problem.view, (constraint.attribute, constraint.distinct, problem.features)),
+        lambda: _Spread(problem, option, constraint, every),
+    )
+
+
+class _Values:
+    """The values of the devices that may come to a constraint in the same way: by their own attributes, or derived by
+    the same expression. Devices that cannot be had may be among them."""
+
+    __slots__ = ("admitted", "everything", "failing", "masks", "of")
+
+    def __init__(self, spread: _Spread) -> None:
+        self.of, self.masks = spread.of, spread.masks
+        self.everything, self.failing = spread.everything, spread.failing
+        self.admitted: dict[Any, int] = {}
 
 
 class NodeConstraint:
@@ -65,7 +95,7 @@ class NodeConstraint:
         for option in concerned:
             source = option.derivation(constraint.attribute)
             if source not in made:
-                made[source] = _Values(problem, option, constraint, self.sources[source])
+                made[source] = _Values(_spread(problem, option, constraint, self.sources[source]))
             self._values[option.number] = made[source]
         kinds = {kind for values in made.values() for kind, _ in values.masks}
         self.mixed = constraint.distinct and not self.lists and len(kinds) > 1

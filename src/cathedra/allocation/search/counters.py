@@ -7,13 +7,14 @@ computed once per tuple.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import RequestOption
-from cathedra.allocation.supply.caches import CacheSlot
+from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.devices import groups_of
-from cathedra.allocation.supply.pools import PoolState, PoolView
+from cathedra.allocation.supply.pools import NodeView, PoolState, PoolView
 
 __all__ = ["CounterState", "Counters"]
 
@@ -70,6 +71,8 @@ def _consumers_of(pool: PoolView, problem: Problem) -> _Consumers:
     return found
 
 
+_STATES: Final = 4_096
+"""What blocks is remembered for so many states of a pool."""
 _SHAPES: Final = 20_000
 """The consumers of so many shapes of pools are remembered."""
 
@@ -86,6 +89,85 @@ class _Pool:
         self.groups: dict[str, frozenset[str]] = state.groups if with_groups else {}
         self.everyone = sum(consumers.kinds.values()) << offset
         self.blocked: dict[Any, int] = {}
+
+    def blocked_after(self, state: Any) -> int:
+        """The devices that cannot be had any more once ``state`` is consumed of the pool."""
+        known = self.blocked.get(state)
+        if known is None:
+            if len(self.blocked) >= _STATES:
+                self.blocked.clear()
+            known = self.blocked[state] = self._compute(state)
+        return known
+
+    def _compute(self, state: Any) -> int:
+        amounts, groups = state
+        room = [limit - amount for limit, amount in zip(self.available, amounts, strict=True)]
+        if any(amount < 0 for amount in room):
+            return self.everyone
+        present = dict(groups)
+        blocked = 0
+        for (needs, own), mask in self.consumers.kinds.items():
+            if any(room[index] < amount for index, amount in needs) or (own and not _admitted(present, own)):
+                blocked |= mask
+        return blocked << self.offset
+
+
+class _Standing:
+    """The counters of all pools of a node as they stood in the last search: since then few pools have changed."""
+
+    __slots__ = ("blocked", "consumption", "pools", "start", "states")
+
+    def __init__(self, problem: Problem) -> None:
+        self.consumption: dict[int, tuple[int, Consumption, Groups]] = {}
+        self.states: list[PoolState | None] = []
+        self.pools: list[_Pool] = []
+        self.start: list[Any] = []
+        self.blocked: list[int] = []
+        for at, (pool, offset, _) in enumerate(_with_counters(problem)):
+            for place, (needs, groups) in _consumers_of(pool, problem).by_place.items():
+                self.consumption[offset + place] = (at, needs, groups)
+            self.states.append(None)
+
+    def follow(self, problem: Problem) -> None:
+        """Take over how the pools stand now."""
+        with_groups = problem.features.compatibility_groups
+        first = not self.pools
+        for at, (pool, offset, state) in enumerate(_with_counters(problem)):
+            if self.states[at] is state:
+                continue
+            self.states[at] = state
+            made = _Pool(_consumers_of(pool, problem), state, offset, with_groups=with_groups)
+            start = ((0,) * len(made.available), tuple(sorted(made.groups.items(), key=lambda item: item[0])))
+            blocked = made.blocked_after(start)
+            if first:
+                self.pools.append(made)
+                self.start.append(start)
+                self.blocked.append(blocked)
+            else:
+                self.pools[at], self.start[at], self.blocked[at] = made, start, blocked
+
+
+def _with_counters(problem: Problem) -> Iterator[tuple[PoolView, int, PoolState]]:
+    view = problem.view
+    return (found for found in zip(view.usable, view.offsets, problem.states, strict=True) if found[0].counters)
+
+
+_STANDINGS: Final[CacheSlot[Recent[tuple[NodeView, bool], _Standing]]] = CacheSlot(
+    "standing of counters", lambda: Recent(_RECENT)
+)
+_RECENT: Final = 4
+_MANY: Final = 16
+"""From so many pools on, their standing is kept for the next search."""
+
+
+def _standing(problem: Problem) -> _Standing:
+    if len(problem.view.usable) < _MANY:
+        found = _Standing(problem)
+    else:
+        key = (problem.view, problem.features.compatibility_groups)
+        found = problem.view.caches.of(_STANDINGS).get(key, lambda: _Standing(problem))
+    found.follow(problem)
+    return found
 
 
 class CounterState(NamedTuple):
@@ -105,27 +187,15 @@ class Counters:
     __slots__ = ("_consumption", "_pools", "_shareable", "first")
 
     def __init__(self, problem: Problem, shareable: int, shared_before: int) -> None:
+        standing = _standing(problem)
         self._shareable = shareable
-        self._pools: list[_Pool] = []
-        self._consumption: dict[int, tuple[int, Consumption, Groups]] = {}
-        with_groups = problem.features.compatibility_groups
-        for pool, state, offset in zip(problem.view.usable, problem.states, problem.view.offsets, strict=True):
-            if not pool.counters:
-                continue
-            consumers = _consumers_of(pool, problem)
-            for place, (needs, groups) in consumers.by_place.items():
-                self._consumption[offset + place] = (len(self._pools), needs, groups)
-            self._pools.append(_Pool(consumers, state, offset, with_groups=with_groups))
-        start = tuple(
-            [
-                ((0,) * len(pool.available), tuple(sorted(pool.groups.items(), key=lambda item: item[0])))
-                for pool in self._pools
-            ]
-        )
+        # Copied, because a search may lie between two steps of this one.
+        self._pools = list(standing.pools)
+        self._consumption = standing.consumption
         blocked = 0
-        for at, state_of_pool in enumerate(start):
-            blocked |= self._blocked(at, state_of_pool)
-        self.first = CounterState(start, blocked & ~shared_before, shared_before & shareable)
+        for mask in standing.blocked:
+            blocked |= mask
+        self.first = CounterState(tuple(standing.start), blocked & ~shared_before, shared_before & shareable)
 
     def consumption(self, position: int) -> Any:
         """What tells consumers apart."""
@@ -153,7 +223,7 @@ class Counters:
         for name, own in groups:
             present[name] = present[name] & own if name in present else own
         after = (tuple(amounts), tuple(sorted(present.items(), key=lambda item: item[0])))
-        blocked = state.blocked & ~self._pools[at].everyone | self._blocked(at, after)
+        blocked = state.blocked & ~self._pools[at].everyone | self._pools[at].blocked_after(after)
         return CounterState((*pools[:at], after, *pools[at + 1 :]), blocked & ~shared, shared)
 
     def suffices(self, option: RequestOption, state: CounterState, left: int, needed: int) -> bool:
@@ -176,25 +246,6 @@ class Counters:
             if not minimum:
                 break
         return room >= 0
-
-    def _blocked(self, at: int, state: Any) -> int:
-        pool = self._pools[at]
-        known = pool.blocked.get(state)
-        if known is None:
-            known = pool.blocked[state] = self._compute(pool, state)
-        return known
-
-    def _compute(self, pool: _Pool, state: Any) -> int:
-        amounts, groups = state
-        room = [limit - amount for limit, amount in zip(pool.available, amounts, strict=True)]
-        if any(amount < 0 for amount in room):
-            return pool.everyone
-        present = dict(groups)
-        blocked = 0
-        for (needs, own), mask in pool.consumers.kinds.items():
-            if any(room[index] < amount for index, amount in needs) or (own and not _admitted(present, own)):
-                blocked |= mask
-        return blocked << pool.offset
 
 
 def _admitted(present: dict[str, frozenset[str]], own: Groups) -> bool:

@@ -9,12 +9,13 @@ and how an empty one is made. The holder keeps one value per slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["CacheSlot", "Caches"]
+__all__ = ["CacheSlot", "Caches", "Recent"]
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 class CacheSlot(Generic[T]):
@@ -47,3 +48,24 @@ class Caches:
     def forget(self, slot: CacheSlot[Any]) -> None:
         """Empty ``slot``."""
         self._held.pop(slot, None)
+
+
+class Recent(Generic[K, T]):
+    """What was made lately, by key: the few things that are asked for again and again, and are too large to keep for
+    all."""
+
+    __slots__ = ("_kept", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._kept: dict[K, T] = {}
+        self._limit = limit
+
+    def get(self, key: K, make: Callable[[], T]) -> T:
+        """What is kept for ``key``, or was made now; the least recently asked for gives way."""
+        found = self._kept.pop(key, None)
+        if found is None:
+            found = make()
+            if len(self._kept) >= self._limit:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = found
+        return found
