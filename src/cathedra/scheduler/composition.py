@@ -24,6 +24,7 @@ from cathedra.scheduler.framework.plugin import CycleState, Plugin
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
+from cathedra.scheduler.plugins.default_spreading import RelatedPods
 from cathedra.scheduler.plugins.gangs import GangScheduling
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
@@ -88,7 +89,7 @@ def compose(
         NodeAffinity(),
         NodePorts(),
         fit,
-        PodTopologySpread(),
+        PodTopologySpread(RelatedPods(informers).selector),
         InterPodAffinity(informers.of(NAMESPACES).store),
         devices,
         DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, fits, share),

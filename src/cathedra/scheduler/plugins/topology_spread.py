@@ -7,10 +7,11 @@ against the smallest (docs/spec/scheduling.md §17).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from cathedra.api.core.core_v1 import TopologySpreadConstraint
+from cathedra.api.core.core_v1 import Pod, TopologySpreadConstraint
 from cathedra.api.selectors import Selector
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
@@ -24,6 +25,11 @@ from cathedra.semantics.tolerations import first_untolerated
 __all__ = ["PodTopologySpread"]
 
 HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+DEFAULT_SKEWS: Final = ((HOSTNAME, 3), (ZONE, 5))
+"""The soft constraints of pods that have none of their own, with the maximal skew of each."""
+FindRelatives = Callable[[Pod], Selector | None]
+"""Selects the pods that a pod without constraints is spread from, if there are any."""
 
 
 @dataclass(slots=True)
@@ -60,6 +66,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     name = "PodTopologySpread"
     weight = 2
+
+    def __init__(self, relatives: FindRelatives | None = None) -> None:
+        """Without ``relatives`` pods without constraints of their own are not spread."""
+        self._relatives = relatives
+
     _skewed = unschedulable("node(s) didn't match pod topology spread constraints")
     _unlabelled = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 
@@ -78,7 +89,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         constraints = _constraints(pod, "DoNotSchedule")
         if not constraints:
             return Status(Code.SKIP)
-        _count(pod, constraints, snapshot.nodes)
+        _count(pod, constraints, snapshot.nodes, [constraint.key for constraint in constraints])
         state.data[self.name] = constraints
         return None
 
@@ -96,19 +107,30 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return None
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """Nodes in emptier domains are better, for the soft constraints."""
-        constraints = _constraints(pod, "ScheduleAnyway")
+        """Nodes in emptier domains are better, for the soft constraints or those that all pods with relatives have."""
+        own = bool(pod.pod.spec.topology_spread_constraints)
+        constraints = _constraints(pod, "ScheduleAnyway") if own else self._default(pod)
         if not constraints:
             return None
-        _count(pod, constraints, state.snapshot.nodes)
-        keys = [constraint.key for constraint in constraints]
+        domains = [one for one in constraints if one.key != HOSTNAME]
+        if own:
+            _count(pod, domains, state.snapshot.nodes, [one.key for one in constraints])
+        elif any(one.key in node.node.metadata.labels for one in domains for node in nodes):
+            _count(pod, domains, state.snapshot.nodes, ())
+        keys = [constraint.key for constraint in constraints] if own else []
         usable = [all(key in node.node.metadata.labels for key in keys) for node in nodes]
         weights = [_weight(constraint, nodes, usable) for constraint in constraints]
         raw = [
-            round(sum(_part(c, w, pod, node) for c, w in zip(constraints, weights, strict=True))) if ok else None
+            _rounded(sum(_part(c, w, pod, node) for c, w in zip(constraints, weights, strict=True))) if ok else None
             for node, ok in zip(nodes, usable, strict=True)
         ]
         return _inverted(raw)
+
+    def _default(self, pod: PodInfo) -> list[_Constraint]:
+        selector = self._relatives(pod.pod) if self._relatives is not None else None
+        if selector is None:
+            return []
+        return [_Constraint(key, skew, 1, selector, True, False) for key, skew in DEFAULT_SKEWS]
 
 
 def _constraints(pod: PodInfo, when: str) -> list[_Constraint]:
@@ -127,20 +149,23 @@ def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint) -> _Constraint:
     )
 
 
-def _count(pod: PodInfo, constraints: Sequence[_Constraint], nodes: Iterable[NodeInfo]) -> None:
+def _count(
+    pod: PodInfo, constraints: Sequence[_Constraint], nodes: Iterable[NodeInfo], required: Collection[str]
+) -> None:
+    """Count matching pods on nodes that have all the labels that are ``required``, by the domain of each constraint."""
     for node in nodes:
         labels = node.node.metadata.labels
-        if any(constraint.key not in labels for constraint in constraints):
+        if any(key not in labels for key in required):
             continue
         for constraint in constraints:
-            if constraint.concerns(pod, node):
-                domain = labels[constraint.key]
+            domain = labels.get(constraint.key)
+            if domain is not None and constraint.concerns(pod, node):
                 matching = _matching(pod, constraint, node)
                 constraint.counts[domain] = constraint.counts.get(domain, 0) + matching
 
 
 def _matching(pod: PodInfo, constraint: _Constraint, node: NodeInfo) -> int:
-    if constraint.selector is None:
+    if constraint.selector is None or constraint.selector.empty:
         return 0
     matches: Callable[[dict[str, str]], bool] = constraint.selector.matches
     return sum(
@@ -157,16 +182,22 @@ def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence
     if constraint.key == HOSTNAME:
         size = sum(usable)
     else:
-        size = len({n.node.metadata.labels[constraint.key] for n, ok in zip(nodes, usable, strict=True) if ok})
+        values = (node.node.metadata.labels.get(constraint.key) for node in nodes)
+        size = len({value for value, ok in zip(values, usable, strict=True) if ok})
     return math.log(size + 2)
 
 
 def _part(constraint: _Constraint, weight: float, pod: PodInfo, node: NodeInfo) -> float:
-    if constraint.key == HOSTNAME:
-        count = _matching(pod, constraint, node)
-    else:
-        count = constraint.counts.get(node.node.metadata.labels[constraint.key], 0)
+    domain = node.node.metadata.labels.get(constraint.key)
+    if domain is None:
+        return 0.0
+    count = _matching(pod, constraint, node) if constraint.key == HOSTNAME else constraint.counts.get(domain, 0)
     return count * weight + (constraint.max_skew - 1)
+
+
+def _rounded(score: float) -> int:
+    """Halves go up, as Go rounds them."""
+    return math.floor(score + 0.5)
 
 
 def _inverted(raw: Sequence[int | None]) -> list[int]:

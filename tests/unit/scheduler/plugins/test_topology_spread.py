@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.selectors import from_label_selector
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code
-from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
+from cathedra.scheduler.plugins.topology_spread import ZONE, PodTopologySpread
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
@@ -41,3 +43,46 @@ def test_a_soft_spread_prefers_the_emptier_domain() -> None:
     there = [on("a", pod(f"w{i}", labels={"app": "web"})) for i in range(3)]
     incoming = pod("p", labels={"app": "web"}, topologySpreadConstraints=spread("ScheduleAnyway"))
     assert outcome(incoming, nodes, there) == "b"
+
+
+def default_scores(labels: dict[str, dict[str, str]], placed: dict[str, int]) -> dict[str, int]:
+    """The scores of nodes with these labels, on which so many relatives are, for a pod without constraints."""
+    cache = Cache()
+    for name, of in labels.items():
+        cache.set_node(node(name, labels=of))
+    for name, count in placed.items():
+        for number in range(count):
+            cache.add_pod(on(name, pod(f"{name}-{number}", labels={"app": "web"})))
+    selector = from_label_selector(LabelSelector(match_labels={"app": "web"}))
+    snapshot = cache.snapshot()
+    plugin = PodTopologySpread(lambda _: selector)
+    scores = plugin.score(CycleState(snapshot), PodInfo(pod("p", labels={"app": "web"})), snapshot.nodes)
+    assert scores is not None
+    return dict(zip((info.name for info in snapshot.nodes), scores, strict=True))
+
+
+def test_relatives_are_spread_over_hosts_without_any_constraint() -> None:
+    found = default_scores({"a": {}, "b": {}, "c": {}}, {"a": 3, "b": 1})
+    assert found["c"] == 100 > found["b"] > found["a"]
+
+
+def test_relatives_are_spread_over_zones_and_nodes_without_a_zone_are_not_left_out() -> None:
+    zones = {"a": {ZONE: "z1"}, "b": {ZONE: "z1"}, "c": {ZONE: "z2"}, "d": {}}
+    found = default_scores(zones, {"a": 2})
+    assert found["d"] > found["c"] > found["b"] > found["a"]
+
+
+def test_pods_without_relatives_are_not_scored() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    snapshot = cache.snapshot()
+    for plugin in (PodTopologySpread(), PodTopologySpread(lambda _: None)):
+        assert plugin.score(CycleState(snapshot), PodInfo(pod("p")), snapshot.nodes) is None
+
+
+def test_an_empty_selector_counts_no_pod() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    hard = {**constraint, "whenUnsatisfiable": "DoNotSchedule"}
+    there = [on("a", pod("there"))]
+    incoming = pod("p", topologySpreadConstraints=[hard])
+    assert outcome(incoming, [node("a"), node("b", unschedulable=True)], there) == "a"
