@@ -36,7 +36,7 @@ from cathedra.controllers.job.pods import (
 from cathedra.controllers.job.tally import entered, settled, tally, uncounted
 from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
 from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl
-from cathedra.controllers.podranking import surplus_first
+from cathedra.controllers.podranking import least_done_first
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_uid
 from cathedra.semantics.pods import is_ready, is_terminal
@@ -185,7 +185,7 @@ class _Sync:
         outcome = outcomes.decide(job, counted, self._pods, self._now)
         active, ready, terminating = len(counted.active), counted.ready, counted.terminating
         if outcome is not None:
-            gone = await self._delete(surplus_first(counted.active), keep_finalizer=True)
+            gone = await self._delete(least_done_first(counted.active), keep_finalizer=True)
             active, terminating = active - len(gone), terminating + len(gone)
             ready -= sum(map(is_ready, gone))
         elif job.metadata.deletion_timestamp is None:
@@ -262,7 +262,7 @@ class _Sync:
 
     def _surplus(self, count: int) -> list[Pod]:
         """At least ``count`` active pods to give up: first those whose index is taken by another or does not exist."""
-        ranked = surplus_first(self._tally.active)
+        ranked = least_done_first(self._tally.active)
         if not is_indexed(self._job) or self._job.spec.suspend:
             return ranked[:count]
         best: dict[int | None, Pod] = {completion_index(pod): pod for pod in ranked}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, TypeVar, cast
 
 from cathedra.api.core.apps_v1 import ReplicaSet, ReplicaSetCondition
@@ -10,10 +11,11 @@ from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import REPLICASETS, REPLICATIONCONTROLLERS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.podcontrol import pod_from_template
+from cathedra.controllers.podcontrol import BY_CONTROLLER, pod_from_template
 from cathedra.controllers.podranking import surplus_first
 from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.conditions import with_condition_moved_last
+from cathedra.semantics.owners import controller_uid
 from cathedra.semantics.pods import is_active, is_available, is_ready, is_terminal, ready_since
 
 __all__ = ["ReplicaSetController", "ReplicationControllerController"]
@@ -42,7 +44,8 @@ class _ReplicasController(WorkloadController[T]):
                     "FailedCreate",
                 )
             elif missing < 0:
-                for pod in surplus_first(active)[: min(-missing, MOST_PER_SYNC)]:
+                ranked = surplus_first(active, self.related(obj), self.clock.now())
+                for pod in ranked[: min(-missing, MOST_PER_SYNC)]:
                     await self.control.delete(obj, pod)
         await self._write_status(obj, pods, active, reason if failure else "", str(failure or ""))
         if failure is not None:
@@ -69,6 +72,10 @@ class _ReplicasController(WorkloadController[T]):
             changed: Any = obj
             await self.client.resource(self.ref, obj.metadata.namespace).update_status(replace(changed, status=status))
 
+    def related(self, obj: T) -> Iterator[Pod]:
+        """The active pods beside which the object's own crowd a node."""
+        return iter(())
+
     def failure(self, reason: str, message: str, now: Time) -> Any:
         """The condition that says why there are not enough pods."""
         raise NotImplementedError
@@ -92,6 +99,14 @@ class ReplicaSetController(_ReplicasController[ReplicaSet]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, REPLICASETS)
+        self.objects.store.add_index(BY_CONTROLLER, controller_uid)
+
+    def related(self, obj: ReplicaSet) -> Iterator[Pod]:
+        """Those of all replica sets of the same deployment; a set without one has none."""
+        for uid in controller_uid(obj):
+            for sibling in self.objects.store.by_index(BY_CONTROLLER, uid):
+                pods = self.pods.store.by_index(BY_CONTROLLER, sibling.metadata.uid)
+                yield from (pod for pod in pods if is_active(pod))
 
     def failure(self, reason: str, message: str, now: Time) -> ReplicaSetCondition:
         """A replica set's condition."""
