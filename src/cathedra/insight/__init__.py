@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cathedra.insight.reading.live import read_client, read_live
     from cathedra.insight.reading.state import ClusterState, Note
     from cathedra.insight.simulation.model import Simulation
+    from cathedra.insight.simulation.plan import profiled_node
     from cathedra.insight.simulation.run import simulate
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "explain",
     "lint",
     "match",
+    "profiled_node",
     "read_client",
     "read_dump",
     "read_live",
@@ -75,6 +77,7 @@ _HOMES = {
     "read_client": "reading.live",
     "read_dump": "reading.dumps",
     "read_live": "reading.live",
+    "profiled_node": "simulation.plan",
     "simulate": "simulation.run",
 }
 
