@@ -30,7 +30,7 @@ class Client:
         self.transport = transport
         self.clock = clock
         self.field_manager = field_manager
-        self._negotiated = NegotiatedTransport(transport)
+        self._negotiated = transport if isinstance(transport, NegotiatedTransport) else NegotiatedTransport(transport)
 
     def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
         """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
@@ -39,7 +39,7 @@ class Client:
 
     def as_manager(self, field_manager: str) -> Client:
         """The same way to the server, writing under another name."""
-        return Client(self.transport, clock=self.clock, field_manager=field_manager)
+        return Client(self._negotiated, clock=self.clock, field_manager=field_manager)
 
     async def close(self) -> None:
         """Let go of connections."""

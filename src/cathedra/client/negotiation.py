@@ -2,7 +2,7 @@
 
 Everything above works with the newest version of a kind. Before the first call on such a kind the server is asked which
 version it serves; older objects become new ones on the way in, and old ones again on the way out. A kind that is served
-in no version is said so in the log, once, and asked for again: it may be switched on while we run
+in no version is said so in the log, once, and asked for again: it may be switched on while the client runs
 (docs/spec/api.md §1.3).
 """
 
@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from cathedra.api import resource
@@ -123,12 +124,18 @@ def is_negotiable(ref: ResourceRef[KubeObject]) -> bool:
 class NegotiatedTransport:
     """A transport that speaks of each kind the version that the server has. Errors are those of the transport below.
 
-    ``older`` says which kinds there are in several versions; all others pass as they are.
+    ``older`` says which kinds there are in versions that no later release has; they are tried before the others. Kinds
+    of one version pass as they are.
     """
 
-    def __init__(self, inner: Transport, older: OlderVersions = _OLDER) -> None:
-        self._inner = inner
-        self._older = older
+    def __init__(self, inner: Transport, older: OlderVersions = MappingProxyType({})) -> None:
+        if isinstance(inner, NegotiatedTransport):
+            # One negotiation is enough: a second one around it would only see what the first has converted.
+            older = {**inner._special, **older}
+            inner = inner._inner
+        self._inner: Transport = inner
+        self._special: OlderVersions = older
+        self._older = {**_OLDER, **{key: _before(versions, _OLDER.get(key, ())) for key, versions in older.items()}}
         self._served: dict[ResourceRef[KubeObject], tuple[ResourceRef[KubeObject], OlderVersion]] = {}
         self._missing: set[ResourceRef[KubeObject]] = set()
 
@@ -251,12 +258,13 @@ class NegotiatedTransport:
         if ref not in self._missing:
             self._missing.add(ref)
             names = ", ".join(version.name for version in versions)
-            _LOG.warning(
-                "%s.%s is not served in any of %s: counted as empty until it is; switch it on at the API server "
-                "(--runtime-config), or switch the feature off here",
+            _LOG.info(
+                "%s.%s is served in none of %s, and counted as empty until the API server is given one of them by "
+                "--runtime-config %s/VERSION=true",
                 ref.resource,
                 ref.group,
                 names,
+                ref.group,
             )
         return ref, newest
 
@@ -267,6 +275,12 @@ class NegotiatedTransport:
             # Who may not list finds out whether the version is there with the call itself.
             return not error.is_not_found
         return True
+
+
+def _before(versions: Sequence[OlderVersion], others: Sequence[OlderVersion]) -> Sequence[OlderVersion]:
+    """Versions, and the others of other names."""
+    names = {version.name for version in versions}
+    return (*versions, *(other for other in others if other.name not in names))
 
 
 async def _upgraded(

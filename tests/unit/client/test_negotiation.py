@@ -14,11 +14,13 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1alpha3 import PodGroup
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
+from cathedra.client.negotiation import NegotiatedTransport, OlderVersion
 from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import EventType
 from cathedra.clock import LoopClock, run_virtual
@@ -110,11 +112,35 @@ def test_a_kind_that_is_not_served_is_said_so_once(caplog: pytest.LogCaptureFixt
         await client.clock.sleep(60)
         running.cancel()
 
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         on_old_server(body)
-    told = [record.getMessage() for record in caplog.records if "is not served" in record.getMessage()]
-    assert len(told) == 1
-    assert told[0].startswith("podgroups.scheduling.k8s.io is not served in any of v1beta1, v1alpha3, v1alpha2")
+    told = [record for record in caplog.records if "served in none" in record.getMessage()]
+    assert [(record.levelno, record.getMessage()) for record in told] == [
+        (
+            logging.INFO,
+            "podgroups.scheduling.k8s.io is served in none of v1beta1, v1alpha3, v1alpha2, and counted as empty until "
+            "the API server is given one of them by --runtime-config scheduling.k8s.io/VERSION=true",
+        )
+    ]
+
+
+def test_a_client_of_older_releases_around_another_client_asks_and_says_once(caplog: pytest.LogCaptureFixture) -> None:
+    special = OlderVersion("v1alpha9", ResourceClaim)
+
+    async def body(client: Client) -> None:
+        outer = NegotiatedTransport(
+            NegotiatedTransport(client.as_manager("m").transport),
+            {("resource.k8s.io", "v1", "resourceclaims"): (special,)},
+        )
+        claims = Client(outer, clock=client.clock).as_manager("n").resource(RESOURCECLAIMS, "ns")
+        for _ in range(2):
+            with pytest.raises(StatusError):
+                await claims.list()
+
+    with caplog.at_level(logging.INFO):
+        on_old_server(body, release="1.32", overrides={})
+    (told,) = [record.getMessage() for record in caplog.records if "served in none" in record.getMessage()]
+    assert told.startswith("resourceclaims.resource.k8s.io is served in none of v1, v1alpha9, v1beta2, v1beta1, ")
 
 
 @pytest.mark.parametrize(
