@@ -22,6 +22,7 @@ work. `attributes` says where a device sits in the machine, as all drivers say i
 
 from __future__ import annotations
 
+from cathedra.api.core.meta_v1 import Condition
 from cathedra.driver.claim import Claim, ClaimedDevice, DeviceStatus, Prepared, Ref
 from cathedra.driver.device import Device, Pool, Version
 from cathedra.driver.driver import Driver, PreparedClaim, PreparedDeviceRecord
@@ -46,6 +47,7 @@ __all__ = [
     "CallFailed",
     "Claim",
     "ClaimedDevice",
+    "Condition",
     "ConfigError",
     "Device",
     "DeviceHealth",

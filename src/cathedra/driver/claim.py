@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from cathedra.api import resource
+from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.quantity import Quantity
 from cathedra.driver.device import AttributeValue
 from cathedra.driver.edits import Edits
@@ -49,6 +50,8 @@ class DeviceStatus:
     data: Mapping[str, Any] | None = None
     """Any JSON, at most 10 KiB."""
     network_data: resource.NetworkDeviceData | None = None
+    conditions: Sequence[Condition] = ()
+    """What holds of the device and what does not, at most eight; since when is filled in."""
 
 
 @dataclass(frozen=True, slots=True)

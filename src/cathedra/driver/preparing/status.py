@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from cathedra.api.resource import AllocatedDeviceStatus, ResourceClaim
 from cathedra.api.status import StatusError
-from cathedra.api.struct import RawJSON, replace, to_dict
+from cathedra.api.struct import RawJSON, Time, replace, to_dict
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
+from cathedra.semantics.conditions import find_condition, keep_transition_time
 
 __all__ = ["device_entries", "write_device_status"]
 
@@ -35,7 +36,7 @@ def _entry(driver: str, device: Prepared, status: DeviceStatus) -> AllocatedDevi
         pool=device.pool,
         device=device.device,
         share_id=device.share_id,
-        conditions=(),
+        conditions=tuple(status.conditions),
         data=None if data is None else RawJSON(json.dumps(dict(data), separators=(",", ":")).encode()),
         network_data=status.network_data,
     )
@@ -46,7 +47,8 @@ async def write_device_status(
 ) -> ResourceClaim | None:
     """Apply ``entries`` to the claim's status, in place of what this manager said before; None if the claim is gone.
 
-    Entries of other drivers stay, and so do conditions that others set on an entry.
+    Entries of other drivers stay, and so do conditions that others set on an entry. A condition without a time holds
+    from now on, or since the claim says so already.
 
     Raises:
         StatusError: the API server refuses.
@@ -56,6 +58,7 @@ async def write_device_status(
     claim = await claims.get(ref.name)
     if claim.metadata.uid != ref.uid:
         return None
+    entries = [_dated(entry, claim.status.devices, client.clock.now()) for entry in entries]
     if all(_is_there(entry, claim.status.devices) for entry in entries):
         return claim
     fields = {"metadata": {"uid": ref.uid}, "status": {"devices": [_applied(entry) for entry in entries]}}
@@ -88,7 +91,9 @@ def _with(claim: ResourceClaim, entries: Sequence[AllocatedDeviceStatus]) -> Res
     merged = {_key(entry): entry for entry in claim.status.devices}
     for entry in entries:
         old = merged.get(_key(entry))
-        merged[_key(entry)] = entry if old is None else replace(entry, conditions=old.conditions)
+        mine = {condition.type for condition in entry.conditions or ()}
+        others = (one for one in (old.conditions or () if old is not None else ()) if one.type not in mine)
+        merged[_key(entry)] = replace(entry, conditions=(*others, *(entry.conditions or ())))
     return replace(claim, status=replace(claim.status, devices=tuple(merged.values())))
 
 
@@ -96,12 +101,25 @@ def _key(entry: AllocatedDeviceStatus) -> tuple[str, str, str, str | None]:
     return entry.driver, entry.pool, entry.device, entry.share_id
 
 
+def _dated(entry: AllocatedDeviceStatus, present: Sequence[AllocatedDeviceStatus], now: float) -> AllocatedDeviceStatus:
+    old = next((other.conditions or () for other in present if _key(other) == _key(entry)), ())
+    dated = (
+        one
+        if one.last_transition_time
+        else keep_transition_time(replace(one, last_transition_time=Time(now)), find_condition(old, one.type))
+        for one in entry.conditions or ()
+    )
+    return replace(entry, conditions=tuple(dated))
+
+
 def _is_there(entry: AllocatedDeviceStatus, present: Sequence[AllocatedDeviceStatus]) -> bool:
-    return any(replace(other, conditions=entry.conditions) == entry for other in present)
+    """Whether nothing would change. Where others have set conditions, too, applying finds out."""
+    return any(replace(other, conditions=other.conditions or ()) == entry for other in present)
 
 
 def _applied(entry: AllocatedDeviceStatus) -> dict[str, Any]:
-    """What is applied of an entry: its conditions are for others to set."""
+    """What is applied of an entry: a list of no conditions would say nothing of those that others set."""
     fields: dict[str, Any] = to_dict(entry)
-    fields.pop("conditions", None)
+    if not fields.get("conditions"):
+        fields.pop("conditions", None)
     return fields

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.resource import AllocatedDeviceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import RawJSON
@@ -101,5 +102,47 @@ def test_parameters_with_keys_in_any_order_do_not_keep_the_status_from_being_wri
         ref = await world.allocate("c", "lamp-0", config=[opaque({"z": 1, "a": 2})])
         await write_device_status(world.client.as_manager("mine"), ref, [entry("told")])
         assert await said(world) == {"lamp-0": ({"text": "told"}, [])}
+
+    in_virtual_time(test)
+
+
+def stated(status: str, kind: str = "Linked") -> AllocatedDeviceStatus:
+    condition = Condition(type=kind, status=status, reason="Cable", message="plugged")
+    (made,) = device_entries(DRIVER, [Prepared("lamp-0", NODE, status=DeviceStatus(conditions=[condition]))])
+    return made
+
+
+async def conditions(world: World) -> dict[str, tuple[str, str]]:
+    """Type → status and since when, of the conditions of the claim's only entry."""
+    (entry,) = (await world.claim("c")).status.devices
+    return {one.type: (one.status, str(one.last_transition_time)) for one in entry.conditions or ()}
+
+
+def test_a_condition_holds_since_it_was_first_stated() -> None:
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0")
+        mine = world.client.as_manager("mine")
+        await write_device_status(mine, ref, [stated("True")])
+        first = await conditions(world)
+        await world.clock.sleep(60)
+        await write_device_status(mine, ref, [stated("True")])
+        assert await conditions(world) == first
+        await write_device_status(mine, ref, [stated("False")])
+        (status, since) = (await conditions(world))["Linked"]
+        assert status == "False"
+        assert since > first["Linked"][1]
+
+    in_virtual_time(test)
+
+
+def test_conditions_of_others_stay_beside_the_drivers_own() -> None:
+    async def test(world: World) -> None:
+        ref = await world.allocate("c", "lamp-0")
+        mine, others = world.client.as_manager("mine"), world.client.as_manager("others")
+        await write_device_status(others, ref, [stated("True", "Ready")])
+        await write_device_status(mine, ref, [stated("True")])
+        assert set(await conditions(world)) == {"Ready", "Linked"}
+        await write_device_status(mine, ref, [entry("no condition any more")])
+        assert set(await conditions(world)) == {"Ready"}
 
     in_virtual_time(test)
