@@ -167,3 +167,17 @@ def test_debug_puts_a_container_into_the_running_pod(speaking: Kubectl) -> None:
     assert done.returncode == 0, done.stderr
     speaking("wait", "--for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0", "pod/p")
     assert speaking("logs", "p", "-c", "dbg") == "got a bug\n"
+
+
+def test_top_shows_what_the_pod_uses(kubectl: Kubectl) -> None:
+    header, (node, cores, *_) = (line.split() for line in kubectl("top", "nodes").splitlines())
+    assert header[:3] == ["NAME", "CPU(cores)", "CPU(%)"]
+    assert f"node/{node}" == kubectl("get", "nodes", "-o", "name").strip()
+    assert cores.endswith("m")
+    _, *containers = (line.split() for line in kubectl("top", "pod", "p", "--containers").splitlines())
+    assert {"c", "web"} <= {name for _, name, _, _ in containers}
+
+
+def test_a_raw_request_reaches_the_nodes_agent(kubectl: Kubectl) -> None:
+    node = kubectl("get", "nodes", "-o", "name").strip().removeprefix("node/")
+    assert kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/healthz") == "ok"

@@ -27,6 +27,7 @@ WALK = {
     "healthz": ("/healthz", "healthz", 200),
     "pods": ("/pods", "pods", 200),
     "metrics": ("/metrics", "metrics", 200),
+    "stats": ("/stats/summary", "stats", 200),
     "containerLogs": ("/containerLogs/default/p/c", "proxy", 404),
     "exec": ("/exec/default/p/c?command=id", "proxy", 400),
     "attach": ("/attach/default/p/c", "proxy", 400),
@@ -136,8 +137,8 @@ def test_every_route_has_its_row_in_the_walk() -> None:
 
 
 async def test_nodes_proxy_opens_every_route_and_nothing_less_does(server: Server) -> None:
-    """As on a kubelet, measurements alone have a sub-resource of their own."""
-    server.transport.grants |= {("operator", "get", "proxy"), ("operator", "get", "metrics")}
+    """As on a kubelet, measurements alone have sub-resources of their own."""
+    server.transport.grants |= {("operator", "get", subresource) for subresource in ("proxy", "metrics", "stats")}
     server.transport.grants.add(("poster", "create", "proxy"))
     operator, poster = server.certificate("operator"), server.certificate("poster")
     for path, _, code in WALK.values():
@@ -149,7 +150,7 @@ async def test_nodes_proxy_opens_every_route_and_nothing_less_does(server: Serve
 
 
 async def test_what_is_read_is_not_posted(server: Server) -> None:
-    server.transport.grants |= {("poster", "create", "proxy"), ("poster", "create", "metrics")}
+    server.transport.grants |= {("poster", "create", subresource) for subresource in ("proxy", "metrics", "stats")}
     pair = server.certificate("poster")
     for path, _, _ in WALK.values():
         assert (await server.request("POST", path, pair=pair))[0] == 405, path

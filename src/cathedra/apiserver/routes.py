@@ -13,7 +13,7 @@ from typing import Final
 
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
+__all__ = ["METRICS_GROUP", "VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class VirtualResource:
     served_by_default: bool = True
 
 
+METRICS_GROUP: Final = "metrics.k8s.io"
+"""What nodes and pods use. Not kube-apiserver's own: a server that is told to serves it in a metrics server's stead."""
 _AUTHN: Final = "authentication.k8s.io"
 _AUTHZ: Final = "authorization.k8s.io"
 
@@ -63,6 +65,12 @@ VIRTUAL: Final = (
     ),
     VirtualResource(_AUTHZ, "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", False),
     VirtualResource(_AUTHZ, "v1", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview", False),
+    *(
+        VirtualResource(
+            METRICS_GROUP, "v1beta1", plural, "", kind, namespaced, ("get", "list"), served_by_default=False
+        )
+        for plural, kind, namespaced in (("nodes", "NodeMetrics", False), ("pods", "PodMetrics", True))
+    ),
 )
 
 Kind = tuple[str, str, str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
 from cathedra.api.gates import FeatureGates
@@ -71,6 +71,7 @@ class APIServer:
         self._app: Application | None = None
         self._listener: Listener | None = None
         self._proxy: Proxy | None = None
+        self._own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
         self._webhooks: WebhookClient | None = None
         self._keeping: tuple[asyncio.Task[None], ...] = ()
         self._front_proxy: FrontProxyTLS | None = None
@@ -78,6 +79,10 @@ class APIServer:
         """The servers that answer for groups of their own."""
         self._custom = CustomResources(context, catalog, Caller(self._convert, context.random))
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
+
+    def take_figures_from(self, summary: Callable[[str], Awaitable[Any] | None]) -> None:
+        """Ask ``summary`` for what a node's pods use, and the node's own server where it answers None."""
+        self._own_summary = summary
 
     @classmethod
     async def open(
@@ -218,6 +223,7 @@ class APIServer:
         checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
         health = HealthAndVersion(self.config.release, checks)
         self._proxy = Proxy(self.context, self._kubelet)
+        self._proxy.own_summary = lambda name: self._own_summary(name)
         return Application(
             self.context,
             self.catalog,

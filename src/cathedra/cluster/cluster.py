@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -131,6 +131,7 @@ class RunningCluster:
                 tasks = [parts.create_task(job) for job in self._control_plane()]
                 for name in (*self.config.node_names, *self.config.leaving):
                     self._start_node(name, self.config.profile)
+                self._server.take_figures_from(self._figures)
                 try:
                     yield self
                 finally:
@@ -211,6 +212,11 @@ class RunningCluster:
         await asyncio.gather(task, return_exceptions=True)
         await remove_node(client, name)
         self._say(f"node {name} is drained ({counted(count, 'pod')} deleted) and removed")
+
+    def _figures(self, name: str) -> Awaitable[Any] | None:
+        """What the pods of a node of this cluster use: simulated nodes have no server that could be asked."""
+        node = self._nodes.get(name)
+        return node.agent.usage() if node is not None else None
 
     def client(self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,)) -> Client:
         """The cluster's API in process, as ``user``."""

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
@@ -30,6 +31,9 @@ from cathedra.files.atomic import write_durable
 
 __all__ = ["open_server", "write_kubeconfig"]
 
+_METRICS: Final = "metrics.k8s.io/v1beta1"
+"""Served in a metrics server's stead, for ``kubectl top``."""
+
 
 async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Clock, random: Random) -> APIServer:
     """An API server that serves ``config.data_dir``; its caller closes it.
@@ -48,7 +52,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
             release=config.release,
             gates=gates,
             definitions=generation_of(gates).definitions,
-            runtime_config=config.runtime_config,
+            runtime_config={_METRICS: True, **config.runtime_config},
             authorization=True,
             service_accounts=True,
             node_lifecycle=True,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cathedra.api.gates import FeatureGates
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.quantity import Quantity
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
 from cathedra.client.client import Client
@@ -35,6 +36,7 @@ from cathedra.node.plugins.wiping import SliceWiper
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.podsource import InformerPods, PodSource
+from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.nodefacts import NodeFacts
@@ -99,6 +101,7 @@ class NodeAgent:
         self._faults = faults or FaultPoints()
         self._make_dial = make_dial
         self._manager: PodManager | None = None
+        self._meter: UsageMeter | None = None
         self._ready = asyncio.Event()
         self._listener: Listener | None = None
         root = config.root
@@ -109,6 +112,10 @@ class NodeAgent:
             client, self.registry, checkpoint or file, clock=clock, gates=gates, metrics=self.metrics
         )
         self.health = HealthCache(clock, gates, root / "dra_health_state" if root is not None else None)
+
+    async def usage(self) -> JSONObject | None:
+        """What the node's pods use, as ``/stats/summary`` says it; None before there are any."""
+        return await self._meter.summary() if self._meter is not None else None
 
     def show_certificate(self, pair: Path) -> None:
         """Let the node's server show another certificate from the next connection on; ``pair`` has it with its key.
@@ -219,8 +226,9 @@ class NodeAgent:
                 group.create_task(own.run())
                 source = InformerPods(own)
             self._manager = manager = PodManager(context, source)
+            self._meter = meter = UsageMeter(config.name, manager, runtime, self._clock)
             if config.root is not None and tls is not None:
-                self._serve(group, config.root, runtime, manager, tls)
+                self._serve(group, config.root, runtime, manager, meter, tls)
             info = RuntimeInfo(runtime.name, runtime.version, self.port)
             reporter = NodeReporter(self._client, config, info, clock=self._clock, gates=self._gates)
             wiper = SliceWiper(
@@ -284,7 +292,13 @@ class NodeAgent:
         group.create_task(registrar.run())
 
     def _serve(
-        self, group: asyncio.TaskGroup, root: Path, runtime: Runtime, manager: PodManager, tls: TLSFiles
+        self,
+        group: asyncio.TaskGroup,
+        root: Path,
+        runtime: Runtime,
+        manager: PodManager,
+        meter: UsageMeter,
+        tls: TLSFiles,
     ) -> None:
         # start-up time: a simulated node serves nothing
         from cathedra.asgi.listener import Listener, bind
@@ -299,6 +313,7 @@ class NodeAgent:
             manager,
             runtime,
             self.metrics,
+            meter,
             root=root,
             authenticator=RequestAuthenticator(self._client, self._clock),
             authorizer=RequestAuthorizer(self._client, self.config.name, self._clock),

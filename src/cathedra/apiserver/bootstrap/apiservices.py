@@ -23,6 +23,7 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.routes import METRICS_GROUP
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create
@@ -127,7 +128,8 @@ class APIServiceKeeper:
             for version in definition.versions
             if definition.group != API_SERVICES.group
         }
-        served |= {(virtual.group, virtual.version): False for virtual in self._catalog.virtual}
+        # An object for measurements would be in the way of a metrics server, which brings its own.
+        served |= {(one.group, one.version): False for one in self._catalog.virtual if one.group != METRICS_GROUP}
         for (group, name), custom in served.items():
             by_group, by_version = _CUSTOM if custom else (_GROUPS[group], _priority(group, name))
             spec = APIServiceSpec(

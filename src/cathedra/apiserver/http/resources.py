@@ -31,6 +31,7 @@ from cathedra.apiserver.http.answers.response import Response, json_response, st
 from cathedra.apiserver.http.answers.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.answers.tables import check_include
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_applied, load_values
+from cathedra.apiserver.http.measurements import Measurements
 from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import Request
@@ -40,7 +41,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo
-from cathedra.apiserver.routes import Route
+from cathedra.apiserver.routes import METRICS_GROUP, Route
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALE, scale_of, set_scale
@@ -83,6 +84,7 @@ class ResourceHandler:
         self._catalog = catalog
         self._proxy = proxy
         self._lists = ListCache()
+        self._measurements = Measurements(server, proxy)
 
     async def handle(self, request: Request, send: Send) -> Response | None:
         """The answer to an authorized request, or None if it went out as a stream already.
@@ -154,6 +156,8 @@ class ResourceHandler:
     async def _virtual(self, request: Request, route: Route) -> Response:
         """A request on a resource without stored objects."""
         info = request.info
+        if route.group == METRICS_GROUP:
+            return await self._measured(request, route)
         if info.rest or info.below_namespace != bool(info.namespace) or (info.namespace and not route.namespaced):
             raise not_served()
         if route.resource == "componentstatuses":
@@ -167,6 +171,20 @@ class ResourceHandler:
             return await self._bind(request)
         review = REVIEWS[GroupResource(route.group, route.resource)]
         return await self._review(request, review, review.definition.version(route.version))
+
+    async def _measured(self, request: Request, route: Route) -> Response:
+        """What nodes, or pods, use just now."""
+        info = request.info
+        found = self._catalog.find("", "v1", route.resource)
+        if found is None or not info.addresses(namespaced=route.namespaced):
+            raise not_served()
+        if not _allows(route, info):
+            raise wrong_method()
+        form = negotiate(request.header(b"accept"), listing=not info.name, protobuf=False)
+        call = self._call(request, *found)
+        options = list_options(request)
+        shown = await self._measurements.answer(call, options.label_selector, options.field_selector)
+        return render.render_plain(shown, dataclasses.replace(form, transform=""))
 
     async def _bind(self, request: Request) -> Response:
         """A binding posted to the collection: as if posted to the pod that it names."""

@@ -13,7 +13,7 @@ from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
 from cathedra.apiserver.openapi.schemas import META, Schemas
-from cathedra.apiserver.routes import VirtualResource
+from cathedra.apiserver.routes import METRICS_GROUP, VirtualResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["Documents"]
@@ -33,7 +33,9 @@ class Documents:
     def group_versions(self) -> list[tuple[str, str]]:
         """Every group and version that is served."""
         found = {(definition.group, version.name) for definition in self._catalog for version in definition.versions}
-        return sorted(found | {(virtual.group, virtual.version) for virtual in self._catalog.virtual})
+        # What a metrics server would answer for has no schema here.
+        virtual = (one for one in self._catalog.virtual if one.group != METRICS_GROUP)
+        return sorted(found | {(one.group, one.version) for one in virtual})
 
     def group_version(self, group: str, version: str) -> OpenAPIObject:
         """The document of one group version."""

@@ -6,14 +6,15 @@ Scheduler, controllers and nodes have the users and roles that every Kubernetes 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.core.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import KUBELET_CLIENT
 from cathedra.apiserver.authentication.serviceaccounts import service_account_user
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.cluster.identity.driverpermissions import NODE_NAME_EXTRA, SYSTEM
@@ -50,18 +51,35 @@ def driver_user(driver: str, node: str) -> UserInfo:
 
 
 async def install_kubelet_permissions(client: Client) -> None:
-    """Let the API server's user at nodes do there what it is asked for, and nodes renew their client certificates.
+    """Let the API server's user at nodes do there what it is asked for, nodes renew their client certificates, and who
+    may look at pods see what they use.
 
     What is there already stays as it is. The user has no credentials at the API itself: nodes ask about it, and nothing
     else ever does. Nodes' requests are approved as in clusters of kubeadm.
     """
     bindings = ResourceRef(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, ClusterRoleBinding)
-    for binding in (_kubelet_client_binding(), _rotation_binding()):
+    wanted: tuple[tuple[ResourceRef[Any], Any], ...] = (
+        (bindings, _kubelet_client_binding()),
+        (bindings, _rotation_binding()),
+        (resources.CLUSTERROLES, _metrics_reader()),
+    )
+    for resource, granted in wanted:
         try:
-            await client.resource(bindings).create(binding)
+            await client.resource(resource).create(granted)
         except StatusError as error:
             if not error.is_already_exists:
                 raise
+
+
+def _metrics_reader() -> ClusterRole:
+    """As a metrics server brings it: part of the roles ``view``, ``edit`` and ``admin``."""
+    labels = {f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")}
+    return ClusterRole(
+        metadata=ObjectMeta(name="system:aggregated-metrics-reader", labels=labels),
+        rules=(
+            PolicyRule(verbs=("get", "list", "watch"), api_groups=("metrics.k8s.io",), resources=("pods", "nodes")),
+        ),
+    )
 
 
 def _rotation_binding() -> ClusterRoleBinding:

@@ -29,10 +29,12 @@ from cathedra.node.runtime.runtime import (
     LOST_REASON,
     ContainerRun,
     ContainerSpec,
+    ContainerUsage,
     ExecProcess,
     PodIdentity,
     RuntimeFailure,
 )
+from cathedra.node.runtime.usage import usage_of_process
 from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 
@@ -321,6 +323,19 @@ class HostedRuntime:
         except ShimLost as error:
             raise RuntimeFailure("NotFound", str(error)) from error
         return attached
+
+    async def usage(self) -> Mapping[str, ContainerUsage]:
+        """What the kernel has counted for each container."""
+        try:
+            listed = (await self._ask(lambda: {"do": "list"}))["containers"]
+        except ShimLost:
+            return {}
+        running = {one["id"]: one["pid"] for one in listed if one["exit"] is None and one["pid"]}
+        own = bool(self._launcher.cgroup)
+        found = await asyncio.to_thread(
+            lambda: {name: usage_of_process(pid, own_cgroup=own) for name, pid in running.items()}
+        )
+        return {name: used for name, used in found.items() if used is not None}
 
     async def close(self, *, stop_containers: bool) -> None:
         """Hang up, or have everything killed and cleaned up, also what a lost shim has left."""

@@ -19,6 +19,7 @@ __all__ = [
     "BindMount",
     "ContainerRun",
     "ContainerSpec",
+    "ContainerUsage",
     "ExecProcess",
     "Image",
     "ImageFailure",
@@ -200,6 +201,14 @@ class ContainerRun:
     def running(self) -> bool:
         """Whether it has not ended yet."""
         return self.exit_code is None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """What a running container has used: processor time since it began, and the memory that it holds now, in bytes."""
+
+    cpu_nanoseconds: int
+    memory: int
 
 
 class ExecProcess(Protocol):
@@ -426,6 +435,10 @@ class Runtime(Protocol):
         Raises:
             RuntimeFailure: the container does not run.
         """
+        ...
+
+    async def usage(self) -> Mapping[str, ContainerUsage]:
+        """What running containers have used, by ID; those that cannot be measured are left out."""
         ...
 
     async def close(self, *, stop_containers: bool) -> None:

@@ -21,6 +21,7 @@ from cathedra.node.runtime.runtime import (
     STDOUT,
     ContainerRun,
     ContainerSpec,
+    ContainerUsage,
     ExecProcess,
     RuntimeFailure,
 )
@@ -32,6 +33,9 @@ RUN_SECONDS: Final = "simulated.cathedra.dev/run-seconds"
 EXIT_CODE: Final = "simulated.cathedra.dev/exit-code"
 """What it ends with."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_SHARES: Final = 1024
+"""Of the kernel's shares, for one processor."""
+_NANOSECONDS: Final = 10**9
 _CODE: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
@@ -206,6 +210,15 @@ class SimulatedRuntime:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
         return _SimulatedExec(b"")
 
+    async def usage(self) -> Mapping[str, ContainerUsage]:
+        """Each container uses the processor time that its pod asks for, and half of the memory that it may use."""
+        now = self._clock.now()
+        return {
+            name: _used(container.spec, now - container.state.started_at)
+            for name, container in self._containers.items()
+            if container.state.running
+        }
+
     async def close(self, *, stop_containers: bool) -> None:
         """End; stopped containers are forgotten."""
         self._on_exit = lambda _: None
@@ -235,3 +248,8 @@ class _SimulatedExec:
 
     async def close(self) -> None:
         return
+
+
+def _used(spec: ContainerSpec, seconds: float) -> ContainerUsage:
+    shares = spec.limits.cpu_shares or 0
+    return ContainerUsage(int(seconds * shares * _NANOSECONDS / _SHARES), (spec.limits.memory or 0) // 2)

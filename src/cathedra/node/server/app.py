@@ -23,6 +23,7 @@ from cathedra.node.containers.logfiles import LogOptions, read_log
 from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.podmanager import PodManager
+from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import Runtime
 from cathedra.node.server.authentication import RequestAuthenticator
@@ -44,6 +45,7 @@ class NodeApp:
         pods: PodManager,
         runtime: Runtime,
         metrics: NodeMetrics,
+        meter: UsageMeter,
         *,
         root: Path,
         authenticator: RequestAuthenticator,
@@ -53,6 +55,7 @@ class NodeApp:
         self._pods = pods
         self._streams = StreamServer(runtime)
         self._metrics = metrics
+        self._meter = meter
         self._root = root
         self._authenticator = authenticator
         self._authorizer = authorizer
@@ -100,6 +103,12 @@ class NodeApp:
     async def metrics(self, request: NodeRequest) -> None:
         """Measurements under the kubelet's names."""
         await _answer(request.send, 200, self._metrics.text(), "text/plain; version=0.0.4")
+
+    async def stats(self, request: NodeRequest) -> None:
+        """``/stats/summary``: what the node's pods use."""
+        if request.parts[1] != "summary":
+            raise failure(404, "NotFound", "404 page not found")
+        await _answer(request.send, 200, json.dumps(await self._meter.summary()).encode(), "application/json")
 
     def _worker(self, namespace: str, name: str) -> PodWorker:
         worker = self._pods.find(namespace, name)
@@ -190,6 +199,7 @@ ROUTES: Final = (
     NodeRoute("healthz", (1,), False, NodeApp.healthz),
     NodeRoute("pods", (1,), False, NodeApp.pods),
     NodeRoute("metrics", (1,), False, NodeApp.metrics),
+    NodeRoute("stats", (2,), False, NodeApp.stats),
     NodeRoute("containerLogs", (4,), False, NodeApp.logs),
     NodeRoute("exec", (4, 5), True, NodeApp.connect),
     NodeRoute("attach", (4, 5), True, NodeApp.connect),

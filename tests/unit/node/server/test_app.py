@@ -12,6 +12,7 @@ from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
 from cathedra.node.metrics import NodeMetrics
+from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.server.app import NodeApp
 from cathedra.node.server.authentication import RequestAuthenticator
 from cathedra.node.server.authorization import RequestAuthorizer
@@ -44,6 +45,7 @@ def ask(path: str, *, kind: str = "http", query: str = "", extensions: tuple[str
                 manager,
                 node.runtime,
                 NodeMetrics(node.clock),
+                UsageMeter(NODE, manager, node.runtime, node.clock),
                 root=Path("/nowhere"),
                 authenticator=RequestAuthenticator(client, node.clock),
                 authorizer=RequestAuthorizer(client, NODE, node.clock),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request, failure, not_found
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.proxying.places import NodeAgent, agent_of
@@ -44,6 +46,9 @@ PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _SWITCHING: Final = 101
 _SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
+_SUMMARY_SECONDS: Final = 10.0
+_LONGEST_SUMMARY: Final = 16 * 1024 * 1024
+_LOG: Final = logging.getLogger(__name__)
 _LONGEST_ERROR: Final = 64 * 1024
 """Bytes of a node's refusal that are passed on."""
 
@@ -55,6 +60,8 @@ class Proxy:
         self._server = server
         self._tls = tls
         self._connections: KubeletConnections | None = None
+        self.own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
+        """What a node of this very process says that its pods use; None: it is no such node."""
         self._reverse = ReverseProxy(server.registry, self._nodes)
 
     async def close(self) -> None:
@@ -80,6 +87,23 @@ class Proxy:
         # An upgrade can do what a POST can: who may only get must not run commands through it.
         self._server.authorize(call.but(verb="create"))
         return await self._upgrade(request, send, backend, stream_path(pod, call, request), upgrade)
+
+    async def node_summary(self, name: str) -> Any:
+        """What the agent of the node ``name`` says that its pods use; None if it cannot be asked."""
+        if (told := self.own_summary(name)) is not None:
+            return await told
+        import aiohttp  # see `_nodes`
+
+        try:
+            agent = agent_of(self._server.registry, name)
+            async with asyncio.timeout(_SUMMARY_SECONDS):
+                url = self._url("http", agent, "/stats/summary", None)
+                async with self._nodes().session.get(url, allow_redirects=False) as answer:
+                    text = await answer.content.read(_LONGEST_SUMMARY)
+                    return load_json(text) if answer.status == 200 else None
+        except (aiohttp.ClientError, OSError, StatusError, ValueError) as error:
+            _LOG.warning("node %s tells no figures: %s", name, error)
+            return None
 
     async def websocket(self, request: Request, call: Call, send: Send) -> None:
         """An authorized WebSocket, frame by frame in both directions.

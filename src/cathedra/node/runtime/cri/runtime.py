@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,13 @@ from cathedra.node.runtime.cri.pins import pinned, release
 from cathedra.node.runtime.cri.sandboxes import CRISandboxes, Sandbox
 from cathedra.node.runtime.cri.streaming import streamed
 from cathedra.node.runtime.cri.user import with_user
-from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, ExecProcess, RuntimeFailure
+from cathedra.node.runtime.runtime import (
+    ContainerRun,
+    ContainerSpec,
+    ContainerUsage,
+    ExecProcess,
+    RuntimeFailure,
+)
 
 __all__ = ["CRIRuntime"]
 
@@ -251,6 +257,19 @@ class CRIRuntime:
         return url
 
     # The end
+
+    async def usage(self) -> Mapping[str, ContainerUsage]:
+        """What the runtime has counted for each container of this node."""
+        try:
+            answer = await self._endpoint.call("ListContainerStats", api.ListContainerStatsRequest())
+        except CRIError as error:
+            _LOG.warning("the container runtime gives no figures: %s", error)
+            return {}
+        return {
+            one.attributes.id: ContainerUsage(one.cpu.usage_core_nano_seconds.value, one.memory.working_set_bytes.value)
+            for one in answer.stats
+            if one.attributes.id in self._follower.running
+        }
 
     async def close(self, *, stop_containers: bool) -> None:
         """Hang up, or remove everything of this node."""

@@ -1,0 +1,144 @@
+"""``metrics.k8s.io``: what nodes and pods use, as a metrics server has it from the nodes' agents.
+
+``kubectl top`` asks here. Nothing is stored: the agents are asked when a user asks, all at once, and what they said is
+good for some seconds. A node that does not answer has no figures, and neither have its pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.quantity import Format, Quantity
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import not_found
+from cathedra.api.struct import Time
+from cathedra.apiserver.http.proxying.proxy import Proxy
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.resources import NODES
+from cathedra.apiserver.routes import METRICS_GROUP
+from cathedra.apiserver.verbs.context import ServerContext
+
+__all__ = ["Measurements"]
+
+_API_VERSION: Final = f"{METRICS_GROUP}/v1beta1"
+_GOOD_SECONDS: Final = 5.0
+"""How long a node's figures are given out again."""
+_AT_ONCE: Final = 32
+"""Nodes that are asked at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """What a node said, and when, in monotonic seconds and as a date."""
+
+    at: float
+    time: str
+    node: Mapping[str, Any]
+    pods: Mapping[str, Mapping[str, Any]]
+    """By UID."""
+
+
+class Measurements:
+    """Asks nodes through ``proxy`` what they use."""
+
+    def __init__(self, server: ServerContext, proxy: Proxy) -> None:
+        self._server = server
+        self._proxy = proxy
+        self._known: dict[str, _Summary] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def answer(self, call: Call, label_selector: str, field_selector: str) -> dict[str, Any]:
+        """The figures of the object that a call names, or of all that it selects.
+
+        Raises:
+            StatusError: 400, a selector does not parse; 404, there are no figures of that object.
+        """
+        name = f"metadata.name={call.name}" if call.name else ""
+        fields = ",".join(part for part in (name, field_selector) if part)
+        selection = Selection.parse(call.definition, call.namespace, label_selector, fields)
+        objects = [entry.object for entry in self._server.table(call).select(selection)]
+        if call.resource == NODES:
+            items = list(_nodes(objects, await self._summaries({node.metadata.name for node in objects})))
+        else:
+            hosts = {pod.spec.node_name for pod in objects if pod.spec is not None and pod.spec.node_name}
+            items = list(_pods(objects, await self._summaries(hosts)))
+        kind = "NodeMetrics" if call.resource == NODES else "PodMetrics"
+        if not call.name:
+            return {"kind": f"{kind}List", "apiVersion": _API_VERSION, "metadata": {}, "items": items}
+        if not items:
+            named = f"{call.namespace}/{call.name}" if call.namespace else call.name
+            raise not_found(GroupResource(METRICS_GROUP, kind.lower()), named)
+        return {"kind": kind, "apiVersion": _API_VERSION} | items[0]
+
+    async def _summaries(self, names: Iterable[str]) -> dict[str, _Summary]:
+        names = sorted(names)
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(self._summary(name)) for name in names]
+        found = zip(names, (task.result() for task in asked), strict=True)
+        return {name: summary for name, summary in found if summary is not None}
+
+    async def _summary(self, name: str) -> _Summary | None:
+        async with self._turns:
+            now = self._server.clock.monotonic()
+            known = self._known.get(name)
+            if known is not None and now - known.at < _GOOD_SECONDS:
+                return known
+            told = await self._proxy.node_summary(name)
+            self._known.pop(name, None)
+            if not isinstance(told, dict):
+                return None
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # what a node says may be anything
+                pods = {pod["podRef"]["uid"]: pod for pod in told.get("pods", ())}
+                time = str(Time(self._server.clock.now()))
+                summary = _Summary(now, time, told["node"], pods)
+                self._known[name] = summary
+                return summary
+            return None
+
+
+def _nodes(objects: Iterable[Any], summaries: Mapping[str, _Summary]) -> Iterator[dict[str, Any]]:
+    for node in objects:
+        summary = summaries.get(node.metadata.name)
+        usage = _usage(summary.node) if summary is not None else None
+        if summary is not None and usage is not None:
+            yield _item(node, summary) | {"usage": usage}
+
+
+def _pods(objects: Iterable[Pod], summaries: Mapping[str, _Summary]) -> Iterator[dict[str, Any]]:
+    for pod in objects:
+        summary = summaries.get(pod.spec.node_name) if pod.spec is not None else None
+        told = summary.pods.get(pod.metadata.uid) if summary is not None else None
+        if summary is None or told is None:
+            continue
+        containers = [
+            {"name": one.get("name", ""), "usage": usage}
+            for one in told.get("containers", ())
+            if (usage := _usage(one)) is not None
+        ]
+        yield _item(pod, summary) | {"containers": containers}
+
+
+def _item(obj: Any, summary: _Summary) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": obj.metadata.name}
+    if obj.metadata.namespace:
+        metadata["namespace"] = obj.metadata.namespace
+    metadata["creationTimestamp"] = summary.time
+    if obj.metadata.labels:
+        metadata["labels"] = dict(obj.metadata.labels)
+    return {"metadata": metadata, "timestamp": summary.time, "window": f"{_GOOD_SECONDS:g}s"}
+
+
+def _usage(told: Mapping[str, Any]) -> dict[str, str] | None:
+    """Processors and memory as quantities; None if either is missing, or no number."""
+    try:
+        rate, memory = int(told["cpu"]["usageNanoCores"]), int(told["memory"]["workingSetBytes"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    held = Quantity.of_value(memory // 1024 * 1024, Format.BINARY_SI)
+    return {"cpu": str(Quantity.of_nanos(rate)), "memory": str(held)}
