@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -26,7 +26,6 @@ from cathedra.cli.options import CLUSTER
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import LoopClock
-from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.parts.nodes import InProcessPlugin, driver_for
 from cathedra.controllers.controller_manager import ControllerManager
@@ -39,7 +38,7 @@ from cathedra.node.runtime.simulated import Act, SimulatedRuntime
 from cathedra.scheduler.scheduler import Scheduler
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["commands", "play"]
+__all__ = ["SETTLING", "Stage", "commands", "play", "staged"]
 
 NODE = "node-0"
 SETTLING = 100.0
@@ -55,9 +54,7 @@ def commands(readme: Path) -> list[str]:
 class Stage:
     """A running cluster with the means to look at it."""
 
-    def __init__(
-        self, config: ClusterConfig, gates: FeatureGates, server: APIServer, driver: ExampleDriver, clock: LoopClock
-    ) -> None:
+    def __init__(self, gates: FeatureGates, server: APIServer, driver: ExampleDriver, clock: LoopClock) -> None:
         self.gates = gates
         self.clock = clock
         self.client = Client(server.transport(), clock=clock)
@@ -114,7 +111,7 @@ class Stage:
         pods = (await self.client.resource(PODS).list()).items
         for pod in sorted(pods, key=lambda one: one.metadata.name):
             yield _pod_line(pod)
-            for line in self._told(pod):
+            for line in self.told(pod, _of_interest):
                 yield f"  {line}"
             for taken in pod.status.node_allocatable_resource_claim_statuses:
                 yield f"  of the node: {json.dumps(to_dict(taken)['mapping'], sort_keys=True)}"
@@ -127,7 +124,8 @@ class Stage:
                 facts += [] if data is None else [f"{data.interface_name} with {len(data.ips)} addresses and a MAC"]
                 yield f"{claim.metadata.generate_name or claim.metadata.name}: {entry.device}: {', '.join(facts)}"
 
-    def _told(self, pod: Pod) -> list[str]:
+    def told(self, pod: Pod, wanted: Callable[[str], bool]) -> list[str]:
+        """``CONTAINER: NAME=VALUE`` of those variables that the pod's devices set; ``wanted`` chooses by NAME=VALUE."""
         edits = {
             f"{document['kind']}={device['name']}": device["containerEdits"].get("env", ())
             for path, content in self.files.contents.items()
@@ -141,10 +139,15 @@ class Stage:
             if spec.pod.uid == pod.metadata.uid
             for device in spec.cdi_devices
             for variable in edits[device]
-            if ("_DEVICE_" in variable.partition("=")[0] and "_RESOURCE_CLAIM=" not in variable)
-            or variable == "DRA_ADMIN_ACCESS=true"
+            if wanted(variable)
         }
         return sorted(told)
+
+
+def _of_interest(variable: str) -> bool:
+    """Whether the page of a demo shows it: not the UID of the claim, which is another one at every start."""
+    name = variable.partition("=")[0]
+    return ("_DEVICE_" in name and not name.endswith("_RESOURCE_CLAIM")) or variable == "DRA_ADMIN_ACCESS=true"
 
 
 def _acts(spec: ContainerSpec) -> Act:
@@ -165,12 +168,8 @@ async def play(folder: Path) -> str:
     first, *rest = commands(folder / "README.md")
     words = shlex.split(first)
     assert words[:3] == ["cathedra", "up", "--detach"]
-    parser = argparse.ArgumentParser()
-    for option in CLUSTER:
-        option.add_to(parser)
-    config = cluster_config(parser.parse_args(words[3:]))
     lines: list[str] = []
-    async with _stage(config) as stage:
+    async with staged(*words[3:]) as stage:
         for command in rest:
             await stage.carry_out(folder, command)
             lines += [f"$ {command}", *[line async for line in stage.seen()], ""]
@@ -178,12 +177,17 @@ async def play(folder: Path) -> str:
 
 
 @asynccontextmanager
-async def _stage(config: ClusterConfig) -> AsyncIterator[Stage]:
+async def staged(*options: str) -> AsyncIterator[Stage]:
+    """A cluster that ``cathedra up`` would start with these options."""
+    parser = argparse.ArgumentParser()
+    for option in CLUSTER:
+        option.add_to(parser)
+    config = cluster_config(parser.parse_args(options))
     gates = FeatureGates.for_release(config.release, config.gates)
     clock = LoopClock(asyncio.get_running_loop())
     setup = ServerConfig(gates=gates, runtime_config=config.runtime_config)
     server = await APIServer.open(setup, clock=clock, random=Random(4))
-    stage = Stage(config, gates, server, driver_for(config.driver, gates), clock)
+    stage = Stage(gates, server, driver_for(config.driver, gates), clock)
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in stage.parts()]

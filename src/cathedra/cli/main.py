@@ -195,7 +195,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         nargs="+",
         metavar="ORDER",
         help="taint DEVICE KEY=VALUE:EFFECT, untaint DEVICE KEY, health DEVICE Healthy|Unhealthy|Unknown [MESSAGE], "
-        "fail|block|release NodePrepareResources|NodeUnprepareResources, binding ready|hold|fail, show",
+        "fail|block|release NodePrepareResources|NodeUnprepareResources, binding ready|hold|fail, calls, show",
     )
 
     demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,12 +43,14 @@ ORDERS: Final = {
     "block": f"{PREPARE}|{UNPREPARE}",
     "release": f"{PREPARE}|{UNPREPARE}",
     "binding": "|".join(BINDINGS),
+    "calls": "",
     "show": "",
 }
 """Every order and its words."""
 _EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
 _STATES: Final = {"Healthy": Health.HEALTHY, "Unhealthy": Health.UNHEALTHY, "Unknown": Health.UNKNOWN}
 _LONGEST_LINE: Final = 65536
+_REMEMBERED_CALLS: Final = 1000
 
 
 class OrderError(DriverError):
@@ -67,6 +70,8 @@ class Controls:
         self._blocked: set[str] = set()
         self.binding = "ready"
         """What becomes of binding conditions: one of `BINDINGS`."""
+        self.calls: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED_CALLS)
+        """The last calls that reached the driver: which, and for which claim."""
         self._changed = asyncio.Event()
 
     def taints(self, device: str) -> tuple[DeviceTaint, ...]:
@@ -81,12 +86,13 @@ class Controls:
         """An event that is set with the next order."""
         return self._changed
 
-    async def passing(self, call: str) -> None:
-        """Wait while the call is blocked.
+    async def passing(self, call: str, claim: str) -> None:
+        """Write down a call for a claim, and wait while such calls are blocked.
 
         Raises:
             OrderError: the call is to fail.
         """
+        self.calls.append((call, claim))
         while call in self._blocked:
             await self._changed.wait()
         if call in self._failing:
@@ -114,9 +120,12 @@ class Controls:
             "block": self._block,
             "release": self._release,
             "binding": self._bind,
+            "calls": lambda rest: _count(rest, 0, 0, "calls"),
             "show": lambda rest: _count(rest, 0, 0, "show"),
         }
         orders[verb](rest)
+        if verb == "calls":
+            return [f"{call} {claim}" for call, claim in self.calls]
         if verb != "show":
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()

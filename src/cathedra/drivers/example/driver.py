@@ -79,7 +79,7 @@ class ExampleDriver(Driver):
 
     async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
         """A container gets the variables that tell of its device."""
-        await self.controls.passing(PREPARE)
+        await self.controls.passing(PREPARE, f"{claim.ref}")
         published = {device.name: device for device in self.devices()}
         for allocation in claim.allocations:
             if allocation.device not in published:
@@ -95,7 +95,7 @@ class ExampleDriver(Driver):
 
     async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
         """There is nothing to undo, unless the call is to fail or to wait."""
-        await self.controls.passing(UNPREPARE)
+        await self.controls.passing(UNPREPARE, f"{ref}")
 
     async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
         """All devices are healthy until something else is ordered."""

@@ -127,3 +127,12 @@ async def test_what_is_no_array_of_words_is_answered_with_an_error(
         writer.write(line)
         assert "error" in json.loads(await reader.readline())
         writer.close()
+
+
+def test_calls_that_reached_the_driver_are_listed() -> None:
+    async def test(world: World) -> None:
+        bench = Bench(world, GpuProfile(GpuOptions(count=1)))
+        assert await bench.prepare(bench.share("gpu-0")) == ""
+        assert bench.driver.controls.carry_out(["calls"]) == [f"{PREPARE} default/c"]
+
+    in_virtual_time(test)

@@ -1,0 +1,493 @@
+"""Scenarios that Kubernetes' own suite plays with its test driver, on ours, in virtual time.
+
+Each test is named after the scenario of docs/spec/driver-sdk.md §20. Those that are about sockets, processes or cgroups
+are played elsewhere; docs/hardware.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from cathedra.api.status import StatusError
+from cathedra.api.struct import from_dict, replace
+from cathedra.client.resources import DEVICECLASSES, EVENTS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from cathedra.clock import run_virtual
+from cathedra.drivers.example.controls import PREPARE, UNPREPARE
+from tests.simulation.demos import NODE, SETTLING, Stage, staged
+
+TEST = ("--driver-profile", "test", "--gpus", "10")
+NAME = "test.example.com"
+PARAMETERS = {"opaque": {"driver": NAME, "parameters": {"a": "b"}}}
+
+
+class Actors:
+    """Objects made in the words of the scenarios, and what became of them."""
+
+    def __init__(self, stage: Stage, driver: str) -> None:
+        self.stage = stage
+        self.driver = driver
+
+    def order(self, *words: str) -> None:
+        self.stage.driver.controls.carry_out(words)
+
+    def calls(self, call: str) -> list[str]:
+        return [claim for which, claim in self.stage.driver.controls.calls if which == call]
+
+    async def settle(self, seconds: float = SETTLING) -> None:
+        await self.stage.clock.sleep(seconds)
+
+    async def a_class(self, name: str = "class", selector: str = "", **spec: Any) -> None:
+        expression = selector or f'device.driver == "{self.driver}"'
+        body = {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}], **spec}}
+        await self.stage.client.resource(DEVICECLASSES).create(from_dict(DeviceClass, body))
+
+    async def a_claim(self, name: str = "claim", *requests: dict[str, Any], config: Any = ()) -> None:
+        body = {"metadata": {"name": name}, "spec": devices(*requests, config=config)}
+        await self.stage.client.resource(RESOURCECLAIMS, "default").create(from_dict(ResourceClaim, body))
+
+    async def a_template(self, name: str = "template", *requests: dict[str, Any], config: Any = ()) -> None:
+        body = {"metadata": {"name": name}, "spec": {"spec": devices(*requests, config=config)}}
+        ref = self.stage.client.resource(RESOURCECLAIMTEMPLATES, "default")
+        await ref.create(from_dict(ResourceClaimTemplate, body))
+
+    async def a_pod(self, name: str, *claims: str, containers: dict[str, list[str]] | None = None, **spec: Any) -> None:
+        """``claims``: of claims, or of templates after ``t:``. ``containers``: name → claims, or CLAIM/REQUEST."""
+        named = [claim.removeprefix("t:") for claim in claims]
+        kinds = ["resourceClaimTemplateName" if claim.startswith("t:") else "resourceClaimName" for claim in claims]
+        uses = containers or {"with-resource": named}
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "restartPolicy": "Never",
+                "resourceClaims": [{"name": n, kind: n} for n, kind in zip(named, kinds, strict=True)],
+                "containers": [
+                    {"name": c, "image": "debian", "resources": {"claims": [use(one) for one in wanted]}}
+                    for c, wanted in uses.items()
+                ],
+                **spec,
+            },
+        }
+        await self.stage.client.resource(PODS, "default").create(from_dict(Pod, body))
+
+    async def pod(self, name: str) -> Pod:
+        return await self.stage.client.resource(PODS, "default").get(name)
+
+    async def phase(self, name: str) -> str:
+        return (await self.pod(name)).status.phase
+
+    async def finish(self, name: str, *, force: bool = False) -> None:
+        await self.stage.client.resource(PODS, "default").delete(name, grace_period_seconds=0 if force else None)
+
+    async def claim(self, name: str) -> ResourceClaim:
+        return await self.stage.client.resource(RESOURCECLAIMS, "default").get(name)
+
+    async def claims(self) -> list[ResourceClaim]:
+        return list((await self.stage.client.resource(RESOURCECLAIMS, "default").list()).items)
+
+    async def told(self, pod: str) -> dict[str, list[str]]:
+        """Container → variables that its devices set, without those that every device sets."""
+        found: dict[str, list[str]] = {}
+        for line in self.stage.told(await self.pod(pod), lambda name: name.startswith(("user_", "admin_", "claim_"))):
+            container, _, variable = line.partition(": ")
+            found.setdefault(container, []).append(variable)
+        return found
+
+    async def events(self, reason: str) -> list[str]:
+        found = (await self.stage.client.resource(EVENTS, "default").list()).items
+        return [event.message for event in found if event.reason == reason]
+
+
+def use(claim: str) -> dict[str, str]:
+    name, slash, request = claim.partition("/")
+    return {"name": name, "request": request} if slash else {"name": name}
+
+
+def request(name: str = "my-request", **exactly: Any) -> dict[str, Any]:
+    return {"name": name, "exactly": {"deviceClassName": "class", **exactly}}
+
+
+def devices(*requests: dict[str, Any], config: Any = ()) -> dict[str, Any]:
+    return {"devices": {"requests": list(requests) or [request()], "config": list(config)}}
+
+
+def play(scene: Callable[[Actors], Awaitable[None]], *options: str) -> None:
+    async def main() -> None:
+        async with staged(*(options or TEST)) as stage:
+            await scene(Actors(stage, stage.driver.name))
+
+    run_virtual(main())
+
+
+def test_a2_prepare_that_fails_is_called_again_until_it_succeeds() -> None:
+    async def scene(on: Actors) -> None:
+        on.order("fail", PREPARE)
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        assert len(on.calls(PREPARE)) > 1
+        on.order("release", PREPARE)
+        await on.settle()
+        assert await on.phase("tester") == "Running"
+
+    play(scene)
+
+
+def test_a3_a_pod_on_a_node_waits_for_a_claim_that_is_never_allocated() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_claim("claim", request(deviceClassName="nowhere"))
+        await on.a_pod("tester", "claim", nodeName=NODE)
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        assert on.calls(PREPARE) == []
+
+    play(scene)
+
+
+def test_a4_a_pod_that_is_deleted_by_force_has_its_claim_unprepared() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        await on.finish("tester", force=True)
+        await on.settle(60)
+        assert on.calls(UNPREPARE) == ["default/claim"]
+
+    play(scene)
+
+
+def test_a5_a_claim_that_no_container_uses_is_prepared_all_the_same() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim", containers={"without": []})
+        await on.settle()
+        assert await on.phase("tester") == "Running"
+        assert on.calls(PREPARE) == ["default/claim"]
+
+    play(scene)
+
+
+def test_a6_containers_see_the_variables_of_their_requests_alone() -> None:
+    async def scene(on: Actors) -> None:
+        def parameters(key: str, *requests: str) -> dict[str, Any]:
+            return {"requests": list(requests), "opaque": {"driver": NAME, "parameters": {key: "yes"}}}
+
+        await on.a_class()
+        config = [parameters("all"), parameters("one", "one"), parameters("other", "other")]
+        await on.a_claim("c", request("one"), request("other"), config=config)
+        await on.a_pod("tester", "c", containers={"whole": ["c"], "first": ["c/one"]})
+        await on.settle()
+        told = await on.told("tester")
+        assert told["first"] == ["claim_c_one=true", "user_all=yes", "user_one=yes"]
+        assert told["whole"] == [
+            "claim_c_one=true",
+            "claim_c_other=true",
+            "user_all=yes",
+            "user_one=yes",
+            "user_other=yes",
+        ]
+
+    play(scene)
+
+
+def test_a7_a_claim_of_the_same_name_waits_until_the_old_one_is_unprepared() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        on.order("fail", UNPREPARE)
+        await on.finish("tester", force=True)
+        await on.settle()
+        await on.stage.client.resource(RESOURCECLAIMS, "default").delete("claim")
+        await on.settle()
+        await on.a_claim()
+        await on.a_pod("later", "claim")
+        await on.settle()
+        assert await on.phase("later") == "Pending"
+        texts = await on.events("FailedPrepareDynamicResources")
+        assert any("old ResourceClaim with same name claim and different UID" in text for text in texts)
+        on.order("release", UNPREPARE)
+        await on.settle(300)
+        assert await on.phase("later") == "Running"
+
+    play(scene)
+
+
+def test_b1_parameters_of_claim_and_class_reach_the_container() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class(config=[{"opaque": {"driver": NAME, "parameters": {"x": "y"}}}])
+        await on.a_claim(config=[PARAMETERS])
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        told = await on.told("tester")
+        assert told["with-resource"] == ["admin_x=y", "claim_claim_my_request=true", "user_a=b"]
+
+    play(scene)
+
+
+def test_b2_a_device_is_used_again_when_its_pod_has_finished() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_template()
+        await on.a_pod("first", "t:template")
+        await on.a_pod("second", "t:template")
+        await on.settle()
+        assert sorted([await on.phase("first"), await on.phase("second")]) == ["Pending", "Running"]
+        running = "first" if await on.phase("first") == "Running" else "second"
+        await on.finish(running)
+        await on.settle(200)
+        assert await on.phase({"first": "second", "second": "first"}[running]) == "Running"
+
+    play(scene, "--driver-profile", "test", "--gpus", "1")
+
+
+def test_b3_five_pods_share_a_claim() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        for number in range(5):
+            await on.a_pod(f"tester-{number}", "claim")
+        await on.settle()
+        assert [await on.phase(f"tester-{number}") for number in range(5)] == ["Running"] * 5
+        assert set(on.calls(PREPARE)) == {"default/claim"}
+
+    play(scene)
+
+
+def test_b4_a_pod_waits_for_its_class() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        await on.a_class()
+        await on.settle()
+        assert await on.phase("tester") == "Running"
+
+    play(scene)
+
+
+def test_b5_a_pod_waits_for_a_class_that_selects_a_device() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class(selector="false")
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        classes = on.stage.client.resource(DEVICECLASSES)
+        found = await classes.get("class")
+        await classes.update(replace(found, spec=replace(found.spec, selectors=())))
+        await on.settle()
+        assert await on.phase("tester") == "Running"
+
+    play(scene)
+
+
+def test_b8_a_named_claim_is_deallocated_when_its_pod_is_gone() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert (await on.claim("claim")).status.reserved_for
+        await on.finish("tester")
+        await on.settle()
+        status = (await on.claim("claim")).status
+        assert (status.allocation, status.reserved_for) == (None, ())
+
+    play(scene)
+
+
+def test_b9_a_generated_claim_goes_with_its_pod() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_template()
+        await on.a_pod("tester", "t:template")
+        await on.settle()
+        assert len(await on.claims()) == 1
+        await on.finish("tester")
+        await on.settle()
+        assert await on.claims() == []
+
+    play(scene)
+
+
+def test_b11_a_second_claim_is_prepared_beside_one_that_is_shared() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        for name in ("shared", "own"):
+            await on.a_claim(name)
+        await on.a_pod("first", "shared")
+        await on.settle()
+        await on.a_pod("second", "shared", "own")
+        await on.settle()
+        assert await on.phase("second") == "Running"
+        assert on.calls(PREPARE) == ["default/shared", "default/own"]
+
+    play(scene)
+
+
+def test_b14_a_selector_that_fails_says_so() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class(selector=f'device.attributes["{NAME}"].nothing == 1')
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        (condition,) = (one for one in (await on.pod("tester")).status.conditions if one.type == "PodScheduled")
+        assert "CEL runtime error" in condition.message
+
+    play(scene)
+
+
+def alternative(name: str, selector: str) -> dict[str, Any]:
+    return {"name": name, "deviceClassName": "class", "selectors": [{"cel": {"expression": selector}}]}
+
+
+def test_d1_and_d2_the_alternative_that_was_chosen_has_its_config_and_no_other() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        first = [alternative("sub-request-1", "false"), alternative("sub-request-2", "true")]
+        config = [
+            {"requests": [f"r/sub-request-{n}"], "opaque": {"driver": NAME, "parameters": {f"of{n}": "yes"}}}
+            for n in (1, 2)
+        ]
+        await on.a_claim("c", {"name": "r", "firstAvailable": first}, config=config)
+        await on.a_pod("tester", "c", containers={"one": ["c/r"]})
+        await on.settle()
+        allocation = (await on.claim("c")).status.allocation
+        assert allocation is not None
+        assert [result.request for result in allocation.devices.results or ()] == ["r/sub-request-2"]
+        assert (await on.told("tester"))["one"] == ["claim_c_r=true", "user_of2=yes"]
+
+    play(scene)
+
+
+def test_h1_partitions_run_until_the_counters_are_used_up() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_class("whole", f'device.attributes["{on.driver}"].?full.orValue(false)')
+        await on.a_template("part", request(selectors=[{"cel": {"expression": PART}}]))
+        await on.a_template("whole", request(deviceClassName="whole"))
+        await on.a_pod("part-1", "t:part")
+        await on.settle()
+        await on.a_pod("whole", "t:whole")
+        await on.a_pod("part-2", "t:part")
+        await on.settle()
+        assert [await on.phase(name) for name in ("part-1", "whole", "part-2")] == ["Running", "Pending", "Running"]
+        await on.finish("part-1")
+        await on.finish("part-2")
+        await on.settle(200)
+        assert await on.phase("whole") == "Running"
+
+    play(scene, "--gpus", "1", "--gpu-partitions", "2")
+
+
+PART = '!device.attributes["gpu.example.com"].?full.orValue(false)'
+
+
+def test_h2_shares_of_a_device_have_ids_of_their_own_and_no_more_than_it_has() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        for number in (1, 2, 3):
+            await on.a_claim(f"share-{number}", request(capacity={"requests": {"memory": "40Gi", "compute": "1"}}))
+            await on.a_pod(f"tester-{number}", f"share-{number}")
+            await on.settle()
+        assert [await on.phase(f"tester-{n}") for n in (1, 2, 3)] == ["Running", "Running", "Pending"]
+        results = [
+            result
+            for claim in await on.claims()
+            if claim.status.allocation is not None
+            for result in claim.status.allocation.devices.results or ()
+        ]
+        assert {result.device for result in results} == {"gpu-0"}
+        assert len({result.share_id for result in results}) == 2
+
+    play(scene, "--gpus", "1", "--allow-multiple-allocations")
+
+
+def test_l1_admin_access_needs_a_namespace_with_the_label() -> None:
+    async def scene(on: Actors) -> None:
+        with pytest.raises(StatusError, match=r"resource\.kubernetes\.io/admin-access: true"):
+            await on.a_claim("claim", request(adminAccess=True))
+
+    play(scene)
+
+
+def test_n5_and_n6_a_prepare_that_hangs_beyond_its_deadline_is_repeated() -> None:
+    async def scene(on: Actors) -> None:
+        on.order("block", PREPARE)
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        on.order("release", PREPARE)
+        await on.settle(120)
+        assert await on.phase("tester") == "Running"
+
+    play(scene)
+
+
+def test_n7_a_pod_has_succeeded_only_when_its_claims_are_unprepared() -> None:
+    async def scene(on: Actors) -> None:
+        on.order("fail", UNPREPARE)
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim", containers={"init-and-end": ["claim"]})
+        await on.settle()
+        assert on.calls(UNPREPARE)
+        assert await on.phase("tester") == "Running"
+        on.order("release", UNPREPARE)
+        await on.settle(120)
+        assert await on.phase("tester") == "Succeeded"
+
+    play(scene)
+
+
+def test_n9_unprepare_of_a_deleted_pod_is_repeated_until_it_succeeds() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        on.order("fail", UNPREPARE)
+        await on.finish("tester", force=True)
+        await on.settle(300)
+        failed = len(on.calls(UNPREPARE))
+        assert failed > 1
+        on.order("release", UNPREPARE)
+        await on.settle(300)
+        assert len(on.calls(UNPREPARE)) == failed + 1
+        assert on.stage.runner.service.prepared == ()
+
+    play(scene)
+
+
+def test_n26_a_device_is_not_prepared_for_two_claims_at_a_time() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_template()
+        await on.a_pod("first", "t:template")
+        await on.settle()
+        on.order("fail", UNPREPARE)
+        await on.finish("first", force=True)
+        await on.settle()
+        await on.a_pod("second", "t:template")
+        await on.settle()
+        assert await on.phase("second") == "Pending"
+        assert any("still prepared for claim" in text for text in await on.events("FailedPrepareDynamicResources"))
+        on.order("release", UNPREPARE)
+        await on.settle(300)
+        assert await on.phase("second") == "Running"
+
+    play(scene, "--driver-profile", "test", "--gpus", "1")
