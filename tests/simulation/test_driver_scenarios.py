@@ -1,7 +1,7 @@
 """Scenarios that Kubernetes' own suite plays with its test driver, on ours, in virtual time.
 
 Each test is named after the scenario of docs/spec/driver-sdk.md §20. Those that are about sockets, processes or cgroups
-are played elsewhere; docs/hardware.md has the table.
+are played elsewhere; docs/driver-scenarios.md has the table.
 """
 
 from __future__ import annotations
@@ -55,20 +55,28 @@ class Actors:
         ref = self.stage.client.resource(RESOURCECLAIMTEMPLATES, "default")
         await ref.create(from_dict(ResourceClaimTemplate, body))
 
-    async def a_pod(self, name: str, *claims: str, containers: dict[str, list[str]] | None = None, **spec: Any) -> None:
+    async def a_pod(
+        self,
+        name: str,
+        *claims: str,
+        containers: dict[str, list[str]] | None = None,
+        limits: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
         """``claims``: of claims, or of templates after ``t:``. ``containers``: name → claims, or CLAIM/REQUEST."""
         named = [claim.removeprefix("t:") for claim in claims]
         kinds = ["resourceClaimTemplateName" if claim.startswith("t:") else "resourceClaimName" for claim in claims]
-        uses = containers or {"with-resource": named}
+
+        def container(called: str, wanted: list[str]) -> dict[str, Any]:
+            resources = {"claims": [use(one) for one in wanted], "limits": limits or {}}
+            return {"name": called, "image": "debian", "resources": resources}
+
         body = {
             "metadata": {"name": name},
             "spec": {
                 "restartPolicy": "Never",
                 "resourceClaims": [{"name": n, kind: n} for n, kind in zip(named, kinds, strict=True)],
-                "containers": [
-                    {"name": c, "image": "debian", "resources": {"claims": [use(one) for one in wanted]}}
-                    for c, wanted in uses.items()
-                ],
+                "containers": [container(*one) for one in (containers or {"with-resource": named}).items()],
                 **spec,
             },
         }
@@ -491,3 +499,79 @@ def test_n26_a_device_is_not_prepared_for_two_claims_at_a_time() -> None:
         assert await on.phase("second") == "Running"
 
     play(scene, "--driver-profile", "test", "--gpus", "1")
+
+
+def test_b10_a_pod_that_uses_its_claim_in_an_init_container_alone_runs_and_lets_go() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        init = [{"name": "init0", "image": "debian", "resources": {"claims": [{"name": "claim"}]}}]
+        await on.a_pod("tester", "claim", containers={"init-then-end": []}, initContainers=init)
+        await on.settle()
+        assert await on.phase("tester") == "Succeeded"
+        assert (await on.claim("claim")).status.reserved_for == ()
+
+    play(scene)
+
+
+def test_i1_and_i4_a_tainted_device_is_for_claims_that_tolerate_it() -> None:
+    async def scene(on: Actors) -> None:
+        for effect in ("NoSchedule", "NoExecute"):
+            on.order("taint", "device-00", f"example.com/broken=yes:{effect}")
+            await on.settle(5)
+            tolerations = [{"key": "example.com/broken", "operator": "Exists", "effect": effect}]
+            if effect == "NoSchedule":
+                await on.a_class()
+            await on.a_claim(f"fragile-{effect.lower()}")
+            await on.a_claim(f"robust-{effect.lower()}", request(tolerations=tolerations))
+            for kind in ("fragile", "robust"):
+                await on.a_pod(f"{kind}-{effect.lower()}", f"{kind}-{effect.lower()}")
+            await on.settle()
+            assert await on.phase(f"fragile-{effect.lower()}") == "Pending"
+            assert await on.phase(f"robust-{effect.lower()}") == "Running"
+            for kind in ("fragile", "robust"):
+                await on.finish(f"{kind}-{effect.lower()}")
+            await on.settle()
+
+    play(scene, "--driver-profile", "test", "--gpus", "1")
+
+
+def test_i2_a_pod_that_is_evicted_is_told_by_whom() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        pods = on.stage.client.resource(PODS, "default")
+        pod = await pods.get("tester")
+        # So that what was written into the status can be read after the pod is gone.
+        await pods.update(replace(pod, metadata=replace(pod.metadata, finalizers=("example.com/keep",))))
+        on.order("taint", "device-00", "example.com/broken=yes:NoExecute")
+        await on.settle()
+        conditions = (await on.pod("tester")).status.conditions
+        (condition,) = (one for one in conditions if one.type == "DisruptionTarget")
+        assert condition.reason == "DeletionByDeviceTaintManager"
+        assert condition.message == "Device Taint manager: deleting due to NoExecute taint"
+
+    play(scene, "--driver-profile", "test", "--gpus", "1")
+
+
+def test_j1_j5_and_j6_extended_resources_are_served_by_claims_and_no_more_than_there_are() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class(extendedResourceName="example.com/device")
+        for name in ("init-then-end", "stays"):
+            await on.a_pod(name, containers={name: []}, limits={"example.com/device": "2"})
+            await on.settle()
+        assert [await on.phase(name) for name in ("init-then-end", "stays")] == ["Succeeded", "Running"]
+        status = (await on.pod("stays")).status.extended_resource_claim_status
+        assert status is not None
+        assert [(one.container_name, one.resource_name) for one in status.request_mappings] == [
+            ("stays", "example.com/device")
+        ]
+        held = [claim.metadata.name for claim in await on.claims() if claim.status.allocation is not None]
+        assert held == [status.resource_claim_name]
+        await on.a_pod("waits", containers={"waits": []}, limits={"example.com/device": "2"})
+        await on.settle()
+        assert await on.phase("waits") == "Pending"
+
+    play(scene, "--driver-profile", "test", "--gpus", "3")
