@@ -43,8 +43,8 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         not_created="Create Pod {pod} in StatefulSet {owner} failed error: {error}",
         deleted="Delete Pod {pod} in StatefulSet {owner} successful",
         not_deleted="Delete Pod {pod} in StatefulSet {owner} failed error: {error}",
-        updated="update Pod {pod} in StatefulSet {owner} successful",
-        not_updated="update Pod {pod} in StatefulSet {owner} failed error: {error}",
+        updated="Update Pod {pod} in StatefulSet {owner} successful",
+        not_updated="Update Pod {pod} in StatefulSet {owner} failed error: {error}",
         untold=lambda error: error.is_already_exists,
     )
 

@@ -145,10 +145,10 @@ class VolumeClaims:
                     # Made by the run before, and not yet seen here.
                     continue
                 problems.append(f"failed to create PVC {name}: {error}")
-                text = f"create Claim {name} for {whose} failed error: {error}"
+                text = f"Create Claim {name} for {whose} failed error: {error}"
                 self._recorder.record(obj, "Warning", "FailedCreate", text)
                 continue
-            text = f"create Claim {name} {whose} success"
+            text = f"Create Claim {name} {whose} success"
             self._recorder.record(obj, "Normal", "SuccessfulCreate", text)
         if problems:
             raise VolumeClaimError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")

@@ -151,7 +151,7 @@ def test_only_pods_with_names_of_the_set_are_adopted_and_get_their_identity() ->
         assert [owner.name for owner in pods["w-0"].metadata.owner_references] == ["w"]
         assert pods["w-0"].metadata.labels["statefulset.kubernetes.io/pod-name"] == "w-0"
         assert pods["other"].metadata.owner_references == ()
-        assert ("Normal", "SuccessfulUpdate", "update Pod w-0 in StatefulSet w successful") in await world.events()
+        assert ("Normal", "SuccessfulUpdate", "Update Pod w-0 in StatefulSet w successful") in await world.events()
 
     play((StatefulSetController, Kubelet), story)
 

@@ -63,7 +63,7 @@ def test_every_pod_gets_its_claims_before_it_is_made() -> None:
         (volume,) = (await world.of(PODS).get("w-1")).spec.volumes
         assert volume.persistent_volume_claim is not None
         assert volume.persistent_volume_claim.claim_name == "data-w-1"
-        told = ("Normal", "SuccessfulCreate", "create Claim data-w-1 Pod w-1 in StatefulSet w success")
+        told = ("Normal", "SuccessfulCreate", "Create Claim data-w-1 Pod w-1 in StatefulSet w success")
         assert told in await world.events()
 
     play((StatefulSetController, Kubelet), story)
@@ -98,7 +98,7 @@ def test_a_policy_that_changes_is_told_of_running_pods() -> None:
         await world.change(STATEFULSETS, "w", lambda s: replace(s, spec=replace(s.spec, **changed)))
         await world.quiet()
         assert await owners(world) == {"data-w-0": ["StatefulSet/w"]}
-        assert ("Normal", "SuccessfulUpdate", "update Pod w-0 in StatefulSet w successful") in await world.events()
+        assert ("Normal", "SuccessfulUpdate", "Update Pod w-0 in StatefulSet w successful") in await world.events()
 
     play((StatefulSetController, Kubelet), story)
 
@@ -130,9 +130,9 @@ def test_claims_that_are_refused_are_told_and_the_status_is_written_all_the_same
         await world.clock.sleep(5)
         assert await world.names(PODS) == []
         refusals = [message for _, reason, message in await world.events() if reason == "FailedCreate"]
-        assert any(text.startswith("create Claim data-w-0 for Pod w-0 in StatefulSet w failed") for text in refusals)
-        start = "create Pod w-0 in StatefulSet w failed error: failed to create PVC data-w-0: "
-        assert any(text.lower().startswith(start.lower()) for text in refusals)
+        assert any(text.startswith("Create Claim data-w-0 for Pod w-0 in StatefulSet w failed") for text in refusals)
+        start = "Create Pod w-0 in StatefulSet w failed error: failed to create PVC data-w-0: "
+        assert any(text.startswith(start) for text in refusals)
         assert (await world.of(STATEFULSETS).get("w")).status.observed_generation == 1
 
     play((StatefulSetController, ResourceQuotaController), story)
