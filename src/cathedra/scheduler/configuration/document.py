@@ -7,6 +7,8 @@ from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
+from cathedra.api.core.core_v1 import NodeAffinity, TopologySpreadConstraint
+
 __all__ = [
     "DEFAULT_SCHEDULER",
     "BalancedAllocationArgs",
@@ -201,13 +203,13 @@ class InterPodAffinityArgs(_Args, frozen=True):
 class NodeAffinityArgs(_Args, frozen=True):
     """Of NodeAffinity."""
 
-    added_affinity: dict[str, Any] | None = None
+    added_affinity: NodeAffinity | None = None
 
 
 class SpreadArgs(_Args, frozen=True):
     """Of PodTopologySpread."""
 
-    default_constraints: list[dict[str, Any]] | None = None
+    default_constraints: list[TopologySpreadConstraint] | None = None
     defaulting_type: str = "System"
 
 

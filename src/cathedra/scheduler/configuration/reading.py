@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from cathedra.api.core.core_v1 import NodeAffinity, TopologySpreadConstraint
 from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.goquote import go_quote
@@ -79,6 +80,14 @@ class ProfileConfiguration:
     """Seconds that the allocator may take for one node; 0 is no limit."""
     binding_timeout: float = BINDING_TIMEOUT
     """Seconds until devices' binding conditions must be true."""
+    hard_affinity_weight: int = 1
+    """Of required affinity of pods already there, in scores."""
+    ignores_wishes_of_others: bool = False
+    """Whether what pods already there prefer counts only for pods that prefer something themselves."""
+    added_affinity: NodeAffinity | None = None
+    """Of all pods, beside their own."""
+    default_constraints: tuple[TopologySpreadConstraint, ...] | None = None
+    """Of pods that have none of their own; None: those that Kubernetes has for all."""
     candidate_percentage: int = 10
     fewest_candidates: int = 100
     """So many of the nodes in question are compared before pods are evicted from one of them, at the least."""
@@ -205,6 +214,9 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = document.percentage_of_nodes_to_score
+    affinity: InterPodAffinityArgs = arguments.get("InterPodAffinity", InterPodAffinityArgs())
+    nodes: NodeAffinityArgs = arguments.get("NodeAffinity", NodeAffinityArgs())
+    spread: SpreadArgs = arguments.get("PodTopologySpread", SpreadArgs())
     preemption: PreemptionArgs = arguments.get("DefaultPreemption", PreemptionArgs())
     return ProfileConfiguration(
         name=name,
@@ -215,6 +227,10 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
         ignored_resource_groups=frozenset(fit.ignored_resource_groups or ()),
         filter_timeout=_seconds(dynamic.filter_timeout, FILTER_TIMEOUT),
         binding_timeout=_seconds(dynamic.binding_timeout, BINDING_TIMEOUT),
+        hard_affinity_weight=affinity.hard_pod_affinity_weight,
+        ignores_wishes_of_others=affinity.ignore_preferred_terms_of_existing_pods,
+        added_affinity=nodes.added_affinity,
+        default_constraints=None if spread.defaulting_type == "System" else tuple(spread.default_constraints or ()),
         candidate_percentage=preemption.min_candidate_nodes_percentage,
         fewest_candidates=preemption.min_candidate_nodes_absolute,
     )
@@ -238,9 +254,6 @@ def _is_default_balance(args: BalancedAllocationArgs) -> bool:
 
 _ONLY_DEFAULTS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "NodeResourcesBalancedAllocation": _is_default_balance,
-    "InterPodAffinity": lambda args: msgspec.structs.replace(args, kind="") == InterPodAffinityArgs(),
-    "NodeAffinity": lambda args: args.added_affinity is None,
-    "PodTopologySpread": lambda args: not args.default_constraints and args.defaulting_type == "System",
 }
 """Plugins whose arguments this scheduler knows in their default form alone."""
 

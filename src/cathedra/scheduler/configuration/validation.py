@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from cathedra.api.core.core_v1 import TopologySpreadConstraint
 from cathedra.api.field import OMITTED, ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.api.formats import check, label_key
 from cathedra.cel.library.times import parse_duration
@@ -187,6 +188,31 @@ def _spreading(errors: ErrorList, path: FieldPath, args: SpreadArgs) -> None:
         errors.not_supported(where, args.defaulting_type, ("System", "List"))
     elif args.defaulting_type == "System" and args.default_constraints:
         errors.invalid(where, args.defaulting_type, "when .defaultConstraints are not empty")
+    seen: set[tuple[str, str]] = set()
+    for position, one in enumerate(args.default_constraints or ()):
+        place = path.child("defaultConstraints").index(position)
+        _check_constraint(errors, place, one)
+        pair = (one.topology_key, one.when_unsatisfiable)
+        if pair in seen:
+            errors.duplicate(place, f"{{{pair[0]}, {pair[1]}}}")
+        seen.add(pair)
+
+
+def _check_constraint(errors: ErrorList, path: FieldPath, constraint: TopologySpreadConstraint) -> None:
+    skew, key, when = constraint.max_skew, constraint.topology_key, constraint.when_unsatisfiable
+    if skew <= 0:
+        errors.invalid(path.child("maxSkew"), skew, "not in valid range (0, inf)")
+    if not key:
+        errors.required(path.child("topologyKey"), "can not be empty")
+    else:
+        check(errors, path.child("topologyKey"), key, label_key)
+    if not when:
+        errors.required(path.child("whenUnsatisfiable"), "can not be empty")
+    elif when not in ("DoNotSchedule", "ScheduleAnyway"):
+        errors.not_supported(path.child("whenUnsatisfiable"), when, ("DoNotSchedule", "ScheduleAnyway"))
+    if constraint.label_selector is not None:
+        told = "constraint must not define a selector, as they deduced for each pod"
+        errors.forbidden(path.child("labelSelector"), told)
 
 
 def _volume_binding(errors: ErrorList, path: FieldPath, args: VolumeBindingArgs) -> None:

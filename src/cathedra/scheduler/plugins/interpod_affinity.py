@@ -44,8 +44,14 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     _anti = unschedulable("node(s) didn't match pod anti-affinity rules")
     _existing_anti = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
-    def __init__(self, namespaces: Store[Namespace]) -> None:
+    def __init__(
+        self, namespaces: Store[Namespace], hard_weight: int = 1, *, ignores_wishes_of_others: bool = False
+    ) -> None:
+        """``hard_weight``: of required terms of pods already there, in scores; with ``ignores_wishes_of_others`` the
+        terms of pods already there do not count for a pod that has no preferred terms of its own."""
         self._namespaces = namespaces
+        self._hard_weight = hard_weight
+        self._ignores_wishes_of_others = ignores_wishes_of_others
 
     def events(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change labels, and nodes likewise."""
@@ -84,7 +90,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         """Weights of preferred terms, of this pod and of those already there, per domain."""
         looked_at: Iterable[NodeInfo] = state.snapshot.nodes
         if not pod.preferred_terms:
-            if not state.snapshot.with_affinity:
+            if self._ignores_wishes_of_others or not state.snapshot.with_affinity:
                 return None
             looked_at = state.snapshot.nodes_with_affinity()
         weights: Counter[Domain] = Counter()
@@ -128,13 +134,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         for weighted in other.preferred_terms:
             self._add(weights, weighted.term, weighted.weight, pod, labels)
         for term in other.required_affinity:
-            self._add(weights, term, 1, pod, labels)
+            self._add(weights, term, self._hard_weight, pod, labels)
 
     def _add(
         self, weights: Counter[Domain], term: AffinityTerm, weight: int, meant: PodInfo, labels: Mapping[str, str]
     ) -> None:
         value = labels.get(term.topology_key)
-        if value is not None and term.matches(meant.pod, self._labels_of):
+        if value is not None and weight and term.matches(meant.pod, self._labels_of):
             weights[term.topology_key, value] += weight
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, Taint
+from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
@@ -114,22 +115,27 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
-    """The pod's nodeSelector and its node affinity, required and preferred."""
+    """The pod's nodeSelector and its node affinity, required and preferred, and what the profile adds to them."""
 
     name = "NodeAffinity"
     weight = 2
     _refusal = unresolvable("node(s) didn't match Pod's node affinity/selector")
+    _enforced = unresolvable("node(s) didn't match scheduler-enforced node affinity")
+
+    def __init__(self, added: NodeAffinityRules | None = None) -> None:
+        """``added``: of the profile, for all its pods."""
+        self._added = added or NodeAffinityRules()
 
     def events(self) -> Sequence[EventRegistration]:
         """Nodes that appear or change labels so that they match."""
         actions = Action.ADD | Action.UPDATE_NODE_LABEL
-        return (EventRegistration(Resource.NODE, actions, lambda pod, change: matches_node_affinity(pod, change.new)),)
+        return (EventRegistration(Resource.NODE, actions, lambda pod, change: self._matches(pod, change.new)),)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
         """Terms that name nodes narrow the search to them."""
         required = _required(pod.pod)
         if required is None:
-            return None if pod.pod.spec.node_selector else _SKIP
+            return None if pod.pod.spec.node_selector or self._added_selector is not None else _SKIP
         names: set[str] = set()
         for term in required.node_selector_terms:
             named = _named_nodes(term)
@@ -140,20 +146,32 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses nodes that do not match."""
+        if self._added_selector is not None and not node_selector_matches(self._added_selector, node.node):
+            return self._enforced
         return None if matches_node_affinity(pod.pod, node.node) else self._refusal
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """The weights of the preferred terms that match."""
         affinity = pod.pod.spec.affinity
-        if affinity is None or affinity.node_affinity is None:
-            return None
-        terms = affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+        own = affinity.node_affinity if affinity is not None else None
+        terms = (
+            *self._added.preferred_during_scheduling_ignored_during_execution,
+            *(own.preferred_during_scheduling_ignored_during_execution if own is not None else ()),
+        )
         if not terms:
             return None
         selectors = [(t.weight, NodeSelector(node_selector_terms=(t.preference,))) for t in terms if t.weight]
         return normalized(
             [sum(weight for weight, s in selectors if node_selector_matches(s, node.node)) for node in nodes]
         )
+
+    @property
+    def _added_selector(self) -> NodeSelector | None:
+        return self._added.required_during_scheduling_ignored_during_execution
+
+    def _matches(self, pod: Pod, node: Node) -> bool:
+        added = self._added_selector
+        return matches_node_affinity(pod, node) and (added is None or node_selector_matches(added, node))
 
 
 def matches_node_affinity(pod: Pod, node: Node) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, TopologySpreadConstraint
@@ -26,8 +26,11 @@ __all__ = ["PodTopologySpread"]
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-DEFAULT_SKEWS: Final = ((HOSTNAME, 3), (ZONE, 5))
-"""The soft constraints of pods that have none of their own, with the maximal skew of each."""
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3),
+    TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5),
+)
+"""The constraints of pods that have none of their own."""
 FindRelatives = Callable[[Pod], Selector | None]
 """Selects the pods that a pod without constraints is spread from, if there are any."""
 
@@ -67,9 +70,18 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
     name = "PodTopologySpread"
     weight = 2
 
-    def __init__(self, relatives: FindRelatives | None = None) -> None:
-        """Without ``relatives`` pods without constraints of their own are not spread."""
+    def __init__(
+        self,
+        relatives: FindRelatives | None = None,
+        defaults: Sequence[TopologySpreadConstraint] | None = None,
+    ) -> None:
+        """Without ``relatives`` pods without constraints of their own are not spread.
+
+        ``defaults``: the profile's constraints for such pods; None: those that Kubernetes has for all.
+        """
         self._relatives = relatives
+        self._has_own_defaults = defaults is not None
+        self._defaults = SYSTEM_DEFAULTS if defaults is None else tuple(defaults)
 
     _skewed = unschedulable("node(s) didn't match pod topology spread constraints")
     _unlabelled = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -86,7 +98,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Counts matching pods per domain for the hard constraints."""
-        constraints = _constraints(pod, "DoNotSchedule")
+        constraints = self._constraints(pod, "DoNotSchedule")
         if not constraints:
             return Status(Code.SKIP)
         _count(pod, constraints, snapshot.nodes, [constraint.key for constraint in constraints])
@@ -108,10 +120,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Nodes in emptier domains are better, for the soft constraints or those that all pods with relatives have."""
-        own = bool(pod.pod.spec.topology_spread_constraints)
-        constraints = _constraints(pod, "ScheduleAnyway") if own else self._default(pod)
+        constraints = self._constraints(pod, "ScheduleAnyway")
         if not constraints:
             return None
+        # Kubernetes' own defaults concern nodes without a zone too.
+        own = bool(pod.pod.spec.topology_spread_constraints) or self._has_own_defaults
         domains = [one for one in constraints if one.key != HOSTNAME]
         if own:
             _count(pod, domains, state.snapshot.nodes, [one.key for one in constraints])
@@ -126,15 +139,16 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         ]
         return _inverted(raw)
 
-    def _default(self, pod: PodInfo) -> list[_Constraint]:
+    def _constraints(self, pod: PodInfo, when: str) -> list[_Constraint]:
+        """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
+        own = pod.pod.spec.topology_spread_constraints
+        given = [one for one in own or self._defaults if one.when_unsatisfiable == when]
+        if own or not given:
+            return [_parsed(pod, one) for one in given]
         selector = self._relatives(pod.pod) if self._relatives is not None else None
         if selector is None:
             return []
-        return [_Constraint(key, skew, 1, selector, True, False) for key, skew in DEFAULT_SKEWS]
-
-
-def _constraints(pod: PodInfo, when: str) -> list[_Constraint]:
-    return [_parsed(pod, c) for c in pod.pod.spec.topology_spread_constraints if c.when_unsatisfiable == when]
+        return [replace(_parsed(pod, one), selector=selector) for one in given]
 
 
 def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint) -> _Constraint:

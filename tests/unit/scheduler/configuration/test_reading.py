@@ -52,6 +52,26 @@ def test_timeouts_of_dynamic_resources_are_go_durations() -> None:
     assert (profile.filter_timeout, profile.binding_timeout) == (2.5, 600.0)
 
 
+def test_plugins_get_their_arguments() -> None:
+    term = "{matchExpressions: [{key: disk, operator: Exists}]}"
+    required = f"{{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{term}]}}}}"
+    constraint = "{maxSkew: 2, topologyKey: rack, whenUnsatisfiable: DoNotSchedule}"
+    found = read(
+        "profiles: [{pluginConfig: ["
+        "{name: InterPodAffinity, args: {hardPodAffinityWeight: 5, ignorePreferredTermsOfExistingPods: true}}, "
+        f"{{name: NodeAffinity, args: {{addedAffinity: {required}}}}}, "
+        f"{{name: PodTopologySpread, args: {{defaultingType: List, defaultConstraints: [{constraint}]}}}}, "
+        "{name: DefaultPreemption, args: {minCandidateNodesPercentage: 20, minCandidateNodesAbsolute: 5}}]}]"
+    ).profiles[0]
+    assert (found.hard_affinity_weight, found.ignores_wishes_of_others) == (5, True)
+    assert found.added_affinity is not None
+    assert found.added_affinity.required_during_scheduling_ignored_during_execution is not None
+    assert [(one.topology_key, one.max_skew) for one in found.default_constraints or ()] == [("rack", 2)]
+    assert (found.candidate_percentage, found.fewest_candidates) == (20, 5)
+    plain = read("profiles: [{}]").profiles[0]
+    assert (plain.added_affinity, plain.default_constraints) == (None, None)
+
+
 def test_volume_plugins_may_be_named_and_are_reported() -> None:
     found = read("profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 5}}]}]")
     assert found.without_effect == ("VolumeBinding",)
@@ -80,8 +100,9 @@ def test_volume_plugins_may_be_named_and_are_reported() -> None:
         ("profiles: [{pluginConfig: [{name: Foo}]}]", 'pluginConfig[0].name: Invalid value: "Foo"'),
         ("profiles: [{pluginConfig: [{name: NodeName}]}]", "Forbidden: NodeName takes no arguments"),
         (
-            "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 5}}]}]",
-            "this scheduler runs InterPodAffinity with its default arguments only",
+            "profiles: [{pluginConfig: [{name: NodeResourcesBalancedAllocation, "
+            "args: {resources: [{name: cpu, weight: 1}]}}]}]",
+            "this scheduler runs NodeResourcesBalancedAllocation with its default arguments only",
         ),
         ("parallelism: 1\nparallelism: 2", 'key "parallelism" already set in map'),
         (

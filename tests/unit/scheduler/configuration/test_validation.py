@@ -113,7 +113,7 @@ def test_mistakes_in_the_file(body: dict[str, Any], text: str) -> None:
         ),
         (
             "PodTopologySpread",
-            {"defaultConstraints": [{"maxSkew": 1}]},
+            {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}]},
             'defaultingType: Invalid value: "System": when .defaultConstraints are not empty',
         ),
         (
@@ -130,6 +130,34 @@ def test_mistakes_in_the_file(body: dict[str, Any], text: str) -> None:
 )
 def test_mistakes_in_the_arguments_of_plugins(plugin: str, args: dict[str, Any], text: str) -> None:
     assert of_plugin(plugin, **args) == f"{ARGS}.{text}"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        ({"maxSkew": 0}, "[0].maxSkew: Invalid value: 0: not in valid range (0, inf)"),
+        ({"topologyKey": ""}, "[0].topologyKey: Required value: can not be empty"),
+        ({"whenUnsatisfiable": ""}, "[0].whenUnsatisfiable: Required value: can not be empty"),
+        (
+            {"whenUnsatisfiable": "Never"},
+            '[0].whenUnsatisfiable: Unsupported value: "Never": supported values: "DoNotSchedule", "ScheduleAnyway"',
+        ),
+        (
+            {"labelSelector": {}},
+            "[0].labelSelector: Forbidden: constraint must not define a selector, as they deduced for each pod",
+        ),
+    ],
+)
+def test_default_constraints_without_meaning(constraint: dict[str, Any], text: str) -> None:
+    good = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    told = of_plugin("PodTopologySpread", defaultingType="List", defaultConstraints=[{**good, **constraint}])
+    assert told == f"{ARGS}.defaultConstraints{text}"
+
+
+def test_a_default_constraint_may_be_there_once() -> None:
+    good = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    told = of_plugin("PodTopologySpread", defaultingType="List", defaultConstraints=[good, good])
+    assert told == f'{ARGS}.defaultConstraints[1]: Duplicate value: "{{zone, DoNotSchedule}}"'
 
 
 @pytest.mark.parametrize(

@@ -57,3 +57,20 @@ def test_preferred_affinity_draws_to_the_domain() -> None:
     nodes = [node("a", labels={"zone": "a"}), node("b", labels={"zone": "b"})]
     web = on("b", pod("web", labels={"app": "web"}))
     assert outcome(pod("p", affinity=affinity("podAffinity", WEB, weight=100)), nodes, [web]) == "b"
+
+
+def scores_near(plugin: InterPodAffinity) -> dict[str, int] | None:
+    """Scores for a pod of the web that asks for nothing, where one pod in zone «a» requires to be near the web."""
+    cache = Cache()
+    for zone in ("a", "b"):
+        cache.set_node(node(zone, labels={"zone": zone}))
+    cache.add_pod(on("a", pod("there", affinity=affinity("podAffinity", WEB))))
+    snapshot = cache.snapshot()
+    found = plugin.score(CycleState(snapshot), PodInfo(pod("p", labels={"app": "web"})), snapshot.nodes)
+    return dict(zip((info.name for info in snapshot.nodes), found, strict=True)) if found is not None else None
+
+
+def test_a_profile_says_how_much_the_wishes_of_pods_already_there_count() -> None:
+    assert scores_near(InterPodAffinity(Store[Namespace]())) == {"a": 100, "b": 0}
+    assert scores_near(InterPodAffinity(Store[Namespace](), 0)) is None
+    assert scores_near(InterPodAffinity(Store[Namespace](), ignores_wishes_of_others=True)) is None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
+from cathedra.api.struct import from_dict
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.plugins.node_fitness import (
     NodeAffinity,
     NodeName,
@@ -13,6 +16,8 @@ from cathedra.scheduler.plugins.node_fitness import (
     TaintToleration,
     matches_node_affinity,
 )
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.outcome import outcome
 
@@ -95,3 +100,29 @@ def test_a_preferred_label_decides_between_equals() -> None:
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": preference}]}
     incoming = pod("p", affinity={"nodeAffinity": preferred})
     assert outcome(incoming, [node("a"), node("b", labels={"disk": "ssd"})]) == "b"
+
+
+def test_what_a_profile_adds_holds_for_all_its_pods() -> None:
+    ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    fast = {"matchExpressions": [{"key": "net", "operator": "Exists"}]}
+    added = from_dict(
+        NodeAffinityRules,
+        {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ssd]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": fast}],
+        },
+    )
+    plugin = NodeAffinity(added)
+    cache = Cache()
+    for each in (node("a", labels={"disk": "ssd"}), node("b", labels={"disk": "ssd", "net": "x"}), node("c")):
+        cache.set_node(each)
+    snapshot = cache.snapshot()
+    state, incoming = CycleState(snapshot), PodInfo(pod("p"))
+    assert plugin.pre_filter(state, incoming, snapshot) is None
+    told = {info.name: plugin.filter(state, incoming, info) for info in snapshot.nodes}
+    assert [name for name, refusal in sorted(told.items()) if refusal is None] == ["a", "b"]
+    assert told["c"] is not None
+    assert told["c"].message == "node(s) didn't match scheduler-enforced node affinity"
+    scores = plugin.score(state, incoming, snapshot.nodes)
+    assert scores is not None
+    assert dict(zip((info.name for info in snapshot.nodes), scores, strict=True)) == {"a": 0, "b": 100, "c": 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.api.core.core_v1 import TopologySpreadConstraint
 from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.selectors import from_label_selector
 from cathedra.scheduler.framework.plugin import CycleState
@@ -86,3 +87,19 @@ def test_an_empty_selector_counts_no_pod() -> None:
     there = [on("a", pod("there"))]
     incoming = pod("p", topologySpreadConstraints=[hard])
     assert outcome(incoming, [node("a"), node("b", unschedulable=True)], there) == "a"
+
+
+def test_a_profile_may_have_default_constraints_of_its_own() -> None:
+    cache = Cache()
+    for name in ("a", "b"):
+        cache.set_node(node(name, labels={"rack": name}))
+    cache.add_pod(on("a", pod("there", labels={"app": "web"})))
+    selector = from_label_selector(LabelSelector(match_labels={"app": "web"}))
+    hard = TopologySpreadConstraint(topology_key="rack", when_unsatisfiable="DoNotSchedule", max_skew=1)
+    plugin = PodTopologySpread(lambda _: selector, [hard])
+    snapshot = cache.snapshot()
+    state, incoming = CycleState(snapshot), PodInfo(pod("p", labels={"app": "web"}))
+    assert plugin.pre_filter(state, incoming, snapshot) is None
+    refused = [info.name for info in snapshot.nodes if plugin.filter(state, incoming, info) is not None]
+    assert refused == ["a"]
+    assert plugin.score(state, incoming, snapshot.nodes) is None
