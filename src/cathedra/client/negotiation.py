@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from cathedra.api import resource
-from cathedra.api.core import resource_v1alpha3, resource_v1beta1, scheduling_v1alpha2, scheduling_v1alpha3
+from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
@@ -30,16 +30,10 @@ from cathedra.client.transport import (
     WatchEvent,
     WriteOptions,
 )
-from cathedra.kinds.definition import VersionDefinition
-from cathedra.kinds.resource.claims.conversion import claim_from_hub, claim_to_hub, template_from_hub, template_to_hub
-from cathedra.kinds.resource.classes import class_from_hub, class_to_hub
-from cathedra.kinds.resource.slices.conversion import (
-    alpha_slice_from_hub,
-    alpha_slice_to_hub,
-    slice_from_hub,
-    slice_to_hub,
-)
-from cathedra.kinds.resource.versions import alpha_version
+from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
+from cathedra.kinds.resource.classes import CLASS_SHAPES
+from cathedra.kinds.resource.slices.conversion import SLICE_SHAPES
+from cathedra.kinds.resource.versions import Shapes
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
 
 __all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions", "is_negotiable"]
@@ -69,38 +63,16 @@ OlderVersions = Mapping[tuple[str, str, str], Sequence[OlderVersion]]
 """(group, newest version, resource) → older versions, newest first."""
 
 
-def _of_devices(kind: type[Any], *older: VersionDefinition) -> Sequence[OlderVersion]:
-    """The versions of a kind of resource.k8s.io before v1: v1beta2 has the same shape."""
-    others = (OlderVersion(version.name, version.type, version.to_hub, version.from_hub) for version in older)
-    return (OlderVersion("v1beta2", kind), *others)
+def _of_devices(shapes: Shapes) -> Sequence[OlderVersion]:
+    """The versions of a kind of resource.k8s.io before v1."""
+    return tuple(OlderVersion(one.name, one.type, one.to_hub, one.from_hub) for one in shapes.older)
 
 
 _OLDER: Final[OlderVersions] = {
-    ("resource.k8s.io", "v1", "deviceclasses"): _of_devices(
-        resource.DeviceClass,
-        VersionDefinition("v1beta1", resource_v1beta1.DeviceClass, class_to_hub, class_from_hub),
-        alpha_version(resource_v1alpha3.DeviceClass, resource_v1beta1.DeviceClass, class_to_hub, class_from_hub),
-    ),
-    ("resource.k8s.io", "v1", "resourceclaims"): _of_devices(
-        resource.ResourceClaim,
-        VersionDefinition("v1beta1", resource_v1beta1.ResourceClaim, claim_to_hub, claim_from_hub),
-        alpha_version(resource_v1alpha3.ResourceClaim, resource_v1beta1.ResourceClaim, claim_to_hub, claim_from_hub),
-    ),
-    ("resource.k8s.io", "v1", "resourceclaimtemplates"): _of_devices(
-        resource.ResourceClaimTemplate,
-        VersionDefinition("v1beta1", resource_v1beta1.ResourceClaimTemplate, template_to_hub, template_from_hub),
-        alpha_version(
-            resource_v1alpha3.ResourceClaimTemplate,
-            resource_v1beta1.ResourceClaimTemplate,
-            template_to_hub,
-            template_from_hub,
-        ),
-    ),
-    ("resource.k8s.io", "v1", "resourceslices"): _of_devices(
-        resource.ResourceSlice,
-        VersionDefinition("v1beta1", resource_v1beta1.ResourceSlice, slice_to_hub, slice_from_hub),
-        VersionDefinition("v1alpha3", resource_v1alpha3.ResourceSlice, alpha_slice_to_hub, alpha_slice_from_hub),
-    ),
+    ("resource.k8s.io", "v1", "deviceclasses"): _of_devices(CLASS_SHAPES),
+    ("resource.k8s.io", "v1", "resourceclaims"): _of_devices(CLAIM_SHAPES),
+    ("resource.k8s.io", "v1", "resourceclaimtemplates"): _of_devices(TEMPLATE_SHAPES),
+    ("resource.k8s.io", "v1", "resourceslices"): _of_devices(SLICE_SHAPES),
     ("resource.k8s.io", "v1", "devicetaintrules"): (
         OlderVersion("v1beta2", resource.DeviceTaintRule),
         OlderVersion("v1alpha3", resource.DeviceTaintRule),

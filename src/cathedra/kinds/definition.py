@@ -263,6 +263,19 @@ class ResourceDefinition(Generic[T]):
         """The definition that requests in a version go by."""
         return self.by_version.get(version, self)
 
+    def posted_kind(self, subresource: str, version: str) -> GroupVersionKind:
+        """What is posted to a sub-resource with a kind of its own.
+
+        Raises:
+            KeyError: there is no such sub-resource.
+        """
+        for connected in self.connected:
+            if connected.name == subresource:
+                own = not connected.version
+                group, name = (self.group, version) if own else (connected.group, connected.version)
+                return GroupVersionKind(group, name, connected.kind)
+        raise KeyError(f"{self.kind} has no sub-resource {subresource!r} with a kind of its own")
+
     def gvk(self, version: str) -> GroupVersionKind:
         """Group, version and kind in one of the versions."""
         return GroupVersionKind(self.group, version, self.kind)

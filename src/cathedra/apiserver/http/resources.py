@@ -6,12 +6,12 @@ import dataclasses
 import functools
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import DeleteOptions, StatusDetails
+from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusDetails
 from cathedra.api.decoding import DecodeError
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.protobuf import has_message
-from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
@@ -53,10 +53,7 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
-_BINDING: Final = GroupVersionKind("", "v1", "Binding")
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
-_TOKEN: Final = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
-_POSTED: Final = {"binding": _BINDING, "eviction": GroupVersionKind("policy", "v1", "Eviction"), "token": _TOKEN}
 LONGEST_WATCH: Final = 365 * 24 * 3600
 """Seconds; what asks for more would not fit the event loop's clock."""
 
@@ -200,10 +197,8 @@ class ResourceHandler:
             field_validation=query.field_validation,
         ).but(subresource="binding")
         form = self._form(request, call)
-        binding = await decode_object(request, call, _BINDING)
-        call = call.but(name=binding.metadata.name)
-        status = _plain(await connect_create(self._server, call, binding))
-        shown = {"kind": _STATUS.kind, "apiVersion": _STATUS.api_version} | status
+        binding = await decode_object(request, call, _posted(call))
+        shown = _whole(await connect_create(self._server, call.but(name=binding.metadata.name), binding))
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 
     async def _review(self, request: Request, review: Review, version: VersionDefinition) -> Response:
@@ -310,12 +305,8 @@ class ResourceHandler:
             field_validation=query.field_validation,
         )
         if call.subresource:
-            outcome = await connect_create(
-                self._server, call, await decode_object(request, call, _POSTED[call.subresource])
-            )
-            answered = _TOKEN if call.subresource == "token" else _STATUS
-            shown = {"kind": answered.kind, "apiVersion": answered.api_version} | _plain(outcome)
-            return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201)
+            outcome = await connect_create(self._server, call, await decode_object(request, call, _posted(call)))
+            return render.render_plain(_whole(outcome), dataclasses.replace(form, transform=""), status=201)
         obj = call.version.to_hub(await decode_object(request, call))
         entry = await create.create(self._server, call, obj)
         request.record.created_name = entry.object.metadata.name
@@ -451,6 +442,17 @@ def _needs_latest(request: Request, seen: int) -> bool:
         return parse_uint64(version) > seen
     except NumberError:
         return False  # the verb itself says what is wrong with it
+
+
+def _posted(call: Call) -> GroupVersionKind:
+    """The kind of what is posted to a call's sub-resource."""
+    return call.definition.posted_kind(call.subresource, call.version.name)
+
+
+def _whole(value: Any) -> JSONObject:
+    """An object that is answered and not stored, with its kind."""
+    kind = _STATUS if isinstance(value, Status) else kind_of(value.__class__)
+    return {"kind": kind.kind, "apiVersion": kind.api_version} | _plain(value)
 
 
 def _plain(value: Any) -> JSONObject:

@@ -6,7 +6,7 @@ from typing import Final
 
 from cathedra.api import resource
 from cathedra.api import resource as v1
-from cathedra.api.core import resource_v1alpha3, resource_v1beta1
+from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain, extended_resource_name, in_bytes
@@ -17,10 +17,11 @@ from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strate
 from cathedra.kinds.resource.claims.validation import validate_configuration
 from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.lists import validate_items
-from cathedra.kinds.resource.versions import GROUP, alpha_version, served_versions
+from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_version, served_versions
 from cathedra.kinds.strategies import first_generation
 
 __all__ = [
+    "CLASS_SHAPES",
     "ClassStrategy",
     "class_definition",
     "class_from_hub",
@@ -99,6 +100,14 @@ def class_from_hub(device_class: v1.DeviceClass) -> v1beta1.DeviceClass:
     return v1beta1.DeviceClass(metadata=device_class.metadata, spec=reshape(device_class.spec, v1beta1.DeviceClassSpec))
 
 
+CLASS_SHAPES: Final = Shapes(
+    v1.DeviceClass,
+    beta_version(v1beta1.DeviceClass, class_to_hub, class_from_hub),
+    alpha_version(v1alpha3.DeviceClass, v1beta1.DeviceClass, class_to_hub, class_from_hub),
+)
+"""The class in each version."""
+
+
 def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceClass]:
     """The definition of deviceclasses."""
     return ResourceDefinition(
@@ -110,14 +119,7 @@ def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceC
         singular="deviceclass",
         namespaced=False,
         type=resource.DeviceClass,
-        versions=served_versions(
-            gates,
-            resource.DeviceClass,
-            resource_v1beta1.DeviceClass,
-            class_to_hub,
-            class_from_hub,
-            alpha_version(resource_v1alpha3.DeviceClass, resource_v1beta1.DeviceClass, class_to_hub, class_from_hub),
-        ),
+        versions=served_versions(gates, CLASS_SHAPES),
         strategy=ClassStrategy(),
         columns=NAME_AND_AGE,
         cells=name_and_age,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core import meta_v1
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, reshape
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["GROUP", "alpha_version", "deprecation", "reshape_all", "served_versions"]
+__all__ = ["GROUP", "Shapes", "alpha_version", "beta_version", "deprecation", "reshape_all", "served_versions"]
 
 GROUP: Final = "resource.k8s.io"
 _LIFE: Final = {
@@ -21,35 +24,35 @@ _LIFE: Final = {
 """Version → release that brings it, deprecates it, removes it."""
 
 
-def served_versions(
-    gates: FeatureGates,
-    hub: type[meta_v1.KubeObject],
-    flat: type[meta_v1.KubeObject],
-    to_hub: Callable[[Any], Any],
-    from_hub: Callable[[Any], Any],
-    alpha: VersionDefinition,
-) -> tuple[VersionDefinition, ...]:
-    """Versions in order of preference; v1beta2 has the shape of v1, v1beta1 one of its own.
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The forms of a kind: v1beta2 has that of v1, ``hub``; v1beta1 and v1alpha3 of 1.32 and 1.33 have their own."""
 
-    ``alpha`` is v1alpha3, which 1.32 and 1.33 have. Until 1.33 no version is served unless it is switched on.
-    """
-    kind = hub.__name__
-    made = {
-        "v1": VersionDefinition("v1", hub),
-        "v1alpha3": alpha,
-        "v1beta2": VersionDefinition(
-            "v1beta2", hub, served_by_default=False, deprecation_warning=_warning(gates, "v1beta2", kind)
-        ),
-        "v1beta1": VersionDefinition(
-            "v1beta1",
-            flat,
-            to_hub,
-            from_hub,
-            served_by_default=False,
-            deprecation_warning=_warning(gates, "v1beta1", kind),
-        ),
-    }
+    hub: type[meta_v1.KubeObject]
+    v1beta1: VersionDefinition
+    v1alpha3: VersionDefinition
+
+    @property
+    def older(self) -> tuple[VersionDefinition, ...]:
+        """The versions before v1, newest first."""
+        return VersionDefinition("v1beta2", self.hub, served_by_default=False), self.v1beta1, self.v1alpha3
+
+
+def served_versions(gates: FeatureGates, shapes: Shapes) -> tuple[VersionDefinition, ...]:
+    """Versions in order of preference. Until 1.33 no version is served unless it is switched on."""
+    kind = shapes.hub.__name__
+    made = {"v1": VersionDefinition("v1", shapes.hub)}
+    for version in shapes.older:
+        warning = _warning(gates, version.name, kind) if version.name in _LIFE else ""
+        made[version.name] = msgspec.structs.replace(version, deprecation_warning=warning)
     return tuple(made[name] for name in _preferred(gates))
+
+
+def beta_version(
+    kind: type[meta_v1.KubeObject], to_hub: Callable[[Any], Any], from_hub: Callable[[Any], Any]
+) -> VersionDefinition:
+    """A kind in v1beta1."""
+    return VersionDefinition("v1beta1", kind, to_hub, from_hub, served_by_default=False)
 
 
 def alpha_version(

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api import resource as v1
+from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.struct import EMPTY_LIST, replace, reshape
 from cathedra.kinds.resource.claims.defaults import UndefaultedMode
-from cathedra.kinds.resource.versions import reshape_all
+from cathedra.kinds.resource.versions import Shapes, alpha_version, beta_version, reshape_all
 
-__all__ = ["claim_from_hub", "claim_to_hub", "template_from_hub", "template_to_hub"]
+__all__ = [
+    "CLAIM_SHAPES",
+    "TEMPLATE_SHAPES",
+    "claim_from_hub",
+    "claim_to_hub",
+    "template_from_hub",
+    "template_to_hub",
+]
 
 _FLAT: Final = v1.ExactDeviceRequest.__struct_fields__
 
@@ -89,3 +97,17 @@ def _request_from_hub(request: v1.DeviceRequest) -> v1beta1.DeviceRequest:
         return v1beta1.DeviceRequest(name=request.name, first_available=alternatives)
     flat = reshape(request.exactly, v1beta1.DeviceRequest)
     return replace(flat, name=request.name, first_available=alternatives)
+
+
+CLAIM_SHAPES: Final = Shapes(
+    v1.ResourceClaim,
+    beta_version(v1beta1.ResourceClaim, claim_to_hub, claim_from_hub),
+    alpha_version(v1alpha3.ResourceClaim, v1beta1.ResourceClaim, claim_to_hub, claim_from_hub),
+)
+"""The claim in each version."""
+TEMPLATE_SHAPES: Final = Shapes(
+    v1.ResourceClaimTemplate,
+    beta_version(v1beta1.ResourceClaimTemplate, template_to_hub, template_from_hub),
+    alpha_version(v1alpha3.ResourceClaimTemplate, v1beta1.ResourceClaimTemplate, template_to_hub, template_from_hub),
+)
+"""The template in each version."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cathedra.api import resource
-from cathedra.api.core import resource_v1alpha3, resource_v1beta1
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
@@ -11,7 +10,7 @@ from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.access import validate_status_access
 from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
-from cathedra.kinds.resource.claims.conversion import claim_from_hub, claim_to_hub, template_from_hub, template_to_hub
+from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
 from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_spec, enabled_claim_status
 from cathedra.kinds.resource.claims.status import validate_status_update
@@ -22,7 +21,7 @@ from cathedra.kinds.resource.claims.validation import (
     validate_template_update,
 )
 from cathedra.kinds.resource.errorpaths import paths_of_release
-from cathedra.kinds.resource.versions import GROUP, alpha_version, served_versions
+from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
 
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
@@ -129,16 +128,7 @@ def claim_definition(gates: FeatureGates) -> ResourceDefinition[resource.Resourc
         singular="resourceclaim",
         namespaced=True,
         type=resource.ResourceClaim,
-        versions=served_versions(
-            gates,
-            resource.ResourceClaim,
-            resource_v1beta1.ResourceClaim,
-            claim_to_hub,
-            claim_from_hub,
-            alpha_version(
-                resource_v1alpha3.ResourceClaim, resource_v1beta1.ResourceClaim, claim_to_hub, claim_from_hub
-            ),
-        ),
+        versions=served_versions(gates, CLAIM_SHAPES),
         strategy=ClaimStrategy(),
         subresources={"status": ClaimStatusStrategy()},
         columns=CLAIM_COLUMNS,
@@ -155,19 +145,7 @@ def template_definition(gates: FeatureGates) -> ResourceDefinition[resource.Reso
         singular="resourceclaimtemplate",
         namespaced=True,
         type=resource.ResourceClaimTemplate,
-        versions=served_versions(
-            gates,
-            resource.ResourceClaimTemplate,
-            resource_v1beta1.ResourceClaimTemplate,
-            template_to_hub,
-            template_from_hub,
-            alpha_version(
-                resource_v1alpha3.ResourceClaimTemplate,
-                resource_v1beta1.ResourceClaimTemplate,
-                template_to_hub,
-                template_from_hub,
-            ),
-        ),
+        versions=served_versions(gates, TEMPLATE_SHAPES),
         strategy=TemplateStrategy(),
         columns=NAME_AND_AGE,
         cells=name_and_age,

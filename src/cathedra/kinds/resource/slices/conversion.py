@@ -9,10 +9,11 @@ from cathedra.api import resource as v1
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.struct import EMPTY_LIST, replace, reshape
+from cathedra.kinds.definition import VersionDefinition
 from cathedra.kinds.resource.slices.defaults import BareName
-from cathedra.kinds.resource.versions import reshape_all
+from cathedra.kinds.resource.versions import Shapes, beta_version, reshape_all
 
-__all__ = ["alpha_slice_from_hub", "alpha_slice_to_hub", "slice_from_hub", "slice_to_hub"]
+__all__ = ["SLICE_SHAPES", "alpha_slice_from_hub", "alpha_slice_to_hub", "slice_from_hub", "slice_to_hub"]
 
 _BASIC: Final = tuple(name for name in v1.Device.__struct_fields__ if name != "name")
 
@@ -99,3 +100,13 @@ def _device_to_hub(device: v1beta1.Device) -> v1.Device:
     if device.basic is None:
         return v1.Device(name=BareName(device.name))
     return replace(reshape(device.basic, v1.Device), name=device.name)
+
+
+SLICE_SHAPES: Final = Shapes(
+    v1.ResourceSlice,
+    beta_version(v1beta1.ResourceSlice, slice_to_hub, slice_from_hub),
+    VersionDefinition(
+        "v1alpha3", v1alpha3.ResourceSlice, alpha_slice_to_hub, alpha_slice_from_hub, served_by_default=False
+    ),
+)
+"""The slice in each version."""

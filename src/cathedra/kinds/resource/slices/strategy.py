@@ -6,19 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cathedra.api import resource
-from cathedra.api.core import resource_v1alpha3, resource_v1beta1
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.errorpaths import paths_of_release
-from cathedra.kinds.resource.slices.conversion import (
-    alpha_slice_from_hub,
-    alpha_slice_to_hub,
-    slice_from_hub,
-    slice_to_hub,
-)
+from cathedra.kinds.resource.slices.conversion import SLICE_SHAPES
 from cathedra.kinds.resource.slices.defaults import default_slice
 from cathedra.kinds.resource.slices.disabled_fields import enabled_slice_spec
 from cathedra.kinds.resource.slices.validation import validate_slice
@@ -92,20 +86,7 @@ def slice_definition(gates: FeatureGates) -> ResourceDefinition[resource.Resourc
         singular="resourceslice",
         namespaced=False,
         type=resource.ResourceSlice,
-        versions=served_versions(
-            gates,
-            resource.ResourceSlice,
-            resource_v1beta1.ResourceSlice,
-            slice_to_hub,
-            slice_from_hub,
-            VersionDefinition(
-                "v1alpha3",
-                resource_v1alpha3.ResourceSlice,
-                alpha_slice_to_hub,
-                alpha_slice_from_hub,
-                served_by_default=False,
-            ),
-        ),
+        versions=served_versions(gates, SLICE_SHAPES),
         strategy=SliceStrategy(),
         columns=SLICE_COLUMNS,
         cells=slice_cells,
