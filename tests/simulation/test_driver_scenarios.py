@@ -575,3 +575,46 @@ def test_j1_j5_and_j6_extended_resources_are_served_by_claims_and_no_more_than_t
         assert await on.phase("waits") == "Pending"
 
     play(scene, "--driver-profile", "test", "--gpus", "3")
+
+
+def test_d3_alternatives_are_chosen_so_that_a_constraint_over_requests_holds() -> None:
+    async def scene(on: Actors) -> None:
+        def at(comparison: str) -> str:
+            return f'device.attributes["{on.driver}"].index {comparison}'
+
+        await on.a_class()
+        # Four GPUs hang on each root, so the first alternative is at the wrong one.
+        choices = [alternative("near", at("== 0")), alternative("any", "true")]
+        far = request("far", selectors=[{"cel": {"expression": at(">= 4")}}])
+        body = devices({"name": "chosen", "firstAvailable": choices}, far)
+        body["devices"]["constraints"] = [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]
+        claims = on.stage.client.resource(RESOURCECLAIMS, "default")
+        await claims.create(from_dict(ResourceClaim, {"metadata": {"name": "claim"}, "spec": body}))
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        allocation = (await on.claim("claim")).status.allocation
+        assert allocation is not None
+        results = {result.request: result.device for result in allocation.devices.results or ()}
+        assert results.keys() == {"chosen/any", "far"}
+        assert {int(device.removeprefix("gpu-")) // 4 for device in results.values()} == {1}
+
+    play(scene, "--gpus", "8")
+
+
+def test_j2_a_quantity_of_zero_needs_no_claim() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class(extendedResourceName="example.com/device")
+        await on.a_pod("tester", containers={"none": []}, limits={"example.com/device": "0"})
+        await on.settle()
+        assert await on.phase("tester") == "Running"
+        assert await on.claims() == []
+
+    play(scene)
+
+
+def test_j3_an_invalid_name_of_a_resource_is_refused() -> None:
+    async def scene(on: Actors) -> None:
+        with pytest.raises(StatusError, match="limits"):
+            await on.a_pod("tester", containers={"none": []}, limits={"example.com/not/a/name": "1"})
+
+    play(scene)
