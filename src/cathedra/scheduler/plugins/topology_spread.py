@@ -181,14 +181,7 @@ def _count(
 def _matching(pod: PodInfo, constraint: _Constraint, node: NodeInfo) -> int:
     if constraint.selector is None or constraint.selector.empty:
         return 0
-    matches: Callable[[dict[str, str]], bool] = constraint.selector.matches
-    return sum(
-        1
-        for other in node.pods.values()
-        if other.namespace == pod.namespace
-        and other.pod.metadata.deletion_timestamp is None
-        and matches(other.pod.metadata.labels)
-    )
+    return node.selected(pod.namespace, constraint.selector)
 
 
 def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence[bool]) -> float:

@@ -7,8 +7,10 @@ and every pod.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from cathedra.api.core.core_v1 import Node, Taint
+from cathedra.api.selectors import Selector
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.resources import Amounts, amounts
 from cathedra.semantics.tolerations import HARD_EFFECTS
@@ -18,10 +20,15 @@ __all__ = ["NodeInfo", "ports_conflict"]
 _ANY_ADDRESS = "0.0.0.0"
 
 
+MOST_REMEMBERED: Final = 64
+"""So many selectors a node remembers the counts of."""
+
+
 class NodeInfo:
     """A node with its pods, the assumed ones included. Only the cache changes it."""
 
     __slots__ = (
+        "alike",
         "allocatable",
         "generation",
         "hard_taints",
@@ -51,6 +58,8 @@ class NodeInfo:
         self.least_allocated: dict[tuple[int, int], int] = {}
         """Scores of the node as it is, by what a pod asks for of cpu and memory: most nodes are as they were for the
         pod before."""
+        self.alike: dict[tuple[str, Selector], int] = {}
+        """What `selected` answered for the pods that there are."""
         self.ports: dict[tuple[str, str, int], int] = {}
         self.allocatable: Amounts = {}
         self.hard_taints: tuple[Taint, ...] = ()
@@ -85,6 +94,7 @@ class NodeInfo:
         self._leave_order(pod.uid)
         self.order.append(pod.uid)
         self.pods[pod.uid] = pod
+        self.alike.clear()
 
     def remove(self, uid: str) -> PodInfo | None:
         """Take a pod off the node; None if it was not there."""
@@ -97,6 +107,22 @@ class NodeInfo:
     def pods_in_order(self) -> list[PodInfo]:
         """The pods as kube-scheduler would list them, which decides between victims that are alike."""
         return [self.pods[uid] for uid in self.order]
+
+    def selected(self, namespace: str, selector: Selector) -> int:
+        """How many pods of a namespace, those aside that are being deleted, a selector selects."""
+        known = self.alike.get((namespace, selector))
+        if known is not None:
+            return known
+        if len(self.alike) >= MOST_REMEMBERED:
+            self.alike.clear()
+        count = sum(
+            pod.namespace == namespace
+            and pod.pod.metadata.deletion_timestamp is None
+            and selector.matches(pod.pod.metadata.labels)
+            for pod in self.pods.values()
+        )
+        self.alike[namespace, selector] = count
+        return count
 
     def copy(self) -> NodeInfo:
         """One that can be changed to try something out."""
@@ -134,6 +160,7 @@ class NodeInfo:
     def _changed(self) -> None:
         self.generation += 1
         self.least_allocated.clear()
+        self.alike.clear()
 
 
 def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[str, str, int]]) -> bool:

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.scheduler.state.node_info import NodeInfo, ports_conflict
+from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.struct import Time
+from cathedra.client.objects import with_metadata
+from cathedra.scheduler.state.node_info import MOST_REMEMBERED, NodeInfo, ports_conflict
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 
@@ -102,3 +106,31 @@ def test_a_copy_has_an_order_of_its_own() -> None:
     info.add(PodInfo(pod("a")))
     info.copy().remove("uid-a")
     assert names(info) == ["a"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["web", "db", "leaving", "gone"])), max_size=20))
+def test_selected_pods_are_counted_as_they_are_now(steps: list[tuple[str, str]]) -> None:
+    info = NodeInfo(node("n"))
+    web = from_label_selector(LabelSelector(match_labels={"app": "web"}))
+    there: dict[str, str] = {}
+    for name, kind in steps:
+        made = pod(name, labels={"app": "db" if kind == "db" else "web"})
+        if kind == "leaving":
+            made = with_metadata(made, deletion_timestamp=Time(0))
+        if kind == "gone":
+            info.remove(f"uid-{name}")
+            there.pop(name, None)
+        else:
+            (info.renew if name in there else info.add)(PodInfo(made))
+            there[name] = kind
+        assert info.selected("default", web) == sum(kind == "web" for kind in there.values())
+        assert info.selected("other", web) == 0
+
+
+def test_a_node_remembers_so_many_selectors() -> None:
+    info = NodeInfo(node("n"))
+    info.add(PodInfo(pod("p", labels={"app": "a7"})))
+    for number in range(3 * MOST_REMEMBERED):
+        selector = from_label_selector(LabelSelector(match_labels={"app": f"a{number}"}))
+        assert info.selected("default", selector) == (number == 7)
+        assert len(info.alike) <= MOST_REMEMBERED
