@@ -14,6 +14,7 @@ __all__ = [
     "held",
     "node",
     "pod",
+    "pod_group",
     "quota",
     "request",
     "slice_of",
@@ -172,6 +173,16 @@ def pod(
         "metadata": {"name": name, "namespace": namespace, "uid": f"pod-{name}"},
         "spec": {"containers": containers, "resourceClaims": claims, **spec},
         "status": {"phase": phase, **status},
+    }
+
+
+def pod_group(name: str, least: int) -> Object:
+    """A group whose pods are scheduled together, so many at least."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}},
     }
 
 

@@ -18,6 +18,7 @@ from tests.insight.building import (
     held,
     node,
     pod,
+    pod_group,
     quota,
     request,
     slice_of,
@@ -51,6 +52,14 @@ class Situation:
 def asks(*requests: Object, **more: object) -> list[Object]:
     """A pod with a template, on a node with a class."""
     return [node(), device_class(), template("t", *requests, **more), pod("template:t")]  # type: ignore[arg-type]
+
+
+GANGS: Object = {"feature gates": {"GenericWorkload": True, "GangScheduling": True}}
+
+
+def in_group(name: str) -> Object:
+    """A pod of the group «ring»."""
+    return pod("template:t", name=name, schedulingGroup={"podGroupName": "ring"})
 
 
 SITUATIONS: tuple[Situation, ...] = (
@@ -500,6 +509,35 @@ SITUATIONS: tuple[Situation, ...] = (
         ("maintenance=yes:NoExecute",),
         ("tolerate device taint",),
         source="allocation §4",
+    ),
+    # --- gangs
+    Situation(
+        "the pod's group does not exist",
+        [node(), device_class(), template("t", request()), gpus(1), in_group("p")],
+        ("pod group",),
+        ('waiting for pods\'s pod group "ring" to appear in scheduling queue',),
+        source="scheduling §14",
+        more=GANGS,
+    ),
+    Situation(
+        "the group has fewer pods than it must have",
+        [node(), device_class(), template("t", request()), gpus(4), in_group("p"), in_group("q"), pod_group("ring", 3)],
+        ("pod group",),
+        ("waiting for minCount pods from a gang to appear in scheduling queue",),
+        source="scheduling §14",
+        more=GANGS,
+    ),
+    Situation(
+        "a group that is complete finds too few devices",
+        [
+            *(node(), device_class(), template("t", request("gpu", "gpu", 2)), gpus(1)),
+            *(in_group("p"), in_group("q"), pod_group("ring", 2)),
+        ],
+        ("reach",),
+        ("request 'gpu' wants 2, 1 devices in reach",),
+        ("lower count",),
+        source="scheduling §14",
+        more=GANGS,
     ),
     # --- capacity and counters
     Situation(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
 from cathedra.insight.explanation.explain import explain
@@ -37,6 +39,8 @@ def dumped(one: Situation) -> list[Object]:
 
 def state_of(one: Situation, version: str = "v1") -> ClusterState:
     objects = [converted(obj, version) for obj in dumped(one)]
+    if gates := one.more.get("feature gates"):
+        return replace(read_dump(objects), gates=FeatureGates.for_release(overrides=gates))
     if one.more.get("list"):
         empty, *rest = objects
         state = read_dump(empty)

@@ -13,6 +13,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import reshape
 from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
@@ -31,8 +32,8 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
     if isinstance(given, KubeObject):
         return Decoded(given) if type(given) in _types() else None
     gvk = GroupVersionKind.parse(str(given.get("apiVersion", "")), str(given.get("kind", "")))
-    definition = definition_of(gvk.group, gvk.kind)
-    if definition is None or definition.type not in _types():
+    definition, wanted = definition_of(gvk.group, gvk.kind), _read_as().get((gvk.group, gvk.kind))
+    if definition is None or wanted is None:
         return None
     try:
         version = definition.version(gvk.version)
@@ -43,7 +44,9 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
         raise InvalidInput(f"{where} is no version of it; known are {served}") from error
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
         raise InvalidInput(f"{gvk.kind} {name_of(given)}: {error}") from error
-    return Decoded(version.to_hub(decoded.object), decoded.problems)
+    hub = version.to_hub(decoded.object)
+    # A PodGroup is kept as v1alpha3 has it, while the scheduler reads v1beta1: the same fields, of another module.
+    return Decoded(hub if type(hub) is wanted else reshape(hub, wanted), decoded.problems)
 
 
 def definition_of(group: str, kind: str) -> AnyDefinition | None:
@@ -55,6 +58,12 @@ def definition_of(group: str, kind: str) -> AnyDefinition | None:
 def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
     every = FeatureGates.for_release(overrides={"AllAlpha": True, "AllBeta": True})
     return {(one.group, one.kind): one for one in all_definitions(every)}
+
+
+@cache
+def _read_as() -> Mapping[tuple[str, str], type[KubeObject]]:
+    """The type as which each kind is read."""
+    return {(kind.ref.group, kind.ref.kind): kind.ref.type for kind in READ_KINDS}
 
 
 @cache
