@@ -16,6 +16,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import SystemClock
+from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.live import read_live, served_refs
 from cathedra.insight.reading.state import ClusterState
@@ -80,10 +81,16 @@ def read_state(arguments: argparse.Namespace) -> ClusterState:
         StatusError: it refuses.
         UnknownGate: the version is not known.
     """
-    if arguments.dump:
+    # A large state is hundreds of thousands of objects and no garbage: looking for cycles among them would double the
+    # time of what is asked of it (1,000 nodes with 8 devices: `devices` takes 0.22 s instead of 0.5 s).
+    suspend_collection()
+    try:
+        if not arguments.dump:
+            return asyncio.run(_read(target_of(arguments), arguments))
         paths: Any = [Path(path) for path in arguments.dump]
         return read_dump(paths if len(paths) > 1 else paths[0], release=arguments.kubernetes_version or NEWEST)
-    return asyncio.run(_read(target_of(arguments), arguments))
+    finally:
+        tune_collection()
 
 
 async def follow(arguments: argparse.Namespace, show: Callable[[ClusterState], object]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cathedra.cli.dra.main import main
+from cathedra.testing import ClusterOptions, DRACluster
 from tests.unit.cli.dra.dumps import gpu_cluster, write_dump
 
 
@@ -46,3 +50,37 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert said in printed.err
+
+
+class Screens(io.StringIO):
+    """A terminal that is written to until so many screens are shown; then the user presses Ctrl-C."""
+
+    def __init__(self, between: Callable[[], object]) -> None:
+        super().__init__()
+        self._between = between
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        shown = self.getvalue().count(" devices: ")
+        if "devices: " in text and shown == 1:
+            self._between()
+        if "devices: " in text and shown == 2:
+            raise KeyboardInterrupt
+        return written
+
+
+def test_what_is_watched_is_shown_again_after_a_change_and_in_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with DRACluster(ClusterOptions(profile="gaudi3-8"), tmp_path) as cluster:
+        screens = Screens(lambda: cluster.add_nodes())
+        monkeypatch.setattr(sys, "stdout", screens)
+        assert main(["devices", "-w", "--kubeconfig", str(cluster.kubeconfig)]) == 130
+    text = screens.getvalue()
+    assert "8 devices: 8 free" in text
+    assert "16 devices: 16 free" in text
+    assert "\x1b[1;32mfree" in text
