@@ -534,7 +534,7 @@ SITUATIONS: tuple[Situation, ...] = (
             *(in_group("p"), in_group("q"), pod_group("ring", 2)),
         ],
         ("reach",),
-        ("request 'gpu' wants 2, 1 devices in reach",),
+        ("request 'gpu' wants 2, 1 device in reach",),
         ("lower count",),
         source="scheduling §14",
         more=GANGS,
