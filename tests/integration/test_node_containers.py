@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import (
+    Capabilities,
     ConfigMap,
     ConfigMapVolumeSource,
     Container,
@@ -28,6 +30,7 @@ from cathedra.api.core.core_v1 import (
     ObjectFieldSelector,
     Probe,
     ResourceRequirements,
+    SeccompProfile,
     SecurityContext,
     Volume,
     VolumeMount,
@@ -37,6 +40,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.cdi.files import write_spec
 from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
+from cathedra.node.shim import kernel
 from tests.integration.real_node import FOREVER, RealNode, read_all, running
 from tests.requirements import container_runtime
 from tests.unit.node.driver_server import DriverServer
@@ -259,6 +263,43 @@ async def test_hooks_groups_and_limits_of_devices_and_containers_reach_the_kerne
     assert json.loads(await asyncio.to_thread(hooked.read_text))["bundle"].startswith(str(node.root))
     assert not await asyncio.to_thread(Path("/written").exists), "the host's root file system is left alone"
     await driver.stop()
+
+
+@contained
+async def test_system_calls_are_filtered_by_the_default_profile(node: RealNode) -> None:
+    script = "grep ^Seccomp: /proc/self/status; unshare -m true 2>/dev/null || echo refused"
+    context = SecurityContext(
+        seccomp_profile=SeccompProfile(type="RuntimeDefault"), capabilities=Capabilities(drop=("ALL",))
+    )
+    await node.run_pod(make_pod("p", Container(name="c", command=("sh", "-c", script), security_context=context)))
+    await node.until_phase("Succeeded")
+    assert (await node.logs())[1].split() == ["Seccomp:", "2", "refused"]
+
+
+def share_mounts(place: Path) -> None:
+    """What is mounted below the directory arrives in other mount namespaces, as systemd has it everywhere."""
+    kernel.mount_bind(str(place), str(place))
+    subprocess.run(["mount", "--make-shared", str(place)], check=True)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES[1:])
+async def test_a_volume_in_memory_has_its_size_where_mounts_are_shared(place: Path, runtime: str) -> None:
+    container_runtime(runtime)
+    share_mounts(place)
+    try:
+        found = RealNode(place / "node", runtime)
+        script = (
+            "grep -c ' /fast tmpfs ' /proc/mounts; dd if=/dev/zero of=/fast/x bs=1M count=4 2>&- ; stat -c %s /fast/x"
+        )
+        mount = VolumeMount(name="fast", mount_path="/fast")
+        source = EmptyDirVolumeSource(medium="Memory", size_limit=Quantity("2Mi"))
+        container = Container(name="c", command=("sh", "-c", script), volume_mounts=(mount,))
+        async with running(found.agent):
+            await found.run_pod(make_pod("p", container, volumes=(Volume(name="fast", empty_dir=source),)))
+            await found.until_phase("Succeeded")
+            assert (await found.logs())[1].split() == ["1", str(2 << 20)]
+    finally:
+        kernel.unmount(str(place))
 
 
 @contained

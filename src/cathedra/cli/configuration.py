@@ -6,13 +6,27 @@ import argparse
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
+from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions
 from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
 
-__all__ = ["absolute", "cluster_config", "data_dir", "driver_config", "gate_overrides", "pairs", "server_config"]
+__all__ = [
+    "absolute",
+    "cluster_config",
+    "data_dir",
+    "driver_config",
+    "gate_overrides",
+    "pairs",
+    "reserved_resources",
+    "server_config",
+]
+
+RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+"""What of a node can be kept from its pods, as with a kubelet."""
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:
@@ -116,6 +130,34 @@ def _switches(option: str, text: str) -> dict[str, bool]:
 def absolute(path: Path | None) -> Path | None:
     """The file meant by an option, if it was given."""
     return None if path is None else path.expanduser().absolute()
+
+
+def reserved_resources(arguments: argparse.Namespace) -> dict[str, str]:
+    """What ``--kube-reserved`` and ``--system-reserved`` keep from pods, together, as quantities.
+
+    Raises:
+        InvalidOption: one is no list of resources and quantities, or reserves what cannot be.
+    """
+    total: dict[str, Quantity] = {}
+    for option, text in (
+        ("--kube-reserved", arguments.kube_reserved),
+        ("--system-reserved", arguments.system_reserved),
+    ):
+        for name, value in pairs(option, filter(None, text.split(","))):
+            total[name] = total.get(name, Quantity("0")) + _reserved(option, name, value)
+    return {name: str(quantity) for name, quantity in total.items()}
+
+
+def _reserved(option: str, name: str, value: str) -> Quantity:
+    if name not in RESERVABLE:
+        raise InvalidOption(f"{option}: cannot reserve {name!r} resource; there are {', '.join(RESERVABLE)}")
+    try:
+        quantity = Quantity(value)
+    except QuantityError as error:
+        raise InvalidOption(f"{option}: {value!r} is no quantity of {name}; write it as 500m or 1Gi") from error
+    if quantity.nanos < 0:
+        raise InvalidOption(f"{option}: resource quantity for {name!r} cannot be negative: {value}")
+    return quantity
 
 
 def pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -406,6 +406,15 @@ NODE_AGENT: Final = (
     ),
     CommandOption(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
     _CRI_SOCKET,
+    *(
+        CommandOption(
+            name=f"--{whose}-reserved",
+            default="",
+            metavar="NAME=QUANTITY,…",
+            about=f"what pods cannot have, for {what}: of cpu, memory, ephemeral-storage and pid",
+        )
+        for whose, what in (("kube", "the node agent and the container runtime"), ("system", "the system"))
+    ),
     CommandOption(
         name="--keep-containers",
         type=None,

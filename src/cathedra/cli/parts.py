@@ -11,7 +11,7 @@ from typing import Any
 
 import uvloop
 
-from cathedra.cli.configuration import absolute, driver_config, gate_overrides, server_config
+from cathedra.cli.configuration import absolute, driver_config, gate_overrides, reserved_resources, server_config
 from cathedra.cluster import nodeparts, standalone
 from cathedra.cluster.config import InvalidOption, default_data_dir
 from cathedra.cluster.data.datadir import DataDir
@@ -50,6 +50,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             root=_root(arguments),
             runtime=arguments.runtime,
             cri_socket=arguments.cri_socket,
+            reserved=reserved_resources(arguments),
             keep_containers=arguments.keep_containers,
             serving=ServingOptions(
                 address=arguments.address or arguments.node_ip or LOOPBACK,

@@ -61,6 +61,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
             client_authority=config.serving.client_authority or _authority_file(config.root, target),
             runtime=config.runtime,
             cri_socket=config.cri_socket,
+            reserved=config.reserved,
             stop_containers=not config.keep_containers,
             kubelet_version=f"v{config.release}.0",
             api_server=(server.hostname or "127.0.0.1", server.port or 443),

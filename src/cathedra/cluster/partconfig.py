@@ -96,6 +96,8 @@ class PartConfig:
     runtime: str = "auto"
     cri_socket: str = ""
     """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
+    reserved: Mapping[str, str] = field(default_factory=dict)
+    """How much of each resource of the node is kept from pods."""
     keep_containers: bool = False
     """Whether containers outlive a node agent that is told to stop."""
     serving: ServingOptions = field(default_factory=lambda: ServingOptions())

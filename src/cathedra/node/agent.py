@@ -28,7 +28,7 @@ from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_capacity
+from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_allocatable, node_capacity
 from cathedra.node.plugins.client import MakeDial, PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
@@ -213,7 +213,10 @@ class NodeAgent:
             recorder=recorder,
             health=self.health,
             facts=NodeFacts(
-                config.address, {name: Quantity(value) for name, value in node_capacity(config).items()}, self._gates
+                config.address,
+                node_allocatable(config),
+                self._gates,
+                capacity={name: Quantity(value) for name, value in node_capacity(config).items()},
             ),
             faults=self._faults,
             inherited_environment=_service_environment(config),

@@ -42,6 +42,8 @@ class NodeConfig:
     """Set when the Node is created."""
     capacity: Mapping[str, str] = field(default_factory=dict)
     """Resources by name, as quantities; what is not given is asked from the machine."""
+    reserved: Mapping[str, str] = field(default_factory=dict)
+    """How much of each resource is kept from pods, as quantities: for the system and for the node's own programs."""
     kubelet_version: str = "v1.37.0"
     register: bool = True
     """Whether to create the Node object; else it must exist."""

@@ -37,7 +37,7 @@ from cathedra.clock import Clock
 from cathedra.node.config import NodeConfig
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
-__all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_capacity"]
+__all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_allocatable", "node_capacity"]
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _RETRY: Final = (0.2, 7.0)
@@ -62,6 +62,18 @@ def machine_capacity() -> dict[str, str]:
 def node_capacity(config: NodeConfig) -> dict[str, str]:
     """What a node has: what its settings say, else what its machine has."""
     return {**(machine_capacity() if config.root is not None else _SIMULATED), **config.capacity}
+
+
+def node_allocatable(config: NodeConfig) -> dict[str, Quantity]:
+    """What of that pods may have: all but what is reserved, and never less than nothing."""
+    return {name: _without(Quantity(value), config.reserved.get(name)) for name, value in node_capacity(config).items()}
+
+
+def _without(quantity: Quantity, reserved: str | None) -> Quantity:
+    if reserved is None:
+        return quantity
+    left = quantity - Quantity(reserved)
+    return left if left.nanos > 0 else Quantity("0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +223,7 @@ class NodeReporter:
         return replace(
             old,
             capacity=capacity,
-            allocatable={**old.allocatable, **{name: capacity[name] for name in given}},
+            allocatable={**old.allocatable, **node_allocatable(self._config)},
             conditions=self._conditions(old),
             addresses=(
                 NodeAddress(type="InternalIP", address=self._config.address),

@@ -11,6 +11,8 @@ import pytest
 from cathedra.api.core.core_v1 import Node, Taint
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES
+from cathedra.node.config import NodeConfig
+from cathedra.node.nodestatus import node_allocatable, node_capacity
 from tests.unit.node.fakes import NODE, NodeTransport, Setting
 from tests.unit.node.test_agent import play
 
@@ -39,3 +41,12 @@ def test_a_node_that_others_change_meanwhile_is_written_again_in_silence(caplog:
     with caplog.at_level(logging.WARNING):
         play(body, Meddling)
     assert caplog.text == ""
+
+
+def test_pods_may_have_what_is_not_reserved() -> None:
+    config = NodeConfig(
+        name=NODE, root=None, capacity={"cpu": "4", "memory": "1Gi"}, reserved={"cpu": "1500m", "memory": "2Gi"}
+    )
+    assert node_capacity(config)["cpu"] == "4"
+    found = {name: str(quantity) for name, quantity in node_allocatable(config).items()}
+    assert (found["cpu"], found["memory"], found["pods"]) == ("2500m", "0", "110")

@@ -7,6 +7,7 @@ has happened to the pod, or a driver has registered.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of, sandbox_spec
+from cathedra.node.setup.memory import mounts_are_shared
 from cathedra.node.setup.volumes import VolumeMaker, is_payload
 
 __all__ = ["PodPreparation"]
@@ -76,7 +78,14 @@ class PodPreparation:
         pause = _VOLUME_RETRY[0]
         while True:
             context = self._context
-            maker = VolumeMaker(context.client, self._pod.pod, self._directories, context.facts, context.clock)
+            maker = VolumeMaker(
+                context.client,
+                self._pod.pod,
+                self._directories,
+                context.facts,
+                context.clock,
+                memory=self._can_mount(self._directories),
+            )
             try:
                 self._volumes = await maker.make()
             except VolumeError as error:
@@ -86,6 +95,15 @@ class PodPreparation:
             else:
                 self._maker = maker
                 return
+
+    def _can_mount(self, directories: PodDirectories) -> bool:
+        """Whether containers see what is mounted now: those of a socket, and of a shim where mounts are shared."""
+        sources = [volume.empty_dir for volume in self._pod.pod.spec.volumes]
+        if not any(source is not None and source.medium == "Memory" for source in sources):
+            return False
+        return os.geteuid() == 0 and (
+            self._context.runtime.sandboxes is not None or mounts_are_shared(directories.home)
+        )
 
     async def refresh_volumes(self) -> None:
         """Until cancelled: config maps and secrets change, and tokens expire, while the pod runs."""

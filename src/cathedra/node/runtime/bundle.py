@@ -1,8 +1,8 @@
 """What an OCI runtime is told of a container: the runtime spec, as plain JSON values.
 
 Containers see the host's root file system below a private writable layer, with fresh /proc, /dev, /sys, /tmp and /run;
-they share the host's network. Images are not pulled: what a container runs must be installed on the host. A pure
-function; CDI edits are applied to its result (see `cathedra.cdi.edits`).
+they share the host's network. Images are not pulled: what a container runs must be installed on the host. CDI edits are
+applied to the result (see `cathedra.cdi.edits`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec
+from cathedra.node.runtime.seccomp import seccomp_filter
 
 __all__ = ["DEFAULT_PATH", "oci_spec", "with_termination_log"]
 
@@ -62,7 +63,12 @@ _BASE_DEVICES: Final = (
 
 
 def oci_spec(spec: ContainerSpec, root: str, cgroups_path: str) -> dict[str, Any]:
-    """The runtime spec of a container whose root file system is at ``root``."""
+    """The runtime spec of a container whose root file system is at ``root``.
+
+    Raises:
+        OSError: the file of its seccomp profile cannot be read.
+        ValueError: that is no profile.
+    """
     namespaces = [{"type": kind} for kind in ("ipc", "uts", "mount")]
     if not spec.host_pid:
         namespaces.append({"type": "pid"})
@@ -87,6 +93,9 @@ def oci_spec(spec: ContainerSpec, root: str, cgroups_path: str) -> dict[str, Any
     }
     if not spec.privileged:
         config["linux"] |= {"maskedPaths": list(_MASKED), "readonlyPaths": list(_READ_ONLY)}
+        seccomp = seccomp_filter(spec.seccomp, _capabilities(spec))
+        if seccomp is not None:
+            config["linux"]["seccomp"] = seccomp
     return with_termination_log(config, spec)
 
 

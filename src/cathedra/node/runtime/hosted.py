@@ -69,6 +69,8 @@ class Launcher(Protocol):
 
         Raises:
             CDIError: a device cannot be resolved or injected.
+            OSError: a file cannot be read or written.
+            ValueError: the container's seccomp profile is none.
         """
         ...
 
@@ -245,7 +247,7 @@ class HostedRuntime:
         except CDIError as error:
             shutil.rmtree(directory, ignore_errors=True)
             raise RuntimeFailure("CreateContainerError", f"CDI device injection failed: {error}") from error
-        except OSError as error:
+        except (OSError, ValueError) as error:
             shutil.rmtree(directory, ignore_errors=True)
             raise RuntimeFailure("CreateContainerError", str(error)) from error
         request = {"do": "start", "id": spec.id, "label": _label(spec), "log": spec.log_path, **description}

@@ -5,12 +5,17 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.files.atomic import write_atomic
 from cathedra.files.private import private_directory
+from cathedra.node.shim.kernel import unmount
 
-__all__ = ["PodDirectories", "log_directory"]
+__all__ = ["EMPTY_DIR", "PodDirectories", "log_directory"]
+
+EMPTY_DIR: Final = "empty-dir"
+"""What the directories of such volumes are called."""
 
 
 def log_directory(root: Path, namespace: str, name: str, uid: str) -> Path:
@@ -68,7 +73,10 @@ class PodDirectories:
             directory.mkdir(mode=0o755, exist_ok=True)
 
     def remove_home(self) -> None:
-        """Remove what only a living pod needs; logs stay readable."""
+        """Remove what only a living pod needs, volumes in memory too; logs stay readable."""
+        for volume in self.home.glob(f"volumes/kubernetes.io~{EMPTY_DIR}/*"):
+            if volume.is_mount():
+                unmount(str(volume))
         shutil.rmtree(self.home, ignore_errors=True)
 
     def remove_all(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
@@ -18,11 +18,13 @@ class NodeFacts:
     address: str
     allocatable: Mapping[str, Quantity]
     gates: FeatureGates
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    """What the node has in all; {}: the same."""
     pod_address: str = ""
     """The pod's own address; "" for one in the node's network."""
 
     @property
     def memory(self) -> int:
-        """Bytes of memory."""
-        found = self.allocatable.get("memory")
+        """Bytes of memory that the machine has."""
+        found = (self.capacity or self.allocatable).get("memory")
         return found.value() if found is not None else 0

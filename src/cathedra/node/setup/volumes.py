@@ -24,8 +24,9 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.clock import Clock
-from cathedra.node.setup.directories import PodDirectories
+from cathedra.node.setup.directories import EMPTY_DIR, PodDirectories
 from cathedra.node.setup.errors import ContainerConfigError, VolumeError
+from cathedra.node.setup.memory import make_memory_volume, memory_size
 from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.ownership import Owner, give_to_group, owner_of
 from cathedra.node.setup.payload import PayloadFile, write_payload
@@ -41,7 +42,18 @@ _TOKEN_MODE: Final = 0o600
 class VolumeMaker:
     """Makes the volumes of one pod."""
 
-    def __init__(self, client: Client, pod: Pod, directories: PodDirectories, node: NodeFacts, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        pod: Pod,
+        directories: PodDirectories,
+        node: NodeFacts,
+        clock: Clock,
+        *,
+        memory: bool = False,
+    ) -> None:
+        """``memory``: whether volumes can be in memory here; else they are on disk."""
+        self._memory = memory
         self._client = client
         self._pod = pod
         self._directories = directories
@@ -82,7 +94,9 @@ class VolumeMaker:
         if volume.host_path is not None:
             return _host_path(volume.host_path)
         if volume.empty_dir is not None:
-            directory = self._directory("empty-dir", volume.name)
+            directory = self._directory(EMPTY_DIR, volume.name)
+            if volume.empty_dir.medium == "Memory" and self._memory:
+                make_memory_volume(directory, memory_size(self._pod, volume.empty_dir, self._node))
             directory.chmod(0o777)
             give_to_group(directory, self._owner, writable=True)
             return str(directory)

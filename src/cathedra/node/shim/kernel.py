@@ -57,13 +57,13 @@ def enter_mount_namespace() -> None:
     _mount("none", "/", "", _MS_REC | _MS_SLAVE)
 
 
-def mount_tmpfs(target: str) -> None:
-    """A file system in memory, for root alone.
+def mount_tmpfs(target: str, size: int = 0) -> None:
+    """A file system in memory, for root alone; ``size`` in bytes, 0: as much as the kernel gives by itself.
 
     Raises:
         OSError: it cannot be mounted.
     """
-    _mount("tmpfs", target, "tmpfs", 0, "mode=0700")
+    _mount("tmpfs", target, "tmpfs", 0, f"mode=0700,size={size}" if size else "mode=0700")
 
 
 def mount_bind(source: str, target: str) -> None:
