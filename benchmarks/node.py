@@ -31,6 +31,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.certificates.authority import Authority
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS as POD_RESOURCE
+from cathedra.client.transport import EventType
 from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
@@ -42,6 +43,7 @@ Row = tuple[str, float, str, str | float | None, str | float | None]
 PODS: Final = 15
 IDLE_NODES: Final = 5000
 IDLE_SECONDS: Final = 30.0
+STOPPABLE: Final = "trap 'exit 0' TERM; sleep 600 & wait"
 IMAGE: Final = "registry.example/tools:1"
 EXAMPLE: Final = Path(__file__).parents[1] / "examples" / "cri"
 
@@ -89,10 +91,8 @@ async def _pod_start(runtime: str, socket: str, clock: SystemClock) -> float:
 
 
 async def _one_start(client: Client, name: str, clock: SystemClock) -> float:
-    container = Container(
-        name="c", image=IMAGE, image_pull_policy="IfNotPresent", command=("sh", "-c", "exec sleep 600")
-    )
-    spec = PodSpec(node_name="node-0", containers=(container,), termination_grace_period_seconds=0)
+    container = Container(name="c", image=IMAGE, image_pull_policy="IfNotPresent", command=("sh", "-c", STOPPABLE))
+    spec = PodSpec(node_name="node-0", containers=(container,), termination_grace_period_seconds=5)
     pods = client.resource(POD_RESOURCE, "default")
     began = clock.monotonic()
     pod = await pods.create(Pod(metadata=ObjectMeta(name=name), spec=spec))
@@ -103,8 +103,9 @@ async def _one_start(client: Client, name: str, clock: SystemClock) -> float:
         async for event in events:
             if event.object is not None and event.object.status.phase == "Running" and not took:
                 took = clock.monotonic() - began
-                await pods.delete(name, grace_period_seconds=0)
-                return took
+                await pods.delete(name)
+            if event.type is EventType.DELETED:
+                return took  # nothing of it is left that could slow the next one down
     raise RuntimeError("the watch ended before the pod was running")
 
 
