@@ -13,8 +13,8 @@ import pytest
 
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.process.background import stop
-from tests import requirements
 from tests.documentation.consoles import Shell, Step, read_steps, run_steps, same
+from tests.requirements import kubectl_path
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -47,7 +47,7 @@ def fresh(place: Path) -> Iterator[Shell]:
     for program in ("cathedra", "kubectl-dra", "python"):
         (installed / "bin" / program).write_text(f'#!/bin/sh\nexec {sys.executable} {_called(program)} "$@"\n')
         (installed / "bin" / program).chmod(0o755)
-    (programs / "kubectl").symlink_to(requirements.kubectl_path())
+    (programs / "kubectl").symlink_to(kubectl_path())
     path = os.pathsep.join((str(programs), str(installed / "bin"), os.environ["PATH"]))
     shell = Shell(copy, {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}, place / "output")
     yield shell
@@ -61,17 +61,9 @@ def _called(program: str) -> str:
     return {"cathedra": "-m cathedra.cli.main", "kubectl-dra": "-m cathedra.cli.dra.main"}.get(program, "")
 
 
-NEEDS = {"examples/cri/README.md": ("containerd", "ctr", "runc", "busybox")}
-"""Programs that a page says it needs, besides root."""
-
-
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_console_block_does_what_it_shows(page: str, fresh: Shell) -> None:
-    if page in NEEDS:
-        requirements.root()
-        for name in NEEDS[page]:
-            requirements.program(name)
     assert list(run_steps(read_steps(ROOT / page), fresh)) == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.quantity import Quantity, QuantityError
-from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions
+from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, NodeFault
 from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
@@ -52,9 +52,18 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         nodes=arguments.nodes,
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
+        faults=tuple(_fault(entry) for entry in arguments.fail),
         driver=driver_config(arguments),
         profile=load_profile(arguments.profile) if arguments.profile else None,
     )
+
+
+def _fault(entry: str) -> NodeFault:
+    profile, equals, share = entry.partition("=")
+    try:
+        return NodeFault(profile, float(share) if equals else 1.0)
+    except ValueError as error:
+        raise InvalidOption(f"--fail {entry!r}: the share must be a number as 0.1") from error
 
 
 def server_config(arguments: argparse.Namespace) -> ClusterConfig:

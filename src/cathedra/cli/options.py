@@ -302,6 +302,13 @@ CLUSTER: Final = (
         about="nodes with a vendor's devices instead of the example driver's, as h100-8 (all: cathedra profiles)",
     ),
     _CRI_SOCKET,
+    CommandOption(
+        name="--fail",
+        repeatable=True,
+        metavar="PROFILE[=SHARE]",
+        about="with --runtime simulated, how nodes fail: flapping, slow-prepare or dying-devices, and which share of "
+        "them (default: all; may be repeated)",
+    ),
     *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )

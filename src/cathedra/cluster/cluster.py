@@ -37,6 +37,7 @@ from cathedra.cluster.identity.permissions import (
     node_user,
 )
 from cathedra.cluster.parts.electors import make_elector
+from cathedra.cluster.parts.failures import fails
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.parts.generations import generation_of, how_to_enable_devices
 from cathedra.cluster.parts.nodes import BareNode, ClusterNode, RunningNode, driver_for, profiled_drivers
@@ -334,6 +335,7 @@ class RunningCluster:
             clock=self._clock,
             random=self._random,
             gates=self.gates,
+            faults=fails(config.faults, int(name.rpartition("-")[2])),
         )
 
     def _drivers(self, profile: Profile | None) -> Sequence[Driver]:

@@ -15,12 +15,19 @@ from cathedra.cluster.identity.reach import Reach
 from cathedra.cluster.invalidoption import InvalidOption
 from cathedra.profiles import Profile
 
-__all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "default_data_dir"]
+__all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 
 PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
 """The profiles of the example driver, and the first word of its name with each."""
+
+FLAPPING: Final = "flapping"
+SLOW_PREPARE: Final = "slow-prepare"
+DYING_DEVICES: Final = "dying-devices"
+FAULTS: Final = (FLAPPING, SLOW_PREPARE, DYING_DEVICES)
+"""How simulated nodes can fail on purpose."""
+
 PARTITIONS_GATE: Final = "DRAPartitionableDevices"
 SHARES_GATE: Final = "DRAConsumableCapacity"
 BINDING_GATE: Final = "DRADeviceBindingConditions"
@@ -100,6 +107,20 @@ class DriverConfig:
         return needed
 
 
+@dataclass(frozen=True, slots=True)
+class NodeFault:
+    """A way in which simulated nodes fail on purpose, and the share of nodes that do."""
+
+    profile: str
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.profile not in FAULTS:
+            raise InvalidOption(f"--fail must be one of {', '.join(FAULTS)}, got {self.profile!r}")
+        if not 0 < self.share <= 1:
+            raise InvalidOption(f"--fail {self.profile}: the share must be in (0, 1], got {self.share:g}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletOptions:
     """How the API server reaches nodes, where it is not with certificates of the cluster's own (PEM files)."""
@@ -132,6 +153,8 @@ class ClusterConfig:
     runtime: str = "auto"
     cri_socket: str = ""
     """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
+    faults: tuple[NodeFault, ...] = ()
+    """How simulated nodes fail on purpose."""
     release: str = "1.37"
     gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
@@ -162,6 +185,10 @@ class ClusterConfig:
             raise InvalidOption(f"--store must be sqlite, memory or etcd://HOST:PORT, got {self.store!r}")
         if self.runtime not in RUNTIMES:
             raise InvalidOption(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
+        if self.faults and self.runtime != "simulated":
+            raise InvalidOption("--fail needs --runtime simulated: other nodes fail by themselves")
+        if self.profile is not None and any(fault.profile == DYING_DEVICES for fault in self.faults):
+            raise InvalidOption(f"--fail {DYING_DEVICES} is for the example driver's devices, not for --profile")
         if self.release not in RELEASES:
             raise InvalidOption(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
         needed = self.driver.needed_gates

@@ -64,6 +64,7 @@ class NodeAgent:
         recorder: writes events; None: one of its own.
         checkpoint: where claim infos survive; None: the file of the node's directory.
         faults: where the process dies, in tests of recovery; None: nowhere.
+        heard: while it is not set, the node renews no lease and writes no status; None: it always tells that it lives.
         make_dial: how drivers that register are spoken to; None: in today's versions of the protocol.
     """
 
@@ -81,6 +82,7 @@ class NodeAgent:
         recorder: EventRecorder | None = None,
         checkpoint: CheckpointStore | None = None,
         faults: FaultPoints | None = None,
+        heard: asyncio.Event | None = None,
         make_dial: MakeDial | None = None,
     ) -> None:
         self.config = config
@@ -99,6 +101,7 @@ class NodeAgent:
         self._plugins = dict(plugins or {})
         self._recorder = recorder
         self._faults = faults or FaultPoints()
+        self._heard = heard
         self._make_dial = make_dial
         self._manager: PodManager | None = None
         self._meter: UsageMeter | None = None
@@ -233,7 +236,7 @@ class NodeAgent:
             if config.root is not None and tls is not None:
                 self._serve(group, config.root, runtime, manager, meter, tls)
             info = RuntimeInfo(runtime.name, runtime.version, self.port)
-            reporter = NodeReporter(self._client, config, info, clock=self._clock, gates=self._gates)
+            reporter = NodeReporter(self._client, config, info, clock=self._clock, gates=self._gates, heard=self._heard)
             wiper = SliceWiper(
                 self._client,
                 config.name,

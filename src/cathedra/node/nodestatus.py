@@ -89,8 +89,17 @@ class NodeReporter:
     """Keeps Node and Lease of one node."""
 
     def __init__(
-        self, client: Client, config: NodeConfig, runtime: RuntimeInfo, *, clock: Clock, gates: FeatureGates
+        self,
+        client: Client,
+        config: NodeConfig,
+        runtime: RuntimeInfo,
+        *,
+        clock: Clock,
+        gates: FeatureGates,
+        heard: asyncio.Event | None = None,
     ) -> None:
+        """``heard``: while it is not set, nothing is told once the node is registered."""
+        self._heard = heard
         self._nodes = client.resource(NODES)
         self._leases = client.resource(LEASES, LEASE_NAMESPACE)
         self._config = config
@@ -163,6 +172,7 @@ class NodeReporter:
     async def _report(self) -> None:
         while True:
             await self._clock.sleep(self._config.status_seconds)
+            await self._until_heard()
             await self._retry(self._refresh)
 
     async def _refresh(self) -> None:
@@ -171,8 +181,13 @@ class NodeReporter:
     async def _write_status(self, node: Node) -> Node:
         return await self._nodes.update_status(replace(node, status=self._status(node.status)))
 
+    async def _until_heard(self) -> None:
+        if self._heard is not None:
+            await self._heard.wait()
+
     async def _beat(self) -> None:
         while True:
+            await self._until_heard()
             await self._retry(self._renew)
             await self._clock.sleep(self._config.heartbeat_seconds)
 

@@ -15,7 +15,8 @@ from typing import Protocol, TypeVar
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.clock import Clock
-from cathedra.cluster.config import DriverConfig
+from cathedra.cluster.config import SLOW_PREPARE, DriverConfig
+from cathedra.cluster.parts.failures import NodeFailures, SlowPlugin
 from cathedra.cluster.process.logs import NODE
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS
 from cathedra.driver.driver import Driver
@@ -146,8 +147,9 @@ class RunningNode:
         clock: Clock,
         random: Random,
         gates: FeatureGates,
+        faults: frozenset[str] = frozenset(),
     ) -> None:
-        """``driver_client``: the client of the driver of a name."""
+        """``driver_client``: the client of the driver of a name; ``faults``: how the node fails on purpose."""
         self.name = config.name
         simulated = config.root is None
         root = config.root or Path("/")
@@ -166,9 +168,19 @@ class RunningNode:
             )
             for driver in drivers
         }
-        services = {name: InProcessPlugin(runner.service) for name, runner in self.drivers.items()}
+        services: dict[str, PluginClient] = {
+            name: InProcessPlugin(runner.service) for name, runner in self.drivers.items()
+        }
+        if SLOW_PREPARE in faults:
+            services = {name: SlowPlugin(each, clock=clock, random=random) for name, each in services.items()}
         plugins = services if simulated else None
-        self.agent = NodeAgent(node_client, config, clock=clock, random=random, gates=gates, plugins=plugins)
+        heard = asyncio.Event()
+        heard.set()
+        self._failures = NodeFailures(faults, heard, clock=clock, random=random)
+        self._controls = [driver.controls for driver in drivers if isinstance(driver, ExampleDriver)]
+        self.agent = NodeAgent(
+            node_client, config, clock=clock, random=random, gates=gates, plugins=plugins, heard=heard
+        )
 
     @property
     def devices(self) -> dict[str, int]:
@@ -184,6 +196,7 @@ class RunningNode:
             await self.agent.wait_ready()
             for name, driver in self.drivers.items():
                 group.create_task(driver.run(), name=f"driver {name} on {self.name}")
+            await self._failures.run(self._controls)
 
     async def wait_ready(self) -> None:
         """Wait until the node is Ready, and its drivers registered and their slices published."""
