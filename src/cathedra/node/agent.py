@@ -37,7 +37,7 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.podsource import InformerPods, PodSource
 from cathedra.node.pods.usage import UsageMeter
-from cathedra.node.runtime.runtime import ContainerRun, Runtime
+from cathedra.node.runtime.runtime import ContainerRun, Runtime, UnusableRuntime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.nodefacts import NodeFacts
 
@@ -150,7 +150,7 @@ class NodeAgent:
             CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
             ShimLost: the container shim cannot be started.
             IncompatibleShim: one of another version holds the node's containers.
-            RuntimeError: the runtime that was asked for cannot be used here.
+            UnusableRuntime: the runtime that was asked for cannot be used here.
         """
         tls = self._prepare()
         self.claims.recover()
@@ -194,7 +194,7 @@ class NodeAgent:
             orphan_seconds=self.config.orphan_seconds,
         )
         if chosen.missing and wanted not in {"auto", "process"}:
-            raise RuntimeError(f"container runtime {wanted} cannot be used on this machine: {chosen.why}")
+            raise UnusableRuntime(wanted, chosen.why)
         self.missing = chosen.missing
         return chosen.runtime
 

@@ -95,9 +95,11 @@ async def _behind(
 ) -> tuple[Runtime | None, str]:
     """The container runtime that answers at a socket, or why there is none."""
     # start-up time: gRPC, with sockets alone
-    from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError
+    from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, socket_path
     from cathedra.node.runtime.cri.runtime import CRIRuntime
 
+    if not await asyncio.to_thread(os.path.exists, socket_path(socket)):
+        return None, f"there is no {socket}"
     endpoint, until = CRIEndpoint(socket), clock.monotonic() + _STARTING_SECONDS
     while True:
         try:

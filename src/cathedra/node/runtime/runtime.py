@@ -35,6 +35,7 @@ __all__ = [
     "RuntimeFailure",
     "SandboxSpec",
     "SeccompSource",
+    "UnusableRuntime",
 ]
 
 STDOUT: Final = 1
@@ -52,6 +53,14 @@ class RuntimeFailure(Exception):
     def __init__(self, reason: str, message: str) -> None:
         self.reason, self.message = reason, message
         super().__init__(f"{reason}: {message}")
+
+
+class UnusableRuntime(Exception):
+    """The runtime that was asked for cannot be used on this machine; the text says why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"container runtime {name} cannot be used on this machine: {why}")
 
 
 class ImageFailure(Exception):

@@ -8,12 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.node.runtime.choose import choose_runtime
 from cathedra.node.runtime.process import MISSING
 from tests.requirements import container_runtime
+from tests.unit.node.runtime.cri.fakecri import FakeCRI, serving
 
 
 @pytest.fixture
@@ -52,3 +54,29 @@ async def test_the_container_of_an_interrupted_probe_does_not_make_a_runtime_use
     (place / "containers" / "runtime" / "probe").mkdir(parents=True)
     chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("crun",))
     assert (chosen.runtime.name, chosen.missing) == ("crun", "")
+
+
+async def test_a_runtime_that_answers_at_a_named_socket_comes_first(place: Path) -> None:
+    async with serving(FakeCRI(name="cri-o"), place / "cri.sock") as socket:
+        sockets = (str(place / "none.sock"), f"unix://{socket}")
+        chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=(), sockets=sockets)
+        assert (chosen.runtime.name, chosen.missing) == ("cri-o", "")
+        await chosen.runtime.close(stop_containers=False)
+
+
+async def test_without_an_answer_it_is_told_why(place: Path) -> None:
+    fake = FakeCRI()
+    fake.failures["Version"] = (grpc.StatusCode.UNIMPLEMENTED, "unknown service runtime.v1.RuntimeService")
+    async with serving(fake, place / "cri.sock") as socket:
+        chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=(), sockets=(socket,))
+    assert chosen.runtime.name == "process"
+    assert chosen.why == f"no container runtime answers at {socket}: unknown service runtime.v1.RuntimeService"
+
+
+async def test_a_runtime_that_is_starting_is_waited_for(place: Path) -> None:
+    fake = FakeCRI()
+    fake.failures["Version"] = (grpc.StatusCode.UNKNOWN, "server is not initialized yet")
+    async with serving(fake, place / "cri.sock") as socket:
+        chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=(), sockets=(socket,))
+        assert chosen.runtime.name == "containerd"
+        await chosen.runtime.close(stop_containers=False)

@@ -38,6 +38,7 @@ from cathedra.node.runtime.runtime import (
     ContainerUsage,
     ExecProcess,
     RuntimeFailure,
+    UnusableRuntime,
 )
 
 __all__ = ["CRIRuntime"]
@@ -93,9 +94,15 @@ class CRIRuntime:
         """Find the containers that an earlier agent of this node left.
 
         Raises:
-            CRIError: the runtime cannot be asked.
+            UnusableRuntime: the runtime does not answer any more.
         """
         self._on_exit = on_exit
+        try:
+            return await self._found()
+        except CRIError as error:
+            raise UnusableRuntime(self.name, str(error)) from error
+
+    async def _found(self) -> tuple[ContainerRun, ...]:
         runs: list[ContainerRun] = []
         for container in await self._follower.containers():
             if container.state == api.CONTAINER_CREATED:
