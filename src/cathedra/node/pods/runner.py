@@ -107,8 +107,7 @@ class ContainerRunner:
         faults.reach("agent:container-started")
         record = self.table[name].begin(run, self._clock.monotonic())
         self.table.put(record)
-        self._event(record, "Normal", "Created", f"Created container: {name}")
-        self._event(record, "Normal", "Started", f"Started container {name}")
+        self._tell_of_start(record)
         for warning in run.warnings:
             self._event(record, "Warning", "CDIEditsNotApplied", warning)
         early = self._early_ends.pop(run.id, None)
@@ -117,6 +116,14 @@ class ContainerRunner:
             return
         self._probes.begin(record, self._target(record))
         await self._run_post_start(record)
+
+    def _tell_of_start(self, record: ContainerRecord) -> None:
+        """From 1.35 on the events leave the name to the field that they are about."""
+        created, started = f"Created container: {record.name}", f"Started container {record.name}"
+        if self._context.gates.at_least("1.35"):
+            created, started = "Container created", "Container started"
+        self._event(record, "Normal", "Created", created)
+        self._event(record, "Normal", "Started", started)
 
     async def _image(self, record: ContainerRecord) -> tuple[str, Image] | None:
         """Have the container's image there; None: there are no images."""

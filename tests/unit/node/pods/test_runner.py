@@ -112,7 +112,7 @@ def test_an_end_that_is_told_before_the_start_is_not_lost() -> None:
         ended = runner.table["c"].ended
         assert ended is not None
         assert ended.exit_code == 3
-        assert one.events.messages("Started") == ["Started container c"]
+        assert one.events.messages("Started") == ["Container started"]
 
     play(story, runtime=Hasty)
 
