@@ -317,7 +317,7 @@ class RunningCluster:
         )
         if not self._has_drivers:
             client = self._client_of(node_user(name))
-            dial = None if simulated else self._generation.make_dial(client, self.gates)
+            dial = None if simulated else self._generation.make_dial(client, self.gates, name)
             return BareNode(
                 node,
                 node_client=client,

@@ -77,7 +77,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
             clock=SystemClock(),
             random=Random(secrets.randbits(64)),
             gates=gates,
-            make_dial=generation.make_dial(client, gates),
+            make_dial=generation.make_dial(client, gates, node.name),
         )
 
         async def announce() -> None:

@@ -39,6 +39,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.cluster.parts.generations import generation_of
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
@@ -85,13 +86,17 @@ def guarded(
     gates: Mapping[str, bool] | None = None,
     serve: tuple[str, ...] = (),
     audit_log: Path | None = None,
+    release: str = "1.37",
 ) -> Any:
     """Run ``body`` with a server of its own; ``serve`` are versions served besides the usual."""
+    opened = FeatureGates.for_release(release, gates or {})
 
     async def main() -> Any:
         clock = LoopClock(asyncio.get_running_loop())
         config = ServerConfig(
-            gates=FeatureGates.for_release("1.37", gates or {}),
+            release=release,
+            gates=opened,
+            definitions=generation_of(opened).definitions,
             authorization=True,
             runtime_config=dict.fromkeys(serve, True),
             audit_log=audit_log,

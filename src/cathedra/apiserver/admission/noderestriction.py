@@ -16,7 +16,7 @@ from cathedra.api.status import StatusError, conflict, forbidden, not_found
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.authorization.node import node_of
-from cathedra.apiserver.authorization.noderelations import MIRROR_POD, references
+from cathedra.apiserver.authorization.noderelations import MIRROR_POD, node_of_slice, references
 from cathedra.apiserver.registry.registry import Registry
 
 __all__ = ["NodeRestriction"]
@@ -221,9 +221,9 @@ class NodeRestriction(AdmissionPlugin):
             raise _refused(request, "can only access CSINode with the same name as the requesting node")
 
     def _slice(self, request: AdmissionAttributes, node: str) -> None:
-        if request.operation == "CREATE" and request.object.spec.node_name != node:
+        if request.operation == "CREATE" and node_of_slice(request.object) != node:
             raise _refused(request, "can only create ResourceSlice with the same NodeName as the requesting node")
-        if request.operation == "DELETE" and request.old_object.spec.node_name != node:
+        if request.operation == "DELETE" and node_of_slice(request.old_object) != node:
             raise _refused(request, "can only delete ResourceSlice with the same NodeName as the requesting node")
 
     def _stored_pod(self, request: AdmissionAttributes) -> Any:

@@ -15,7 +15,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.semantics.podclaims import claim_names
 
-__all__ = ["MIRROR_POD", "NodeRelations", "references"]
+__all__ = ["MIRROR_POD", "NodeRelations", "node_of_slice", "references"]
 
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 """Annotation of pods that only show what a node runs from its own files."""
@@ -27,6 +27,11 @@ _ATTACHMENTS: Final = GroupResource("storage.k8s.io", "volumeattachments")
 
 Reference = tuple[str, str]
 """The plural of a namespaced resource, and a name in the pod's namespace."""
+
+
+def node_of_slice(piece: Any) -> str:
+    """The node whose devices a resource slice describes; "" for none. In 1.30 slices had no spec."""
+    return str(piece.spec.node_name if hasattr(piece, "spec") else piece.node_name)
 
 
 class NodeRelations:
@@ -52,7 +57,7 @@ class NodeRelations:
     def resource_slice(self, node: str, name: str) -> bool:
         """Whether a resource slice describes devices of that node alone."""
         found = self._registry.find(_SLICES, name)
-        return found is not None and found.spec.node_name == node
+        return found is not None and node_of_slice(found) == node
 
     def attachment(self, node: str, name: str) -> bool:
         """Whether a volume attachment is one to the node."""

@@ -8,16 +8,19 @@ the driver says «unimplemented» (docs/spec/protocols.md §6).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from cathedra._proto import dra_classic_pb2 as messages
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.classic.nodes.handles import Handle, handle_of
+from cathedra.classic.nodes.listing import LIST_METHOD, ResourceListing
 from cathedra.classic.resources import CLAIMS
 from cathedra.client.client import Client
 from cathedra.clock import Clock
+from cathedra.node.concurrency import BlockTasks
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import (
     ClaimReference,
@@ -59,14 +62,38 @@ class ClassicPluginClient(PluginChannel):
         services: Sequence[str],
         clock: Clock,
         metrics: NodeMetrics,
+        listing: ResourceListing | None = None,
     ) -> None:
-        """``api`` reads claims as the node; ``services`` are tried in order."""
+        """``api`` reads claims as the node; ``services`` are tried in order.
+
+        ``listing`` publishes what the driver lists; None: drivers are not asked for that.
+        """
         super().__init__(driver, endpoint, clock=clock, metrics=metrics)
+        self._listing = listing
         self._api = api
         self._services = tuple(services)
         self._handles: dict[str, Handle] = {}
         """By claim UID: a claim that is gone must still be let go of."""
         self._devices: dict[str, tuple[str, ...]] = {}
+
+    async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
+        """Keep connecting, report each beginning and end, and publish what the driver lists; until cancelled."""
+        async with BlockTasks() as tasks:
+            if self._listing is not None:
+                tasks.start(self._listing.follow(self._listen))
+            await super().follow_connection(on_connection)
+
+    async def close(self) -> None:
+        """Let go of the connection, and remove what was published for the driver."""
+        await super().close()
+        if self._listing is not None:
+            await self._listing.end()
+
+    def _listen(self) -> AsyncGenerator[bytes]:
+        call = self._channel.unary_stream(
+            f"/v1alpha3.Node/{LIST_METHOD}", request_serializer=None, response_deserializer=None
+        )
+        return self._received(partial(call, b""))
 
     async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
         """Make the claims' devices ready; by claim UID.
@@ -202,8 +229,9 @@ def _outcome(cdi_devices: Sequence[str], error: str) -> PrepareOutcome:
     return PrepareOutcome((PluginDevice(pool="", device="", cdi_device_ids=tuple(cdi_devices)),))
 
 
-def classic_dial(api: Client, gates: FeatureGates) -> MakeDial:
-    """How a node agent of the release speaks to drivers; ``api`` reads claims as the node."""
+def classic_dial(api: Client, gates: FeatureGates, node: str) -> MakeDial:
+    """How the agent of ``node`` speaks to drivers in the release; ``api`` reads claims as the node."""
+    lists = gates.at_least("1.30")
 
     def make(clock: Clock, metrics: NodeMetrics) -> DialPlugin:
         def dial(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[ConnectedPlugin, HealthClient | None]:
@@ -213,7 +241,10 @@ def classic_dial(api: Client, gates: FeatureGates) -> MakeDial:
                     f"a kubelet of {gates.release} knows {VERSION} alone"
                 )
             services = services_of(gates)
-            client = ClassicPluginClient(driver, endpoint, api=api, services=services, clock=clock, metrics=metrics)
+            listing = ResourceListing(api, node, driver, clock=clock) if lists else None
+            client = ClassicPluginClient(
+                driver, endpoint, api=api, services=services, clock=clock, metrics=metrics, listing=listing
+            )
             return client, None
 
         return dial

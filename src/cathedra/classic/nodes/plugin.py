@@ -17,6 +17,8 @@ import grpc.aio
 
 from cathedra._proto import dra_classic_pb2 as messages
 from cathedra._proto import pluginregistration_v1_pb2_grpc
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
+from cathedra.classic.nodes.listing import LIST_METHOD, encode_listing
 from cathedra.driver.serving.plugin import RegistrationServicer, listening
 from cathedra.driver.serving.registration import PluginInfo, Registration
 from cathedra.driver.serving.sockets import socket_paths
@@ -62,6 +64,13 @@ class NodeDriver(ABC):
     @abstractmethod
     async def unprepare(self, claim: NodeClaim) -> None:
         """Let go of a claim; one that is not known is fine."""
+
+    def resources(self) -> AsyncIterator[Sequence[v1alpha2.NamedResourcesResources]] | None:
+        """What the driver has on this node, again after each change: node agents of 1.30 publish it as ResourceSlices.
+
+        None: the driver lists nothing. When the iterator ends, what it said last stays true.
+        """
+        return None
 
 
 @contextlib.asynccontextmanager
@@ -110,6 +119,7 @@ class _Services:
                     {
                         "NodePrepareResources": _handler(self._prepare_all, messages.NodePrepareResourcesRequest),
                         "NodeUnprepareResources": _handler(self._unprepare_all, messages.NodeUnprepareResourcesRequest),
+                        LIST_METHOD: grpc.unary_stream_rpc_method_handler(self._list),
                     },
                 ),
             )
@@ -160,6 +170,14 @@ class _Services:
                 # As above, for one claim of several.
                 entry.error = str(error) or type(error).__name__
         return answer
+
+    async def _list(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        resources = self._driver.resources()
+        if resources is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"method {LIST_METHOD} not implemented")
+            return
+        async for models in resources:
+            yield encode_listing(models)
 
 
 def _handler(method: Method, request: type[Any]) -> grpc.RpcMethodHandler[Any, Any]:

@@ -41,7 +41,7 @@ def _today(client: Client) -> Client:
     return client
 
 
-def _dial_today(client: Client, gates: FeatureGates) -> MakeDial | None:
+def _dial_today(client: Client, gates: FeatureGates, node: str) -> MakeDial | None:
     return None
 
 
@@ -60,8 +60,8 @@ class Generation:
     make_claim_plugin: MakeClaimPlugin = device_plugin
     controllers: Mapping[str, MakeController] = field(default_factory=dict)
     """Controllers that are others than today's, by name."""
-    make_dial: Callable[[Client, FeatureGates], MakeDial | None] = _dial_today
-    """How a node agent, whose client is given, speaks to drivers."""
+    make_dial: Callable[[Client, FeatureGates, str], MakeDial | None] = _dial_today
+    """How a node agent, whose client and node's name are given, speaks to drivers."""
     simulated_plugins: Callable[[Client, str], Mapping[str, PluginClient]] = _no_plugins
     """Drivers that simulated nodes have, which no program can reach; the node's client and name are given."""
     has_example_driver: bool = True
@@ -116,11 +116,11 @@ def _control_plane(gates: FeatureGates) -> Generation:
     )
 
 
-def _dial_classic(client: Client, gates: FeatureGates) -> MakeDial | None:
+def _dial_classic(client: Client, gates: FeatureGates, node: str) -> MakeDial | None:
     # start-up time: gRPC, with sockets alone
     from cathedra.classic.nodes.client import classic_dial
 
-    return classic_dial(client, gates)
+    return classic_dial(client, gates, node)
 
 
 def _test_driver(client: Client, node: str) -> Mapping[str, PluginClient]:

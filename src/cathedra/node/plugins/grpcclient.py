@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -104,6 +104,21 @@ class PluginChannel:
         finally:
             self._metrics.call(self._driver, method, code, self._clock.monotonic() - started)
 
+    async def _received(self, call: Callable[..., Any]) -> AsyncGenerator[Any]:
+        """The messages of a stream, in the words of Go's gRPC where it breaks; ``call`` lacks its options alone."""
+        stream = call(wait_for_ready=True)
+        try:
+            async for message in stream:
+                yield message
+        except grpc.aio.AioRpcError as error:
+            raise call_error(error) from error
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            raise PluginCallError("Canceled", "grpc: the client connection is closing") from None
+        finally:
+            stream.cancel()
+
 
 class GRPCPluginClient(PluginChannel):
     """One driver instance in today's protocol."""
@@ -157,18 +172,10 @@ class GRPCPluginClient(PluginChannel):
         if self._health_service is None:
             raise PluginCallError("Unimplemented", "the driver offers no health service")
         messages, stub = _health_stubs(self._health_service)
-        stream = stub(self._channel).NodeWatchResources(messages.NodeWatchResourcesRequest(), wait_for_ready=True)
-        try:
-            async for report in stream:
+        call = partial(stub(self._channel).NodeWatchResources, messages.NodeWatchResourcesRequest())
+        async with contextlib.aclosing(self._received(call)) as reports:
+            async for report in reports:
                 yield tuple(_device_health(device) for device in report.devices)
-        except grpc.aio.AioRpcError as error:
-            raise call_error(error) from error
-        except asyncio.CancelledError:
-            if _is_being_cancelled():
-                raise
-            raise PluginCallError("Canceled", "grpc: the client connection is closing") from None
-        finally:
-            stream.cancel()
 
 
 def _is_being_cancelled() -> bool:

@@ -71,7 +71,7 @@ def test_a_node_of_each_release_prepares_and_lets_go_with_the_handle_of_the_clai
         driver = Recording()
         async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
             assert registration.info.supported_versions == ("1.0.0",)
-            dial = classic_dial(world.client, gates(release))(SystemClock(), NodeMetrics(SystemClock()))
+            dial = classic_dial(world.client, gates(release), "n")(SystemClock(), NodeMetrics(SystemClock()))
             client, health = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
             assert health is None
             outcomes = await client.prepare(claims)
@@ -148,7 +148,7 @@ def _client(world: World, endpoint: str, services: Sequence[str]) -> ClassicPlug
 
 def test_a_driver_of_today_cannot_register_at_a_classic_node() -> None:
     async def story(world: World) -> None:
-        dial = classic_dial(world.client, gates("1.26"))(SystemClock(), NodeMetrics(SystemClock()))
+        dial = classic_dial(world.client, gates("1.26"), "n")(SystemClock(), NodeMetrics(SystemClock()))
         with pytest.raises(RegistrationError, match=r"\[v1.DRAPlugin\]; a kubelet of 1.26 knows 1.0.0 alone"):
             dial(NAME, "/nowhere", ("v1.DRAPlugin",))
 
