@@ -35,7 +35,8 @@ from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState
+from cathedra.allocation.supply.pools import NodeView, NodeViews
+from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
 

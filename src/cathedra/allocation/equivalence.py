@@ -18,7 +18,8 @@ from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolState, PoolView, extent
+from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolView, extent
+from cathedra.allocation.supply.states import PoolState
 
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1

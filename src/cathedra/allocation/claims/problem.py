@@ -16,7 +16,8 @@ from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constrai
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
-from cathedra.allocation.supply.pools import NodeView, PoolState, PoolStatus, PoolView
+from cathedra.allocation.supply.pools import NodeView, PoolStatus, PoolView
+from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 
 __all__ = [

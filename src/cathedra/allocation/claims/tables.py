@@ -20,7 +20,8 @@ from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, RequestOpti
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Projection
-from cathedra.allocation.supply.pools import PoolState, PoolView
+from cathedra.allocation.supply.pools import PoolView
+from cathedra.allocation.supply.states import PoolState
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
 __all__ = ["Bases", "OptionTables", "PoolMasks", "bases"]

@@ -14,7 +14,8 @@ from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.devices import groups_of
-from cathedra.allocation.supply.pools import NodeView, PoolState, PoolView
+from cathedra.allocation.supply.pools import NodeView, PoolView
+from cathedra.allocation.supply.states import PoolState
 
 __all__ = ["CounterState", "Counters"]
 

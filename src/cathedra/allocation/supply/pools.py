@@ -15,12 +15,13 @@ from typing import Any, Final, TypeAlias
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot
-from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord, groups_of
+from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
+from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 
-__all__ = ["NodeView", "NodeViews", "PoolState", "PoolStatus", "PoolView", "extent"]
+__all__ = ["NodeView", "NodeViews", "PoolStatus", "PoolView", "extent"]
 
 
 class PoolStatus(enum.Enum):
@@ -29,53 +30,6 @@ class PoolStatus(enum.Enum):
     COMPLETE = "complete"
     INCOMPLETE = "being updated"
     INVALID = "invalid"
-
-
-class PoolState:
-    """What the ledger leaves of one pool: masks over the pool's devices, capacity in use, counters available."""
-
-    __slots__ = ("available", "capacity", "groups", "key", "shared", "taken")
-
-    def __init__(self, pool: PoolView, ledger: PoolLedger, *, shares: bool) -> None:
-        self.taken = 0
-        self.shared = 0
-        self.capacity: dict[int, dict[str, int]] = {}
-        held = ledger.holdings
-        if held:
-            for position, record in enumerate(pool.devices):
-                if record.name in held:
-                    self._enter(position, held[record.name], shares=shares)
-        self.available = dict(pool.counters)
-        self.groups: dict[str, frozenset[str]] = {}
-        if pool.counters and held:
-            for record in (*pool.devices, *pool.others):
-                if record.name in held:
-                    self._charge(record)
-        self.key: object = None
-        if held:
-            capacity = tuple((at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items()))
-            groups = tuple(sorted((name, tuple(sorted(of))) for name, of in self.groups.items()))
-            self.key = (self.taken, self.shared, capacity, tuple(self.available.values()), groups)
-
-    def _enter(self, position: int, holdings: Iterable[Any], *, shares: bool) -> None:
-        for holding in holdings:
-            if holding.share_id is None or not shares:
-                self.taken |= 1 << position
-                continue
-            self.shared |= 1 << position
-            if holding.consumed:
-                used = self.capacity.setdefault(position, {})
-                for name, amount in holding.consumed:
-                    used[name] = used.get(name, 0) + amount
-
-    def _charge(self, record: DeviceRecord) -> None:
-        for consumption in record.device.consumes_counters:
-            for name, counter in consumption.counters.items():
-                key = (consumption.counter_set, name)
-                self.available[key] = self.available.get(key, 0) - counter.value.nanos
-            groups = frozenset(groups_of(consumption))
-            before = self.groups.get(consumption.counter_set)
-            self.groups[consumption.counter_set] = groups if before is None else before & groups
 
 
 class PoolView:
@@ -140,6 +94,7 @@ class NodeView:
 
     __slots__ = (
         "_shapes_under",
+        "_states",
         "bound",
         "caches",
         "counter_slices",
@@ -188,6 +143,7 @@ class NodeView:
 
         self.interner = snapshot.interner
         self._shapes_under: dict[Projection, int] = {}
+        self._states: _KeptStates | None = None
 
     def shape_under(self, projection: Projection | None) -> int:
         """A number that two nodes share if a reader with that projection cannot tell their pools apart."""
@@ -214,9 +170,51 @@ class NodeView:
         )
 
     def states(self, ledger: LedgerSnapshot, *, shares: bool) -> tuple[PoolState, ...]:
-        """What the ledger leaves of each usable pool."""
-        pools = ledger.pools
-        return tuple(pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable)
+        """What the ledger leaves of each usable pool. Of many pools the last answer is kept and followed up."""
+        if len(self.usable) < _MANY:
+            pools = ledger.pools
+            return tuple([pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable])
+        known = self._states
+        if known is None or known.shares is not shares:
+            known = self._states = _KeptStates(self.usable, shares)
+        return known.at(ledger)
+
+
+class _KeptStates:
+    """The states of a node's pools, from one ledger to the next."""
+
+    __slots__ = ("_ledger", "_places", "_pools", "_states", "shares")
+
+    def __init__(self, pools: tuple[PoolView, ...], shares: bool) -> None:
+        self.shares = shares
+        self._pools = pools
+        self._places = {pool.id: place for place, pool in enumerate(pools)}
+        self._states: tuple[PoolState, ...] = ()
+        self._ledger: LedgerSnapshot | None = None
+
+    def at(self, ledger: LedgerSnapshot) -> tuple[PoolState, ...]:
+        """The states at a moment."""
+        before = self._ledger
+        if before is not None and before.pools is ledger.pools:
+            return self._states
+        changes = None if before is None else ledger.mark.since(before.mark)
+        states = list(self._states)
+        if changes is None:
+            states = [self._state(place, ledger) for place in range(len(self._pools))]
+        else:
+            touched = (self._places.get(pool) for pool in {change[:2] for change in changes})
+            for place in (place for place in touched if place is not None):
+                states[place] = self._state(place, ledger)
+        self._ledger, self._states = ledger, tuple(states)
+        return self._states
+
+    def _state(self, place: int, ledger: LedgerSnapshot) -> PoolState:
+        pool = self._pools[place]
+        return pool.state(ledger.pools.get(pool.id, NOTHING), shares=self.shares)
+
+
+_MANY: Final = 64
+"""From so many pools on, their states are followed up instead of looked up."""
 
 
 class NodeViews:

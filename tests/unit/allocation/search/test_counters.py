@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.allocation import Features
+from cathedra.allocation import Allocation, Features
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import OptionTables, bases
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.counters import Counters
 from cathedra.allocation.search.masks import positions
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import from_dict, replace, to_dict
 from tests.unit.allocation.building import World, claim, device, exactly, held, problem_of, resource_slice
 
 
@@ -142,3 +144,37 @@ def test_slices_with_groups_are_ignored_where_the_release_does_not_know_them() -
     with_groups = grouped(["a"], ["b"])
     assert World(with_groups.slices, features=Features()).devices(claim(exactly())) is None
     assert with_groups.devices(claim(exactly())) == ["r→d0"]
+
+
+POOLS = 20
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(["pair", "match", "free"]), max_size=8))
+def test_what_is_kept_of_many_pools_answers_as_one_who_knows_nothing(steps: list[str]) -> None:
+    parts = [
+        *(device(f"d{one}", consumes={"g": {"m": 1}}, attributes={"drv/pool": 0}) for one in range(13)),
+        device("whole", consumes={"g": {"m": 2}}),
+    ]
+    slices = []
+    for pool in range(POOLS):
+        own = [{**part, "attributes": {"drv/pool": {"int": pool}}} for part in parts]
+        slices.append(resource_slice(*own, name=f"s{pool}", pool=f"p{pool}", count=2))
+        slices.append(resource_slice(name=f"c{pool}", pool=f"p{pool}", count=2, counters={"g": {"m": 3}}))
+    cluster = World(slices)
+    granted: list[ResourceClaim] = []
+    for number, step in enumerate(steps):
+        if step == "free":
+            if granted:
+                cluster.ledger.remove(granted.pop(0))
+            continue
+        tied = {"constraints": [{"matchAttribute": "drv/pool"}]} if step == "match" else {}
+        asked = claim(exactly(count=2), name=f"k{number}", **tied)
+        answer = cluster.allocate(asked)
+        alone = World(slices, granted).allocate(asked)
+        assert isinstance(answer, Allocation)
+        assert isinstance(alone, Allocation)
+        assert answer.results == alone.results
+        status = from_dict(ResourceClaim, {"status": {"allocation": to_dict(answer.results[0])}}).status
+        granted.append(replace(asked, status=status))
+        cluster.ledger.add(granted[-1])

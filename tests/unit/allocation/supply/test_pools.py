@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cathedra.allocation.supply.pools import NodeViews, PoolStatus
-from tests.unit.allocation.building import World, device, held, node, resource_slice
+from cathedra.allocation.supply.states import PoolState
+from tests.unit.allocation.building import World, held, node, resource_slice
 
 
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
@@ -34,25 +36,19 @@ def test_a_pool_with_a_slice_missing_is_not_complete() -> None:
     assert view.devices == []
 
 
-@pytest.mark.parametrize("shares", [True, False])
-def test_the_state_of_a_pool_says_what_is_taken(shares: bool) -> None:
-    made = ["a", device("b", shareable=True, capacity={"mem": 5})]
-    world = World([resource_slice(*made)], [held("a", shares={"b": {"mem": 2}})])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    (state,) = view.states(world.ledger.snapshot(), shares=shares)
-    assert state.taken & 0b01
-    assert bool(state.shared & 0b10) is shares
-    assert state.capacity == ({1: {"drv/mem": 2 * 10**9}} if shares else {})
+MANY = 70
 
 
-def test_what_devices_in_use_consume_is_missing_from_the_counters() -> None:
-    world = World(
-        [
-            resource_slice(device("a", consumes={"g": {"m": 3}}), device("b", consumes={"g": {"m": 1}}), count=2),
-            resource_slice(name="c", count=2, counters={"g": {"m": 8}}),
-        ],
-        [held("a")],
-    )
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, MANY - 1)), max_size=12), st.integers(1, 4))
+def test_the_states_of_many_pools_are_those_of_each(steps: list[tuple[bool, int]], every: int) -> None:
+    world = World([resource_slice("a", "b", name=f"s{one}", pool=f"p{one}") for one in range(MANY)])
     view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    (state,) = view.states(world.ledger.snapshot(), shares=True)
-    assert state.available == {("g", "m"): 5 * 10**9}
+    for number, (added, one) in enumerate(steps):
+        holder = held("a", name=f"h{one}", pool=f"p{one}")
+        (world.ledger.add if added else world.ledger.remove)(holder)
+        if number % every:
+            continue
+        ledger = world.ledger.snapshot()
+        found = [state.taken for state in view.states(ledger, shares=True)]
+        assert found == [PoolState(pool, ledger.pool(pool.id), shares=True).taken for pool in view.usable]
