@@ -110,11 +110,7 @@ class OptionTables:
                 found = fixed.pools[key] = self._mask(option, fixed.kinds, pool, operations=key[1])
             masks.append(found[0])
             risky.append(found[1])
-        shareable = 0
-        if self.features.consumable_capacity:
-            for place, record in enumerate(pool.devices):
-                if record.shareable:
-                    shareable |= 1 << place
+        shareable = pool.shareable if self.features.consumable_capacity else 0
         return PoolMasks(tuple(masks), tuple(risky), shareable)
 
     def _mask(

@@ -116,16 +116,20 @@ class _Pool:
 class _Standing:
     """The counters of all pools of a node as they stood in the last search: since then few pools have changed."""
 
-    __slots__ = ("blocked", "consumption", "pools", "start", "states")
+    __slots__ = ("blocked", "consumption", "largest", "pools", "start", "states")
 
     def __init__(self, problem: Problem) -> None:
+        self.largest = 0
+        """The most consumers of one pool."""
         self.consumption: dict[int, tuple[int, Consumption, Groups]] = {}
         self.states: list[PoolState | None] = []
         self.pools: list[_Pool] = []
         self.start: list[Any] = []
         self.blocked: list[int] = []
         for at, (pool, offset, _) in enumerate(_with_counters(problem)):
-            for place, (needs, groups) in _consumers_of(pool, problem).by_place.items():
+            by_place = _consumers_of(pool, problem).by_place
+            self.largest = max(self.largest, len(by_place))
+            for place, (needs, groups) in by_place.items():
                 self.consumption[offset + place] = (at, needs, groups)
             self.states.append(None)
 
@@ -185,7 +189,7 @@ class CounterState(NamedTuple):
 class Counters:
     """The counters of all pools of a node. A `Restriction` whose state is a `CounterState`."""
 
-    __slots__ = ("_consumption", "_pools", "_shareable", "first")
+    __slots__ = ("_consumption", "_largest", "_pools", "_shareable", "first")
 
     def __init__(self, problem: Problem, shareable: int, shared_before: int) -> None:
         standing = _standing(problem)
@@ -193,6 +197,7 @@ class Counters:
         # Copied, because a search may lie between two steps of this one.
         self._pools = list(standing.pools)
         self._consumption = standing.consumption
+        self._largest = standing.largest
         blocked = 0
         for mask in standing.blocked:
             blocked |= mask
@@ -229,6 +234,8 @@ class Counters:
 
     def suffices(self, option: RequestOption, state: CounterState, left: int, needed: int) -> bool:
         """Whether the counters could serve ``needed`` devices of ``left``; those in use already are not charged."""
+        if left.bit_count() - self._largest >= needed - 1:
+            return True  # no pool is needed for more than one
         for at, pool in enumerate(self._pools):
             charged = left & ~state.shared & pool.everyone
             minimum = needed - (left & ~charged).bit_count()

@@ -35,7 +35,18 @@ class PoolStatus(enum.Enum):
 class PoolView:
     """One pool as some node sees it."""
 
-    __slots__ = ("_project", "_state", "counters", "devices", "has_binding", "id", "others", "shape", "status")
+    __slots__ = (
+        "_project",
+        "_state",
+        "counters",
+        "devices",
+        "has_binding",
+        "id",
+        "others",
+        "shape",
+        "shareable",
+        "status",
+    )
 
     def __init__(
         self,
@@ -55,6 +66,8 @@ class PoolView:
         self.counters = counters
         self.has_binding = has_binding
         self.shape = shape
+        self.shareable = sum(1 << place for place, record in enumerate(devices) if record.shareable)
+        """Mask of the devices that may be allocated several times."""
         # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
         self._state: tuple[PoolLedger, bool, PoolState] | None = None
         self._project: tuple[Projection, int] | None = None
