@@ -97,6 +97,7 @@ _HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
     "MutatingAdmissionPolicy": (_alpha("1.32"), _beta("1.34", on=False), _ga("1.36", locked=True)),
     "MaxUnavailableStatefulSet": (_alpha("1.26"), _beta("1.35")),
+    "MutablePodResourcesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
     "MutableSchedulingDirectivesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
     "DeclarativeValidationBeta": (_beta("1.37"),),
 }

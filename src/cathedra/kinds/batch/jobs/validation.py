@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cathedra.api.core import batch_v1
+from cathedra.api.core import batch_v1, core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.gates import FeatureGates
@@ -17,6 +17,7 @@ from cathedra.kinds.batch.jobs.policies import (
     validate_success_policy,
 )
 from cathedra.kinds.core.pods.validation import validate_pod_template
+from cathedra.semantics.conditions import is_true
 
 __all__ = ["validate_job", "validate_job_spec", "validate_job_update"]
 
@@ -96,12 +97,10 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
         if value != getattr(old.spec, attribute):
             errors.invalid(_SPEC.child(name), value, "field is immutable")
     before, after = old.spec.template, new.spec.template
-    if old.spec.suspend and old.status.start_time is None:
-        scheduling = {
-            name: getattr(after.spec, name) for name in ("affinity", "node_selector", "tolerations", "scheduling_gates")
-        }
-        metadata = replace(before.metadata, labels=after.metadata.labels, annotations=after.metadata.annotations)
-        before = replace(before, metadata=metadata, spec=replace(before.spec, **scheduling))
+    if _may_move(old, gates):
+        before = _moved(before, after)
+    if _is_on(gates, "MutablePodResourcesForSuspendedJobs") and _has_stopped(old):
+        before = _resized(before, after)
     if after != before:
         errors.invalid(_SPEC.child("template"), after, "field is immutable")
     for name, attribute in (
@@ -114,3 +113,44 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
         if value != getattr(old.spec, attribute):
             errors.invalid(_SPEC.child(name), value, "field is immutable")
     return errors
+
+
+def _is_on(gates: FeatureGates, gate: str) -> bool:
+    """Whether a gate is on; one that the release does not know is off."""
+    return gate in frozenset(gates) and gates[gate]
+
+
+def _may_move(old: batch_v1.Job, gates: FeatureGates) -> bool:
+    """Whether the pods that the job will make may be sent elsewhere: none has been made since it was suspended."""
+    if _is_on(gates, "MutableSchedulingDirectivesForSuspendedJobs"):
+        return _has_stopped(old)
+    return bool(old.spec.suspend) and old.status.start_time is None
+
+
+def _has_stopped(old: batch_v1.Job) -> bool:
+    never_ran = old.status.start_time is None or is_true(old.status.conditions, "Suspended")
+    return bool(old.spec.suspend) and not old.status.active and never_ran
+
+
+def _moved(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) -> core_v1.PodTemplateSpec:
+    """The old template with what the new one says of nodes; affinity between pods stays."""
+    old, new = before.spec.affinity, after.spec.affinity
+    nodes = new.node_affinity if new is not None else None
+    affinity: core_v1.Affinity | None = replace(old or core_v1.Affinity(), node_affinity=nodes)
+    if new is None and affinity == core_v1.Affinity():
+        affinity = None
+    names = ("node_selector", "tolerations", "scheduling_gates")
+    spec = replace(before.spec, affinity=affinity, **{name: getattr(after.spec, name) for name in names})
+    metadata = replace(before.metadata, labels=after.metadata.labels, annotations=after.metadata.annotations)
+    return replace(before, metadata=metadata, spec=spec)
+
+
+def _resized(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) -> core_v1.PodTemplateSpec:
+    """The old template with the resources that the new one has for each container."""
+    resized: dict[str, tuple[core_v1.Container, ...]] = {}
+    for name in ("containers", "init_containers"):
+        old, new = getattr(before.spec, name) or (), getattr(after.spec, name) or ()
+        if old and len(old) == len(new):
+            pairs = zip(old, new, strict=True)
+            resized[name] = tuple(replace(one, resources=other.resources) for one, other in pairs)
+    return replace(before, spec=replace(before.spec, **resized))

@@ -68,3 +68,53 @@ def test_completions_are_fixed_unless_an_indexed_job_grows_as_a_whole() -> None:
     indexed = stored(job(completions=2, parallelism=2, completionMode="Indexed"))
     assert change(indexed, completions=3) == ["spec.completions: Invalid value: 3: field is immutable"]
     assert change(indexed, completions=3, parallelism=3) == []
+
+
+MOVED = {**TEMPLATE["spec"], "nodeSelector": {"disk": "ssd"}}
+RESIZED = {
+    **TEMPLATE["spec"],
+    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}}],
+}
+NEW_IMAGE = {**TEMPLATE["spec"], "containers": [{"name": "c", "image": "other"}]}
+NODES = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+NEAR_NODES = {**TEMPLATE["spec"], "affinity": {"nodeAffinity": NODES}}
+NEAR_PODS = {**TEMPLATE["spec"], "affinity": {"podAffinity": {}}}
+NEVER_RAN: dict[str, Any] = {}
+RAN = {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]}
+STILL_RUNS = {**RAN, "active": 1}
+
+
+@pytest.mark.parametrize(
+    ("release", "status", "spec", "allowed"),
+    [
+        ("1.34", NEVER_RAN, MOVED, True),
+        ("1.34", RAN, MOVED, False),
+        ("1.35", RAN, MOVED, False),
+        ("1.36", RAN, MOVED, True),
+        ("1.37", RAN, MOVED, True),
+        ("1.37", STILL_RUNS, MOVED, False),
+        ("1.37", NEVER_RAN, NEAR_NODES, True),
+        ("1.37", NEVER_RAN, NEAR_PODS, False),
+        ("1.37", NEVER_RAN, NEW_IMAGE, False),
+        ("1.35", NEVER_RAN, RESIZED, False),
+        ("1.36", NEVER_RAN, RESIZED, True),
+        ("1.36", RAN, RESIZED, True),
+        ("1.36", STILL_RUNS, RESIZED, False),
+    ],
+)
+def test_what_may_change_in_the_template_of_a_suspended_job(
+    release: str, status: dict[str, Any], spec: dict[str, Any], allowed: bool
+) -> None:
+    old = replace(stored(job(suspend=True)), status=job(status=status).status)
+    template = replace(old.spec.template, spec=stored(job({"spec": spec}, suspend=True)).spec.template.spec)
+    new = replace(old, spec=replace(old.spec, template=template))
+    told = texts(updated(definition_of("jobs").strategy, new, old, context(release))[1])
+    assert any("spec.template" in one and "field is immutable" in one for one in told) != allowed
+
+
+def test_a_running_job_keeps_its_template() -> None:
+    old = stored(job())
+    template = replace(old.spec.template, spec=stored(job({"spec": MOVED})).spec.template.spec)
+    new = replace(old, spec=replace(old.spec, template=template))
+    told = texts(updated(definition_of("jobs").strategy, new, old, context())[1])
+    assert any("spec.template" in one for one in told)
