@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
-from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Select
+from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, ListLit, Select
 from cathedra.insight.selectors.reads import MAPS, Bound, Read, bound_in, path_of, read_of
 
 __all__ = ["Driver", "Fact", "Facts", "facts_of"]
@@ -71,6 +71,11 @@ def _of_call(node: CallExpr, bound: Bound, *, truth: bool) -> Facts:
     return _NONE
 
 
+def _in_nothing(node: CallExpr) -> bool:
+    """``x in []``, which Kubernetes answers without looking at ``x``."""
+    return node.function == "@in" and isinstance(node.args[1], ListLit) and not node.args[1].elements
+
+
 def _read_by(node: Expr, bound: Bound) -> Facts:
     """What an evaluated node must have read."""
     found: set[Fact] = set()
@@ -81,7 +86,7 @@ def _read_by(node: Expr, bound: Bound) -> Facts:
         if path is not None:
             if len(path.steps) == 3 and path.steps[0] in MAPS and not path.optional:
                 found.add(Read(*path.steps))
-        elif isinstance(one, CallExpr) and one.function not in ("_&&_", "_||_", "_?_:_"):
+        elif isinstance(one, CallExpr) and one.function not in ("_&&_", "_||_", "_?_:_") and not _in_nothing(one):
             pending.extend(one.children())
         elif isinstance(one, Select) and not one.test_only:
             pending.append(one.operand)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, Select
 
-__all__ = ["Bound", "Path", "Read", "bound_in", "path_of", "read_of"]
+__all__ = ["Binding", "Bound", "Path", "Read", "bound_in", "path_of", "read_of"]
 
 MAPS: Final = ("attributes", "capacity")
-Bound = Mapping[str, Expr]
-"""The names that ``cel.bind`` gave, and what they stand for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """What a name stands for, and the names that held where that was said."""
+
+    value: Expr
+    names: Bound
+
+
+Bound: TypeAlias = Mapping[str, Binding]
+"""The names that ``cel.bind`` gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +61,8 @@ def path_of(node: Expr, bound: Bound) -> Path | None:
                 return Path(tuple(reversed(steps)), optional)
             if one.name not in bound:
                 return None
-            name = one.name
-            one, bound = bound[name], {other: value for other, value in bound.items() if other != name}
+            binding = bound[one.name]
+            one, bound = binding.value, binding.names
         elif isinstance(one, Select):
             steps.append(one.field)
             one = one.operand
@@ -80,5 +90,5 @@ def read_of(node: Expr, bound: Bound) -> Read | None:
 def bound_in(node: Comprehension, bound: Bound) -> Bound:
     """The names that hold in the result of ``cel.bind``; the names of loops stand for nothing in particular."""
     if node.macro == "bind":
-        return {**bound, node.accu: node.init}
+        return {**bound, node.accu: Binding(node.init, bound)}
     return {name: value for name, value in bound.items() if name not in (node.var, node.var2, node.accu)}
