@@ -28,16 +28,23 @@ class _Use:
     pods: int = 0
 
 
-def check_claims(objects: Iterable[Given], known: Mapping[ClaimKey, ResourceClaimSpec], findings: Findings) -> None:
-    """Enter what does not fit together; ``known`` are claims and templates that are in a cluster and not in files."""
+def check_claims(
+    objects: Iterable[Given], known: Mapping[ClaimKey, ResourceClaimSpec] | None, findings: Findings
+) -> None:
+    """Enter what does not fit together; ``known`` are the claims and templates of a cluster, None without one."""
     objects = tuple(objects)
     given = {key: one for one in objects if (key := _key_of(one)) is not None}
-    specs = {**known, **{key: found[0] for key, one in given.items() if (found := claim_spec_of(one)) is not None}}
+    specs = {
+        **(known or {}),
+        **{key: found[0] for key, one in given.items() if (found := claim_spec_of(one)) is not None},
+    }
     uses: dict[ClaimKey, _Use] = {}
     for one in objects:
         spec = pod_spec_of(one.object)
         if spec is not None:
             _check_pod(one, spec, specs, uses, findings)
+            if known is not None:
+                _check_sources(one, spec, specs, findings)
     for key, use in uses.items():
         if key in given and not use.whole and use.requests:
             _unused_requests(given[key], use, findings)
@@ -82,6 +89,21 @@ def _check_pod(
             why = f'no container uses claim "{entry.name}": the pod holds the devices, and no container has them'
             hint = f"in a container: resources: {{claims: [{{name: {entry.name}}}]}}"
             findings.add("unused-claim", one.manifest, f"{path}.resourceClaims[{number}].name", why, hint=hint)
+
+
+def _check_sources(one: Given, spec: PodSpec, specs: Mapping[ClaimKey, ResourceClaimSpec], findings: Findings) -> None:
+    """Claims and templates that are neither in the cluster nor in files."""
+    path = POD_SPECS[one.manifest.gvk.kind]
+    for number, entry in enumerate(spec.resource_claims or ()):
+        source = claim_source(entry)
+        for kind, name, field_name in (
+            ("claim", source.resource_claim_name, "resourceClaimName"),
+            ("template", source.resource_claim_template_name, "resourceClaimTemplateName"),
+        ):
+            if name and (kind, one.namespace, name) not in specs:
+                where = f"{path}.resourceClaims[{number}].{field_name}"
+                why = f"there is no {kind} {name} in namespace {one.namespace}, neither in the cluster nor in the files"
+                findings.add("unknown-claim", one.manifest, where, f"{why}: the pod waits for it")
 
 
 def _check_request(

@@ -116,9 +116,10 @@ class _Run:
             found[one.metadata.name] = tuple(s.cel.expression if s.cel is not None else None for s in selectors)
         return found
 
-    def _known_claims(self) -> dict[tuple[str, str, str], Any]:
-        if self._state is None:
-            return {}
+    def _known_claims(self) -> dict[tuple[str, str, str], Any] | None:
+        kinds = (ResourceClaim, ResourceClaimTemplate)
+        if self._state is None or not all(self._state.is_known(kind) for kind in kinds):
+            return None
         claims = {("claim", *_key(one)): one.spec for one in self._state.all(ResourceClaim)}
         return claims | {("template", *_key(one)): one.spec.spec for one in self._state.all(ResourceClaimTemplate)}
 

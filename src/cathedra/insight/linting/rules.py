@@ -44,6 +44,7 @@ _ALL: Final = (
     Rule("unknown-counters", "error", "a device consumes a counter that its pool does not have"),
     Rule("exceeding-counters", "error", "a device consumes more of a counter than there is"),
     Rule("unknown-class", "warning", "a device class that is not there"),
+    Rule("unknown-claim", "warning", "a pod names a claim or template that is not there"),
     Rule("unknown-attribute", "warning", "an attribute or capacity that no device has"),
     Rule("wrong-attribute-type", "warning", "an attribute compared with a value of another type"),
     Rule("failing-selector", "warning", "a selector that fails on some device"),

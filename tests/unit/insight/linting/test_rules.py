@@ -9,7 +9,7 @@ import pytest
 
 from cathedra.insight import lint, read_dump
 from cathedra.insight.linting.rules import RULES
-from tests.unit.cli.dra.dumps import gpu_cluster
+from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 from tests.unit.insight.linting.manifests import claim, counters, device_class, pod, selecting, slices, yaml_of
 
 ATTRIBUTES = 'device.attributes["gpu.example.com"]'
@@ -155,6 +155,10 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
 }
 AGAINST: dict[str, tuple[list[str], list[str]]] = {
     "unknown-class": ([yaml_of(claim(selecting(deviceClassName="gpus")))], [yaml_of(claim(selecting()))]),
+    "unknown-claim": (
+        [yaml_of(pod({"name": "g"})), yaml_of(claim(selecting(), namespace="other"), pod({"name": "g"}))],
+        [yaml_of(claim(selecting()), pod({"name": "g"}))],
+    ),
     "unknown-attribute": (
         [
             asking(f'{ATTRIBUTES}.modell == "a100"'),
@@ -187,7 +191,7 @@ def test_a_rule_finds_what_it_is_for_and_leaves_alone_what_is_right(rule: str) -
 
 @pytest.mark.parametrize("rule", AGAINST)
 def test_a_rule_about_devices_asks_those_of_the_cluster(rule: str) -> None:
-    state = read_dump(gpu_cluster())
+    state = read_dump([*gpu_cluster(taken=1), *pod_with(1)])
     bad, good = AGAINST[rule]
     assert [text for text in bad if rule not in rules_of(text, against=state)] == []
     assert [text for text in good if rule in rules_of(text, against=state)] == []
