@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.conversion.documents import (
@@ -79,7 +82,9 @@ class VersionChange:
             self.notes.append(f"{where} stays in {gvk.version}: {gvk.kind} has no version {self._to}")
             return {**value}
         self.changes.append(f"{where}: {gvk.version} → {self._to}")
-        return in_version(value, gvk.kind, gvk.version, self._to)
+        made = in_version(value, gvk.kind, gvk.version, self._to)
+        self.notes += [f"{where}: {problem} in {self._to}" for problem in _unknown(made, gvk, self._to)]
+        return made
 
     def _exists(self, gvk: GroupVersionKind) -> bool:
         if gvk.version not in CONVERTIBLE:
@@ -135,6 +140,18 @@ class VersionChange:
         if is_slice and all(key.text in kept for key, _ in element.entries):
             # A device without properties has an empty ``basic``.
             yield from _empty(text, element, name)
+
+
+def _unknown(value: Mapping[str, Any], gvk: GroupVersionKind, version: str) -> tuple[str, ...]:
+    """Fields that the version does not have; they stay, for the author has to decide what becomes of them."""
+    definition = definition_of(gvk.group, gvk.kind)
+    if definition is None:
+        return ()
+    try:
+        kind = definition.version(version).type
+        return decode_values(kind, GroupVersionKind(gvk.group, version, gvk.kind), value).problems
+    except (DecodeError, msgspec.MsgspecError, TypeError):
+        return ()
 
 
 def _empty(text: str, element: YAMLNode, name: str) -> Iterator[Edit]:
