@@ -1,0 +1,11 @@
+"""Errors that are one cause."""
+
+from __future__ import annotations
+
+from cathedra.insight.explanation.analysis import error_shape
+
+
+def test_errors_that_differ_in_the_device_alone_are_alike() -> None:
+    text = "claim default/c, selector #0 on device gpu.example.com/n{}/gpu-0: CEL runtime error: no such key: x"
+    assert error_shape(text.format(1)) == error_shape(text.format(2))
+    assert error_shape(text.format(1)) != error_shape(text.format(1).replace("no such key: x", "no such key: y"))

@@ -1,0 +1,51 @@
+"""Claims as kubectl shows them, and what their devices say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api.resource import DeviceAttribute, ResourceClaim
+from cathedra.insight.explanation.claims import attribute_text, claim_report, claim_state
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
+from tests.insight.building import claim, device, held, node, slice_of
+
+
+def named(state: ClusterState, name: str) -> ResourceClaim:
+    found = state.get(ResourceClaim, name, "other")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text"),
+    [
+        (DeviceAttribute(string="a100"), "a100"),
+        (DeviceAttribute(version="1.2.3"), "1.2.3"),
+        (DeviceAttribute(int_=0), "0"),
+        (DeviceAttribute(bool_=False), "false"),
+        (DeviceAttribute(strings=("a", "b")), "a,b"),
+        (DeviceAttribute(ints=(1, 2)), "1,2"),
+    ],
+)
+def test_values_are_as_people_write_them(attribute: DeviceAttribute, text: str) -> None:
+    assert attribute_text(attribute) == text
+
+
+def test_the_state_of_a_claim_is_kubectls() -> None:
+    state = read_dump([claim("free", namespace="other"), held("taken", "gpu-0", by="q"), held("unused", "gpu-1")])
+    assert [claim_state(named(state, name)) for name in ("free", "taken", "unused")] == [
+        "pending",
+        "allocated,reserved",
+        "allocated",
+    ]
+
+
+def test_a_report_has_the_devices_and_says_if_one_is_gone() -> None:
+    objects = [node(), slice_of(device("gpu-0", model="a100")), held("taken", "gpu-0", by="q"), held("lost", "gpu-9")]
+    state = read_dump(objects)
+    taken, lost = (claim_report(named(state, name), "named", None, state, made=False) for name in ("taken", "lost"))
+    assert (taken.name, taken.reserved_for, lost.reserved_for) == ("other/taken", ("pod q",), ())
+    assert (taken.devices[0].device, taken.devices[0].exists) == ("gpu.example.com/n1/gpu-0", True)
+    assert taken.devices[0].attributes == {"model": "a100"}
+    assert not lost.devices[0].exists

@@ -1,0 +1,73 @@
+"""Pods of workloads, as controllers make them; and names that are not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.api.core.apps_v1 import Deployment
+from cathedra.insight.explanation.subjects import find_workload, made_pod, pods_of, with_claims
+from cathedra.insight.reading.dumps import read_dump
+from tests.insight.building import claim, device_class, node, pod, request, template
+
+
+def deployment(name: str = "web", namespace: str = "default") -> dict[str, Any]:
+    spec = pod("template:t")["spec"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}, "annotations": {"n": "1"}}, "spec": spec},
+        },
+    }
+
+
+def owned(kind: str, name: str, owner: str, **more: Any) -> dict[str, Any]:
+    references = [{"apiVersion": "apps/v1", "kind": "X", "name": "x", "uid": owner, "controller": True}]
+    metadata = {"name": name, "namespace": "default", "uid": name, "ownerReferences": references}
+    return {"apiVersion": "v1" if kind == "Pod" else "apps/v1", "kind": kind, "metadata": metadata, **more}
+
+
+def test_the_next_pod_of_a_workload_is_that_of_its_template() -> None:
+    state = read_dump([deployment()])
+    made = made_pod(find_workload(Deployment, "web", "default", state))
+    assert (made.metadata.name, made.metadata.labels, made.metadata.annotations) == ("web-new", {"a": "b"}, {"n": "1"})
+    assert [one.name for one in made.metadata.owner_references] == ["web"]
+    assert made.spec.resource_claims[0].resource_claim_template_name == "t"
+
+
+def test_pods_of_a_deployment_are_those_of_its_replica_sets_that_have_not_ended() -> None:
+    spec = {"containers": [{"name": "main", "image": "main"}]}
+    state = read_dump(
+        [
+            deployment(),
+            owned("ReplicaSet", "web-1", "default-web", spec={"selector": {}}),
+            owned("Pod", "web-1-a", "web-1", spec=spec, status={"phase": "Running"}),
+            owned("Pod", "web-1-b", "web-1", spec=spec, status={"phase": "Succeeded"}),
+            owned("Pod", "other", "another", spec=spec, status={"phase": "Running"}),
+        ]
+    )
+    workload = find_workload(Deployment, "web", "default", state)
+    assert [one.metadata.name for one in pods_of(workload, state)] == ["web-1-a"]
+
+
+def test_a_workload_that_is_not_there_is_looked_for_in_other_namespaces() -> None:
+    state = read_dump([deployment(namespace="team"), deployment("api")])
+    with pytest.raises(InvalidInput, match="no deployment 'web' in namespace 'default', but one in team; say -n team"):
+        find_workload(Deployment, "web", "default", state)
+    with pytest.raises(InvalidInput, match="no deployment 'wep' in namespace 'default' of objects; there are api"):
+        find_workload(Deployment, "wep", "default", state)
+
+
+def test_claims_of_templates_are_made_and_named_ones_are_found() -> None:
+    given = [node(), device_class(), template("t", request()), claim("c"), pod("template:t", "claim:c", "claim:no")]
+    state = read_dump(given)
+    subject = with_claims(state.pods[0], state)
+    assert subject.made == {"p-e0"}
+    assert subject.origins == {"p-e0": "template t", "c": "named", "no": "named"}
+    assert [one.kind for one in subject.faults] == ["missing claim"]
+    assert subject.name == "default/p"

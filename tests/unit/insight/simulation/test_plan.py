@@ -1,0 +1,57 @@
+"""What a simulation adds: nodes like others, and nodes of profiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.allocation import InvalidInput
+from cathedra.api.core.core_v1 import Node
+from cathedra.api.resource import DeviceClass, ResourceSlice
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.simulation.plan import added_nodes
+from tests.unit.cli.dra.dumps import gpu_cluster
+
+
+def cluster() -> ClusterState:
+    return read_dump(gpu_cluster())
+
+
+def test_nodes_of_a_profile_come_with_slices_and_the_classes_that_are_missing() -> None:
+    added = list(added_nodes(["2=gb200-4"], cluster()))
+    assert [one.metadata.name for one in added if isinstance(one, Node)] == ["gb200-4-1", "gb200-4-2"]
+    slices = [one for one in added if isinstance(one, ResourceSlice)]
+    assert {(one.spec.driver, one.spec.node_name) for one in slices} == {
+        (driver, node)
+        for driver in ("gpu.nvidia.com", "compute-domain.nvidia.com")
+        for node in ("gb200-4-1", "gb200-4-2")
+    }
+    assert all(one.spec.pool.resource_slice_count == 1 for one in slices)
+    classes = [one.metadata.name for one in added if isinstance(one, DeviceClass)]
+    assert "gpu.nvidia.com" in classes
+    again = cluster().including(added)
+    assert [one for one in added_nodes(["1=gb200-4"], again) if isinstance(one, DeviceClass)] == []
+    assert [one.metadata.name for one in added_nodes(["1=gb200-4"], again) if isinstance(one, Node)] == ["gb200-4-3"]
+
+
+def test_nodes_of_one_kind_that_are_asked_for_twice_have_different_names() -> None:
+    added = added_nodes(["1=node-0", "1=node-0", "1=h100-8", "1=h100-8"], cluster())
+    assert [one.metadata.name for one in added if isinstance(one, Node)] == [
+        "node-0-new-1",
+        "node-0-new-2",
+        "h100-8-1",
+        "h100-8-2",
+    ]
+
+
+def test_a_node_of_the_clusters_comes_before_a_profile_of_its_name() -> None:
+    state = read_dump([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "h100-8"}}])
+    (node,) = added_nodes(["1=h100-8"], state)
+    assert isinstance(node, Node)
+    assert node.metadata.name == "h100-8-new-1"
+
+
+@pytest.mark.parametrize("word", ["h100-8", "0=h100-8", "x=h100-8"])
+def test_a_word_of_another_form_is_refused(word: str) -> None:
+    with pytest.raises(InvalidInput, match="is not of the form N=NODE or N=PROFILE"):
+        list(added_nodes([word], cluster()))
