@@ -14,6 +14,7 @@ from cathedra.api.scheme import GroupResource, kind_of
 from cathedra.api.status import bad_request, invalid
 from cathedra.api.struct import Time, replace, reshape
 from cathedra.apiserver.authentication.authenticator import authenticated
+from cathedra.apiserver.authentication.bootstraptokens import BootstrapTokens
 from cathedra.apiserver.authentication.serviceaccounts import ISSUER
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision, Verdict
@@ -67,7 +68,7 @@ def _token_review(server: ServerContext, call: Call, review: authentication_v1.T
         raise bad_request("token is required for TokenReview in authentication")
     found = server.tokens.review(token, wanted or (ISSUER,))
     if found is None:
-        user = server.static_tokens.user_of(token)
+        user = server.static_tokens.user_of(token) or BootstrapTokens(server.registry, server.clock).user_of(token)
         meant = tuple(one for one in wanted if one == ISSUER)
         found = (user, meant) if user is not None and (meant or not wanted) else None
     if found is None:

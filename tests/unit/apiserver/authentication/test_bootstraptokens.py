@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.resources import SECRETS
 from tests.unit.apiserver.asgi import ASGIClient
 from tests.unit.apiserver.guarded import Guarded, guarded
@@ -37,5 +38,20 @@ def test_other_tokens_are_refused(token: str) -> None:
     async def body(api: Guarded) -> None:
         await api.admin.resource(SECRETS, "kube-system").create(secret())
         assert (await ASGIClient(api.server)("POST", REVIEW, BODY, user=token)).status == 401
+
+    guarded(body)
+
+
+def test_a_token_review_knows_the_tokens_of_nodes_that_join() -> None:
+    async def body(api: Guarded) -> None:
+        await api.admin.resource(SECRETS, "kube-system").create(secret())
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
+        asgi = ASGIClient(api.server)
+        known = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdef"}})).json["status"]
+        assert (known["authenticated"], known["user"]["username"]) == (True, "system:bootstrap:abcdef")
+        other = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdeg"}})).json["status"]
+        assert "authenticated" not in other
 
     guarded(body)
