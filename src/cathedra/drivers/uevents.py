@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-__all__ = ["parse_uevent", "uevents"]
+__all__ = ["LOST", "parse_uevent", "read_uevents", "uevents"]
+
+LOST: Final[Mapping[str, str]] = {"ACTION": "lost"}
+"""Stands for events that the kernel had no room to keep: what they told is not known."""
 
 _NETLINK_KOBJECT_UEVENT: Final = 15
 _KERNEL_GROUP: Final = 1
@@ -31,7 +35,7 @@ def parse_uevent(message: bytes) -> Mapping[str, str]:
 
 @asynccontextmanager
 async def uevents() -> AsyncIterator[AsyncIterator[Mapping[str, str]]]:
-    """The uevents from now on.
+    """The uevents from now on; `LOST` in the place of those that came too fast.
 
     Raises:
         OSError: the kernel does not give them here.
@@ -40,10 +44,22 @@ async def uevents() -> AsyncIterator[AsyncIterator[Mapping[str, str]]]:
     listening = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _NETLINK_KOBJECT_UEVENT)
     with contextlib.closing(listening):
         listening.bind((0, _KERNEL_GROUP))
+        yield read_uevents(lambda: loop.sock_recv(listening, _LONGEST))
 
-        async def messages() -> AsyncIterator[Mapping[str, str]]:
-            while True:
-                if properties := parse_uevent(await loop.sock_recv(listening, _LONGEST)):
-                    yield properties
 
-        yield messages()
+async def read_uevents(receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[Mapping[str, str]]:
+    """The uevents of the messages that ``receive`` gives.
+
+    Raises:
+        OSError: ``receive`` fails for another reason than that messages came too fast.
+    """
+    while True:
+        try:
+            message = await receive()
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            yield LOST
+            continue
+        if properties := parse_uevent(message):
+            yield properties

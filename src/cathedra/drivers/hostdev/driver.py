@@ -23,7 +23,7 @@ from cathedra.driver import (
 from cathedra.drivers.configfile import read_config
 from cathedra.drivers.hostdev.config import HostDevConfig
 from cathedra.drivers.hostdev.discovery import HostDevice, find
-from cathedra.drivers.uevents import uevents
+from cathedra.drivers.uevents import LOST, uevents
 
 __all__ = ["HostDevices"]
 
@@ -98,8 +98,8 @@ class HostDevices(Driver):
         try:
             async with uevents() as events:
                 async for event in events:
-                    if "DEVNAME" in event:
-                        await client.clock.sleep(_SETTLING)
-                        self.republish()
+                    if "DEVNAME" in event or event is LOST:
+                        # Events go on being read meanwhile: hundreds come when a hub is plugged in.
+                        asyncio.get_running_loop().call_later(_SETTLING, self.republish)
         except OSError as error:
             _LOG.warning("%s: devices that come later are not noticed: no uevents: %s", self.name, error)

@@ -37,7 +37,7 @@ from cathedra.drivers.net.config import WITH_PARENT, NetDriverConfig, VirtualLin
 from cathedra.drivers.net.inventory import device_name, host_devices, virtual_device
 from cathedra.drivers.net.links import IpCommand, LinkError
 from cathedra.drivers.net.parameters import NetworkParameters, read_parameters
-from cathedra.drivers.uevents import uevents
+from cathedra.drivers.uevents import LOST, uevents
 
 __all__ = ["NetDriver"]
 
@@ -120,7 +120,7 @@ class NetDriver(Driver):
         try:
             async with uevents() as events:
                 async for event in events:
-                    if event.get("SUBSYSTEM") == "net":
+                    if event.get("SUBSYSTEM") == "net" or event is LOST:
                         self.republish()
         except OSError as error:
             _LOG.warning("%s: interfaces that come later are not noticed: no uevents: %s", self.name, error)
