@@ -129,3 +129,21 @@ def test_a_pod_fits_where_its_claim_is_allocated_and_its_cpu_has_room(objects: l
     }
     roomy = [one for one in objects if one["kind"] != "Node" or one["metadata"]["name"] in room]
     assert set(answer.fits_on) == (set(allocator_says(roomy)) if room else set())
+
+
+def test_no_further_node_is_proposed_where_the_search_fails_on_one_that_is_there() -> None:
+    ready = device("gpu-0") | {"attributes": {"ready": {"bool": True}}}
+    objects = [
+        device_class(),
+        node("n0"),
+        slice_of(ready, node="n0"),
+        held("taken", "gpu-0", pool="n0", by="user"),
+        node("n1"),
+        slice_of(device("gpu-0"), node="n1"),
+        claim("c", request("r", "gpu", 1, f"{A}.ready")),
+    ]
+    assert allocator_says(objects) == []
+    assert "add node" not in {change.kind for change in explain(read_dump(objects), "claim/c").changes}
+    (mended,) = [one for one in objects if one["kind"] == "ResourceSlice" and one["spec"]["nodeName"] == "n1"]
+    without = [one for one in objects if one is not mended and one["metadata"]["name"] != "n1"]
+    assert "add node" in {change.kind for change in explain(read_dump(without), "claim/c").changes}

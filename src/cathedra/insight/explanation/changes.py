@@ -229,6 +229,8 @@ class _Finder:
 
     def _new_nodes(self) -> Iterator[Remedy]:
         """A node more, like one that is there, as it would be if nothing ran on it."""
+        if self._search_fails():
+            return
         seen: set[tuple[tuple[int, ...], ...]] = set()
         for node in self.state.nodes:
             bound = self.allocator.inventory.bound.get(node.metadata.name, ())
@@ -247,6 +249,16 @@ class _Finder:
                 )
                 yield Remedy("add node", text, (new.metadata.name,), (), set=(new, *pieces))
                 return
+
+    def _search_fails(self) -> bool:
+        """Whether a node that is there makes the search fail, which no further node would mend."""
+        if not self.claims:
+            return False
+        try:
+            self.allocator.prepare(self.claims).on_each(self._outside((), self.state.nodes))
+        except AllocationError:
+            return True
+        return False
 
     def _fits_alone(self, node: Node, pieces: Sequence[ResourceSlice]) -> bool:
         classes = self.state.all(DeviceClass)
