@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
 # Whoever runs the suite in the background of a shell without job control ignores interrupts, and so would all programs
 # that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run: a change is judged by what it changed. `make fuzz` looks for others.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
