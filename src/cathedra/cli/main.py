@@ -228,6 +228,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     manifest.add_argument("--image", required=True, help="where the module is in the working directory")
     manifest.add_argument("--namespace", default="dra-drivers", help="of its pods (default: dra-drivers)")
 
+    webhook = commands.add_parser("driver-webhook", help="refuse claims with parameters that a driver cannot use")
+    webhook.set_defaults(command="driverwebhook")
+    if words[:1] == ["driver-webhook"]:
+        importlib.import_module("cathedra.cli.driverwebhook").add(webhook)
+
     check = commands.add_parser("driver-check", help="does a driver keep the contract? any driver, in any language")
     check.set_defaults(command="drivercheck")
     if words[:1] == ["driver-check"]:

@@ -6,12 +6,9 @@ here it never sees it (docs/spec/driver-sdk.md §1 and §12).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
-
-import msgspec
+from typing import Any, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.core.meta_v1 import Condition
@@ -19,16 +16,14 @@ from cathedra.api.quantity import Quantity
 from cathedra.driver.device import AttributeValue
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import ConfigError
+from cathedra.driver.parameters import ConfigModels, decode_parameters
 
-__all__ = ["POD_CLAIM_NAME_ANNOTATION", "Claim", "ClaimedDevice", "ConfigModels", "DeviceStatus", "Prepared", "Ref"]
+__all__ = ["POD_CLAIM_NAME_ANNOTATION", "Claim", "ClaimedDevice", "DeviceStatus", "Prepared", "Ref"]
 
 POD_CLAIM_NAME_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 """On claims made from a template: the name in the pod's ``spec.resourceClaims``."""
 
 Model = TypeVar("Model")
-
-ConfigModels = Mapping[tuple[str, str], type[Any]]
-"""(apiVersion, kind) of opaque parameters → the dataclass or struct that they fill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +189,7 @@ def _allocation(
         consumed=result.consumed_capacity,
         parameters=tuple(values for _, _, values in parameters),
         sources=tuple(source for source, _, _ in parameters),
-        configs=tuple(_decode(values, models, where) for _, where, values in parameters) if models else (),
+        configs=tuple(decode_parameters(values, models, where) for _, where, values in parameters) if models else (),
     )
 
 
@@ -217,30 +212,3 @@ def _parameters(
             raise ConfigError(f"{where}.opaque.parameters: a JSON object is expected, found {values!r}")
         found.append((entry.source, f"{where}.opaque.parameters", values))
     return found
-
-
-def _decode(values: Mapping[str, Any], models: ConfigModels, where: str) -> Any:
-    kind = (str(values.get("apiVersion", "")), str(values.get("kind", "")))
-    model = models.get(kind)
-    if model is None:
-        known = ", ".join(f"{version} {name}" for version, name in models)
-        raise ConfigError(f'{where}: no kind "{kind[1]}" is known in "{kind[0]}"; this driver takes {known}')
-    fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
-    _refuse_unknown(fields, model, where)
-    try:
-        return msgspec.convert(fields, model)
-    except (msgspec.ValidationError, ValueError) as problem:
-        raise ConfigError(f"{where}: {problem}") from problem
-
-
-def _refuse_unknown(values: Mapping[str, Any], model: type[Any], where: str) -> None:
-    # Structs say themselves whether unknown fields are refused; dataclasses cannot, and a typing error in a manifest
-    # that is silently ignored costs its author hours.
-    if not dataclasses.is_dataclass(model):
-        return
-    hints = get_type_hints(model)
-    for name, value in values.items():
-        if name not in hints:
-            raise ConfigError(f'{where}: unknown field "{name}"; {model.__name__} has {", ".join(hints)}')
-        if isinstance(value, dict) and isinstance(hints[name], type):
-            _refuse_unknown(value, hints[name], f"{where}.{name}")

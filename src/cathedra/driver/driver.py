@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cathedra.client.client import Client
-from cathedra.driver.claim import Claim, ConfigModels, Prepared, Ref
+from cathedra.driver.claim import Claim, Prepared, Ref
 from cathedra.driver.device import Device, Pool
 from cathedra.driver.edits import Edits
 from cathedra.driver.errors import DriverError, DroppedFieldsError
 from cathedra.driver.health import DeviceHealth
+from cathedra.driver.parameters import ConfigModels
 from cathedra.driver.serving.registration import SERVICES
 
 __all__ = ["Driver", "Preparation", "PreparedClaim", "PreparedDeviceRecord", "collect", "resolve"]

@@ -14,8 +14,8 @@ from typing import Final
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from cathedra.driver import Device, DeviceStatus, Pool, Version
-from cathedra.driver.claim import ConfigModels
 from cathedra.driver.device import AttributeValue
+from cathedra.driver.parameters import ConfigModels
 from cathedra.drivers.example.gpu_config import API_VERSION, KIND, GpuConfig
 from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid, variable_name
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cathedra.driver import Device, DeviceStatus, Pool
-from cathedra.driver.claim import ConfigModels
+from cathedra.driver.parameters import ConfigModels
 from cathedra.drivers.example.gpu import CONFIGS, GpuOptions, gpu_attributes, gpu_environment, gpu_status
 from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid
 

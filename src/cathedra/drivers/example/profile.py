@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from cathedra.driver import Claim, ClaimedDevice, Device, DeviceStatus, Pool
-from cathedra.driver.claim import ConfigModels
+from cathedra.driver.parameters import ConfigModels
 
 __all__ = ["PrepareContext", "Profile", "Site", "device_uuid", "variable_name"]
 
