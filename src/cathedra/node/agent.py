@@ -251,12 +251,14 @@ class NodeAgent:
             if self._recorder is None:
                 group.create_task(recorder.run())
             group.create_task(reporter.run())
-            if config.root is not None:
+            # Before 1.31 the kubelet published slices itself (classic/nodes/listing.py).
+            wipes = config.root is not None and self._gates.at_least("1.31")
+            if wipes:
                 group.create_task(wiper.run())
             group.create_task(follower.run())
             await asyncio.sleep(0)
             self._register_plugins(group)
-            group.create_task(self._become_ready(reporter, wiper))
+            group.create_task(self._become_ready(reporter, wiper if wipes else None))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
 
@@ -264,9 +266,9 @@ class NodeAgent:
         manager.retry_all()
         self.claims.look_again()
 
-    async def _become_ready(self, reporter: NodeReporter, wiper: SliceWiper) -> None:
+    async def _become_ready(self, reporter: NodeReporter, wiper: SliceWiper | None) -> None:
         await reporter.wait_registered()
-        if self.config.root is not None:
+        if wiper is not None:
             await wiper.wait_wiped()
         self._ready.set()
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import pytest
+
+from cathedra.api.gates import FeatureGates
 from cathedra.api.status import internal_error
+from cathedra.certificates.authority import self_signed
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
+from cathedra.node.agent import NodeAgent
+from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.wiping import SliceWiper
-from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport
+from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, Setting
 
 
 class Bench:
@@ -146,3 +154,29 @@ def test_what_fails_is_tried_again() -> None:
         assert bench.wiped() == [ALL]
 
     play(body)
+
+
+@pytest.mark.parametrize(("release", "wipes"), [("1.30", False), ("1.31", True)])
+def test_an_agent_wipes_since_drivers_write_their_slices_themselves(release: str, wipes: bool, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(self_signed("ca", ("ca",), time.time()).certificate)
+
+    async def body() -> None:
+        setting = Setting()
+        agent = NodeAgent(
+            setting.client,
+            NodeConfig(name="n1", root=tmp_path / "n1", port=0, client_authority=authority),
+            clock=setting.clock,
+            random=random.Random(1),
+            gates=FeatureGates.for_release(release, {"DynamicResourceAllocation": True}),
+            runtime=setting.runtime,
+        )
+        running = asyncio.ensure_future(agent.run())
+        await asyncio.wait_for(agent.wait_ready(), 20)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        wiped = [selector for verb, _, selector in setting.server.requests if verb == "deletecollection"]
+        assert wiped == (["spec.nodeName=n1"] if wipes else [])
+
+    # Sockets need real time.
+    asyncio.run(body())
