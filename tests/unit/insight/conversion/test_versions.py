@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import InvalidInput
@@ -322,7 +322,7 @@ OBJECTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     values=st.lists(OBJECTS, min_size=1, max_size=2),
     flow=st.sampled_from([None, False, True]),
@@ -336,7 +336,7 @@ def test_there_and_back_again_is_the_identity(values: list[dict[str, Any]], flow
     assert text_of(text_of(text, "v1beta2"), "v1") == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(value=OBJECTS)
 def test_the_server_reads_the_same_object_in_both_versions(value: dict[str, Any]) -> None:
     """The server's own conversion is the judge (cathedra.kinds)."""
@@ -353,7 +353,7 @@ def test_the_server_reads_the_same_object_in_both_versions(value: dict[str, Any]
     assert seen[0] == seen[1] == seen[2]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     at=st.integers(0, len(OLD)),
     gone=st.integers(0, 30),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.decoding import read_yaml_documents
@@ -39,7 +39,7 @@ def leaves(node: YAMLNode, value: Any) -> list[tuple[YAMLNode, Any]]:
     return [(node, value)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(value=VALUES, flow=st.sampled_from([None, True, False]), width=st.integers(10, 100))
 def test_nodes_and_values_are_of_the_same_shape_and_texts_stand_where_they_say(
     value: Any, flow: bool | None, width: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.insight.selectors.contradictions import conditions_of, first_conflict
@@ -17,7 +17,7 @@ def conflict(*texts: str) -> tuple[str, str] | None:
     return None if found is None else (found.earlier.text, found.later.text)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(st.one_of(CONDITIONS, CONDITIONS, SELECTORS), min_size=2, max_size=6),
     device=DEVICES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cathedra.insight.selectors.facts import Driver, facts_of
@@ -20,7 +20,7 @@ def told(text: str, *known: Read | Driver) -> list[str]:
     return [read.name for _, read in unguarded(compiled(text).root, frozenset((MEMORY, *known)))]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(text=SELECTORS, device=DEVICES)
 @example(text=f"({MAP}.a > 1 && {MAP}.a < 3)", device={})
 @example(text=f'(!("a" in {MAP}) || {MAP}.a == 1)', device={})
@@ -36,7 +36,7 @@ def test_an_expression_without_unguarded_reads_never_misses_a_key(text: str, dev
         assert any(read.name in error for read in missing)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(text=SELECTORS, device=DEVICES, truth=st.booleans(), evaluated=st.booleans())
 @example(text=f"{MAP}.s in []", device={}, truth=False, evaluated=True)
 def test_facts_hold_on_every_device(text: str, device: dict[str, Any], truth: bool, evaluated: bool) -> None:
