@@ -28,6 +28,7 @@ class ProfiledDriver(Driver):
         self.name = name
         self.metadata_versions = metadata_versions
         self._profile = profile
+        self._pools: tuple[NodePool, ...] | None = None
 
     def resources(self) -> list[Pool]:
         """The pools of this node, equal at every start."""
@@ -41,8 +42,12 @@ class ProfiledDriver(Driver):
             edits = Edits(env={variable: f"{self.name}/{allocation.pool}/{allocation.device}"})
             yield allocation.prepared(edits, metadata=attributes.get((allocation.pool, allocation.device)))
 
-    def _own(self) -> Iterator[NodePool]:
-        return (pool for pool in expanded_pools(self._profile, self.node_name) if pool.driver == self.name)
+    def _own(self) -> tuple[NodePool, ...]:
+        """Made once: eight GPUs in all partitions are two hundred devices, and each prepare asks for them."""
+        if self._pools is None:
+            every = expanded_pools(self._profile, self.node_name)
+            self._pools = tuple(pool for pool in every if pool.driver == self.name)
+        return self._pools
 
 
 def _pool(pool: NodePool, node: str) -> Pool:
