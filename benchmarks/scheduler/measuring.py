@@ -37,6 +37,7 @@ from cathedra.client.resources import (
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICES,
 )
+from cathedra.client.transport import EventType
 from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.controllers.controller_manager import ControllerManager
@@ -236,5 +237,5 @@ async def _gone(client: Client) -> None:
         field_selector=f"metadata.name={NAMESPACE}", resource_version=found.resource_version
     ) as events:
         async for event in events:
-            if event.type == "DELETED":
+            if event.type is EventType.DELETED:
                 return
