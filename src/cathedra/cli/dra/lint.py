@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from cathedra.allocation.errors import InvalidInput
+from cathedra.api.gates import parse_overrides
 from cathedra.cli.dra.output import print_data, style, width
 from cathedra.cli.dra.source import add_source, read_state
 
@@ -27,6 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", action="store_true", help="also look at the devices and classes of the cluster kubectl speaks to"
     )
+    parser.add_argument(
+        "--feature-gates", default="", metavar="GATE=BOOL,…", help="gates that are not at the release's defaults"
+    )
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="for whom")
     add_source(parser, dump=False)
 
@@ -38,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("look either at a dump (--against) or at a cluster")
     if [*arguments.files, *arguments.against].count("-") > 1:
         raise InvalidInput("only one of the manifests and --against can be standard input")
+    gates = parse_overrides(arguments.feature_gates)
     # Imported late: a wrong call need not wait for CEL.
     from cathedra.insight.linting.lint import lint
     from cathedra.insight.linting.sarif import sarif
@@ -45,7 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     arguments.dump = arguments.against
     state = read_state(arguments) if asked or arguments.against else None
-    report = lint([Path(name) for name in arguments.files], against=state, release=arguments.kubernetes_version)
+    report = lint(
+        [Path(name) for name in arguments.files],
+        against=state,
+        release=arguments.kubernetes_version,
+        feature_gates=gates,
+    )
     if arguments.output == "text":
         print(lint_text(report, width(), style))
     elif arguments.output == "sarif":

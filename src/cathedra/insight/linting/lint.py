@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Namespace
@@ -28,17 +29,25 @@ _THEN: Final = 1_767_225_600.0
 """The time that rules see, in seconds since the epoch: what lint says does not depend on when it is asked."""
 
 
-def lint(given: Written, *, against: ClusterState | None = None, release: str = "") -> LintReport:
+def lint(
+    given: Written,
+    *,
+    against: ClusterState | None = None,
+    release: str = "",
+    feature_gates: Mapping[str, bool] = MappingProxyType({}),
+) -> LintReport:
     """What is wrong with manifests; with ``against`` also what does not fit the devices and classes of a cluster.
 
     ``release`` is the version of Kubernetes whose rules hold; by default that of the cluster, or else the newest.
+    ``feature_gates`` are those that are not at its defaults.
 
     Raises:
         InvalidInput: a file is not there, or is no text.
         OSError: a file cannot be read.
-        UnknownGate: the release is not known.
+        UnknownGate: the release or a gate is not known.
     """
-    gates = against.gates if against is not None and not release else FeatureGates.for_release(release or NEWEST)
+    known = against.gates.release if against is not None else NEWEST
+    gates = FeatureGates.for_release(release or known, feature_gates)
     files = list(written_files(given))
     run = _Run(gates, against)
     for file in files:

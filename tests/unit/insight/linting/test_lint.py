@@ -140,6 +140,15 @@ def test_what_cannot_be_read_is_an_error_of_input(tmp_path: Path) -> None:
         lint("", release="9.9")
 
 
+def test_gates_that_are_open_serve_their_kinds_and_keep_their_fields() -> None:
+    text = (
+        "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: a}\nspec:\n  skipNodeOperations: [x]\n"
+    )
+    assert "dropped-field" in {one.rule for one in lint(text).findings}
+    kept = lint(text, feature_gates={"DRAOptionalNodeOperations": True})
+    assert "dropped-field" not in {one.rule for one in kept.findings}
+
+
 def test_a_byte_order_mark_and_windows_line_ends_move_nothing() -> None:
     text = CLAIM.replace("name: gpus", "name: GPUS") + "        - cel: {expression: 'false'}\n"
     plain = [(one.rule, one.line, one.column) for one in lint(text).findings]
