@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.allocation.supply.caches import Caches, CacheSlot
+from cathedra.allocation.supply.caches import Caches, CacheSlot, Recent
 
 
 def test_a_slot_keeps_what_it_made_first() -> None:
@@ -28,3 +28,12 @@ def test_a_forgotten_slot_is_made_again() -> None:
     caches.of(slot).append(1)
     caches.forget(slot)
     assert caches.of(slot) == []
+
+
+def test_of_what_was_made_lately_the_least_recently_asked_for_gives_way() -> None:
+    recent: Recent[str, list[str]] = Recent(2)
+    made = {key: recent.get(key, lambda key=key: [key]) for key in "ab"}
+    assert recent.get("a", list) is made["a"]
+    recent.get("c", list)
+    assert recent.get("a", list) is made["a"]
+    assert recent.get("b", list) is not made["b"]
