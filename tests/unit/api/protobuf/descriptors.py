@@ -58,6 +58,10 @@ _QUALIFIERS = {
 }
 
 
+NEWEST_OF = {"resource/v1alpha1": "1.26", "resource/v1alpha2": "1.30"}
+"""Package → the newest release that has it, where that is not the newest of all."""
+
+
 class Descriptors:
     """One file of descriptors with every type that was asked for, and what they are made of."""
 
@@ -96,7 +100,7 @@ class Descriptors:
 
     def _fields(self, message: Any, package: str, name: str) -> None:
         for json_name, fact in facts.load()[package][name]["fields"].items():
-            if fact.get("pb") and facts.is_known(name, json_name, NEWEST):
+            if fact.get("pb") and facts.is_known(name, json_name, NEWEST_OF.get(package, NEWEST)):
                 self._field(message, package, fact["pb"], fact["type"])
 
     def _field(self, message: Any, package: str, number: int, go: str) -> None:

@@ -11,13 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.index import KINDS
+from cathedra.api.gates import NEWEST
 from cathedra.api.protobuf import decode_message, encode_message
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.typeinfo import package_of
-from tests.unit.api.protobuf.descriptors import Descriptors
+from tests.unit.api.protobuf.descriptors import NEWEST_OF, Descriptors
 from tests.unit.api.protobuf.objects import objects
 
-ALL = [(version, kind) for version, kinds in KINDS.items() for kind in kinds]
+MIXED = "resource.k8s.io/v1alpha3"
+"""1.31 and later releases have other fields of this version, so that none knows all fields of its structs."""
+ALL = [(version, kind) for version, kinds in KINDS.items() for kind in kinds if version != MIXED]
 
 
 @cache
@@ -58,7 +61,7 @@ def test_the_runtime_understands_every_byte_and_writes_it_again(case: tuple[str,
     again = message.SerializeToString(deterministic=True)
     # The runtime sorts a key behind longer ones that begin with it; Go does not. Apart from that, byte for byte:
     assert sorted(again) == sorted(written)
-    assert decode_message(type(obj), again) == obj
+    assert decode_message(type(obj), again, NEWEST_OF.get(package_of(version), NEWEST)) == obj
 
 
 def test_what_the_runtime_packs_or_reorders_is_read_all_the_same() -> None:
