@@ -26,7 +26,7 @@ from cathedra.allocation.errors import (
     NodeError,
 )
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
-from cathedra.allocation.occupancy import Occupancy, Usage
+from cathedra.allocation.occupancy import DeviceUsage, Occupancy
 from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
@@ -47,6 +47,7 @@ __all__ = [
     "Cluster",
     "ConstraintReason",
     "DeviceSelectorError",
+    "DeviceUsage",
     "FatalError",
     "Features",
     "InvalidInput",
@@ -60,7 +61,6 @@ __all__ = [
     "Refusal",
     "RequestReason",
     "SelectorReason",
-    "Usage",
     "allocate",
     "behaviour_of",
     "fits",

@@ -14,17 +14,17 @@ from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass
 
-__all__ = ["Occupancy", "Usage"]
+__all__ = ["DeviceUsage", "Occupancy"]
 
 
-class Usage(NamedTuple):
+class DeviceUsage(NamedTuple):
     """Devices that are there, and those of them that a claim holds, alone or with others."""
 
     devices: int
     in_use: int
 
 
-NONE = Usage(0, 0)
+NONE = DeviceUsage(0, 0)
 
 
 class Occupancy:
@@ -34,7 +34,7 @@ class Occupancy:
         self._allocator = allocator
         self._views = NodeViews(allocator.inventory, allocator.features)
 
-    def of(self, node: core_v1.Node, device_class: DeviceClass) -> Usage:
+    def of(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
         """The class's devices that ``node`` can reach; none if a selector cannot be asked or parsed.
 
         Devices of pools that are being updated count: they are there.
@@ -44,7 +44,7 @@ class Occupancy:
         except FatalError:
             return NONE
 
-    def _count(self, node: core_v1.Node, device_class: DeviceClass) -> Usage:
+    def _count(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
         question = self._allocator.selectors_of(device_class)
         devices = in_use = 0
         for pool in self._views.of(node).pools:
@@ -59,4 +59,4 @@ class Occupancy:
                 if verdict:
                     devices += 1
                     in_use += held >> position & 1
-        return Usage(devices, in_use)
+        return DeviceUsage(devices, in_use)

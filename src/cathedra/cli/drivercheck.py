@@ -21,13 +21,13 @@ from cathedra.client.kubeconfig import load
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import CheckResult
+from cathedra.drivercheck.check import PluginCheckResult
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
 from cathedra.drivercheck.examination import examine
 from cathedra.drivercheck.hosted import hosted_server
 from cathedra.drivercheck.plugin import PluginDirectory
-from cathedra.drivercheck.program import Program
+from cathedra.drivercheck.program import DriverProgram
 from cathedra.drivercheck.report import junit, line, total
 from cathedra.files.atomic import write_atomic
 
@@ -89,9 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(one.outcome == "failed" for one in results) else 0
 
 
-async def _examine(arguments: argparse.Namespace, names: list[str]) -> tuple[str, list[CheckResult]]:
+async def _examine(arguments: argparse.Namespace, names: list[str]) -> tuple[str, list[PluginCheckResult]]:
     clock = SystemClock()
-    results: list[CheckResult] = []
+    results: list[PluginCheckResult] = []
     with tempfile.TemporaryDirectory(prefix="driver-check-") as directory:
         async with _bench(arguments, Path(directory), clock) as bench:
             await bench.connect(arguments.driver)
@@ -125,7 +125,7 @@ async def _bench(arguments: argparse.Namespace, directory: Path, clock: Clock) -
                 "KUBELET_REGISTRAR_DIRECTORY_PATH": str(registry),
                 "KUBELET_PLUGINS_DIRECTORY_PATH": str(directory / "plugins"),
             }
-            program = Program(arguments.program, environment, directory / "driver.log")
+            program = DriverProgram(arguments.program, environment, directory / "driver.log")
         elif not registry.is_dir():
             raise InvalidOption(f"{registry} is no directory; name that of the registration sockets with --socket")
         plugins = PluginDirectory(registry, clock)

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cathedra import __version__
 from cathedra.cli.dra import main as dra
@@ -41,6 +41,9 @@ from cathedra.cli.options import (
     add_all,
 )
 from cathedra.cli.parsing import EXIT_USAGE, Parser
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[Parser]
 
 __all__ = ["main"]
 
@@ -135,7 +138,16 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_starting(commands)
+    _add_keeping(commands)
+    _add_looking(commands)
+    _add_tools(commands, words)
+    _add_driver_tools(commands, words)
+    _add_programs(commands)
+    return parser
 
+
+def _add_starting(commands: _Commands) -> None:
     up = commands.add_parser("up", help="start a cluster (Ctrl-C stops it, unless --detach)")
     up.set_defaults(command="up")
     _add_name(up)
@@ -144,13 +156,14 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     up.add_argument("--detach", action="store_true", help="return when the nodes are ready and their slices published")
     up.add_argument("--report-fd", type=int, help=argparse.SUPPRESS)
 
-    logs = commands.add_parser("logs", help="what a cluster in the background has said")
-    logs.set_defaults(command="logs")
-    logs.add_argument("part", nargs="?", metavar="PART|NODE", help="scheduler, node, node-0 …; or a library's name")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is said")
-    logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
-    DATA_DIR.add_to(logs)
+    demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")
+    demo.set_defaults(command="demo")
+    demo.add_argument("--keep", action="store_true", help="leave the cluster running, under the name demo")
+    DATA_DIR.add_to(demo)
+    demo.add_argument("--runtime", choices=("auto", "oci", "process"), default="auto", help="how containers run")
 
+
+def _add_keeping(commands: _Commands) -> None:
     for verb, purpose in _CLUSTERS.items():
         one = commands.add_parser(verb, help=purpose)
         one.set_defaults(command=verb)
@@ -173,6 +186,12 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
         DATA_DIR.add_to(one)
 
+    enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
+    enrol.set_defaults(command="enrol")
+    add_all(enrol, ENROLMENT)
+
+
+def _add_looking(commands: _Commands) -> None:
     listing = commands.add_parser("list", help="your clusters, running and stopped")
     listing.set_defaults(command="list")
     listing.add_argument(
@@ -187,27 +206,16 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     status.add_argument("-w", "--watch", action="store_true", help="show it again after every change")
     _add_output(status)
 
-    control = commands.add_parser("driver-control", help="taints, health and faults for an example driver that runs")
-    control.set_defaults(command="drivercontrol")
-    add_all(control, DRIVER_CONTROL)
-    control.add_argument(
-        "order",
-        nargs="+",
-        metavar="ORDER",
-        help="taint DEVICE KEY=VALUE:EFFECT, untaint DEVICE KEY, health DEVICE Healthy|Unhealthy|Unknown [MESSAGE], "
-        "fail|block|release NodePrepareResources|NodeUnprepareResources, binding ready|hold|fail, calls, show",
-    )
+    logs = commands.add_parser("logs", help="what a cluster in the background has said")
+    logs.set_defaults(command="logs")
+    logs.add_argument("part", nargs="?", metavar="PART|NODE", help="scheduler, node, node-0 …; or a library's name")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is said")
+    logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
+    DATA_DIR.add_to(logs)
 
-    demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")
-    demo.set_defaults(command="demo")
-    demo.add_argument("--keep", action="store_true", help="leave the cluster running, under the name demo")
-    DATA_DIR.add_to(demo)
-    demo.add_argument("--runtime", choices=("auto", "oci", "process"), default="auto", help="how containers run")
 
-    enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
-    enrol.set_defaults(command="enrol")
-    add_all(enrol, ENROLMENT)
-
+def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
+    """Of tools with options of their own, only one that is called loads its module."""
     _add_profiles(
         commands.add_parser("profiles", help="kinds of nodes with vendors' devices, for up and simulate"), words
     )
@@ -221,6 +229,19 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     if words[:1] == ["cdi"]:
         importlib.import_module("cathedra.cli.cdi").add(devices)
+
+
+def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
+    control = commands.add_parser("driver-control", help="taints, health and faults for an example driver that runs")
+    control.set_defaults(command="drivercontrol")
+    add_all(control, DRIVER_CONTROL)
+    control.add_argument(
+        "order",
+        nargs="+",
+        metavar="ORDER",
+        help="taint DEVICE KEY=VALUE:EFFECT, untaint DEVICE KEY, health DEVICE Healthy|Unhealthy|Unknown [MESSAGE], "
+        "fail|block|release NodePrepareResources|NodeUnprepareResources, binding ready|hold|fail, calls, show",
+    )
 
     manifest = commands.add_parser("driver-manifest", help="print what installs a driver of yours in a cluster")
     manifest.set_defaults(command="drivermanifest")
@@ -238,6 +259,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     if words[:1] == ["driver-check"]:
         importlib.import_module("cathedra.cli.drivercheck").add(check)
 
+
+def _add_programs(commands: _Commands) -> None:
     classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.31, whose drivers allocate")
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():
@@ -249,7 +272,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(part, help=about)
         command.set_defaults(command="parts", part=part)
         add_all(command, (*options, *LOGGING))
-    return parser
 
 
 if __name__ == "__main__":

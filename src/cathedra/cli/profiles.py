@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cathedra.profiles import Profile, expanded_pools, load_profile, profile_names
+from cathedra.profiles import HardwareProfile, expanded_pools, load_profile, profile_names
 from cathedra.profiles.writing import profile_document, profile_yaml
 
 __all__ = ["run"]
@@ -60,14 +60,14 @@ def _word(file: Path) -> str:
     return str(file) if "/" in str(file) or file.suffix in (".yaml", ".yml") else f"./{file}"
 
 
-def _counts(profile: Profile) -> dict[str, int]:
+def _counts(profile: HardwareProfile) -> dict[str, int]:
     counts: dict[str, int] = {}
     for pool in expanded_pools(profile, "node"):
         counts[pool.driver] = counts.get(pool.driver, 0) + len(pool.devices)
     return counts
 
 
-def _print_table(profiles: list[Profile]) -> None:
+def _print_table(profiles: list[HardwareProfile]) -> None:
     rows = [("NAME", "DEVICES", "DRIVER", "DESCRIPTION")]
     for profile in profiles:
         text = profile.description + (", in all MIG partitions" if profile.partitioned else "")
@@ -78,7 +78,7 @@ def _print_table(profiles: list[Profile]) -> None:
         print("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _lines(profile: Profile) -> Iterator[str]:
+def _lines(profile: HardwareProfile) -> Iterator[str]:
     yield f"{profile.name}: {profile.description}" + (", in all MIG partitions" if profile.partitioned else "")
     for pool in expanded_pools(profile, "NODE"):
         yield ""
@@ -111,7 +111,7 @@ def _plain(attribute: Any) -> dict[str, Any]:
     return plain
 
 
-def _summary(profile: Profile) -> dict[str, Any]:
+def _summary(profile: HardwareProfile) -> dict[str, Any]:
     document = profile_document(profile)["spec"]
     kept = ("description", "follows", "sources", "unconfirmed", "node", "deviceClasses")
     return {

@@ -47,7 +47,7 @@ from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import ControllerManager, served_resources
 from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
-from cathedra.profiles import Profile, node_capacity, node_labels
+from cathedra.profiles import HardwareProfile, node_capacity, node_labels
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["RunningCluster", "run_cluster"]
@@ -160,7 +160,7 @@ class RunningCluster:
         for missing in {node.agent.missing for node in self._nodes.values()} - {""}:
             self._say(missing)
 
-    async def add_node(self, name: str, profile: Profile | None = None) -> None:
+    async def add_node(self, name: str, profile: HardwareProfile | None = None) -> None:
         """Start one more node, of a profile or like the others, and wait until it is Ready and its slices published."""
         profile = profile or self.config.profile
         if self._has_drivers:
@@ -178,13 +178,13 @@ class RunningCluster:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    def _start_node(self, name: str, profile: Profile | None) -> ClusterNode:
+    def _start_node(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
         assert self._parts is not None, "the cluster is not running"
         node = self._nodes[name] = self._make_node(name, profile)
         self._node_tasks[name] = self._parts.create_task(node.run(), name=f"node {name}")
         return node
 
-    async def _install_drivers(self, profile: Profile | None) -> None:
+    async def _install_drivers(self, profile: HardwareProfile | None) -> None:
         """What comes with drivers: their permissions, and the classes of a profile; what is there stays as it is."""
         client = self.client()
         binds = profile is None and self.config.driver.binding_conditions
@@ -295,7 +295,7 @@ class RunningCluster:
     def _controller_client(self, account: str) -> Client:
         return self._client_of(controller_user(account))
 
-    def _make_node(self, name: str, profile: Profile | None) -> ClusterNode:
+    def _make_node(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
         config = self.config
         assert self.server.pki is not None, "the server serves TLS"
         simulated = config.runtime == "simulated"
@@ -338,7 +338,7 @@ class RunningCluster:
             faults=fails(config.faults, int(name.rpartition("-")[2])),
         )
 
-    def _drivers(self, profile: Profile | None) -> Sequence[Driver]:
+    def _drivers(self, profile: HardwareProfile | None) -> Sequence[Driver]:
         """Those of one node."""
         if profile is None:
             return (driver_for(self.config.driver, self.gates),)

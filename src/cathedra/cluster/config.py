@@ -13,7 +13,7 @@ from cathedra.api.gates import RELEASES, FeatureGates
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.identity.reach import Reach
 from cathedra.cluster.invalidoption import InvalidOption
-from cathedra.profiles import Profile
+from cathedra.profiles import HardwareProfile
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 
@@ -167,7 +167,7 @@ class ClusterConfig:
     """Which requests, and how much of them; None: the metadata of all."""
     kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     driver: DriverConfig = field(default_factory=DriverConfig)
-    profile: Profile | None = None
+    profile: HardwareProfile | None = None
     """What nodes are like; None: they have the example driver's devices."""
     context: str = "cathedra"
     """Name of the kubeconfig context."""

@@ -18,11 +18,11 @@ from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.drivercheck.claims import AllocatedClaim, Claims
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
-from cathedra.drivercheck.plugin import Plugin, PluginDirectory, tell
-from cathedra.drivercheck.program import Program
+from cathedra.drivercheck.plugin import ExaminedPlugin, PluginDirectory, tell
+from cathedra.drivercheck.program import DriverProgram
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice
 
-__all__ = ["PATIENCE", "Bench", "Instance", "prepared_by", "unprepared_by"]
+__all__ = ["PATIENCE", "Bench", "DriverInstance", "prepared_by", "unprepared_by"]
 
 PATIENCE: Final = 60.0
 """Seconds within which a driver must show itself and publish."""
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Instance:
+class DriverInstance:
     """A driver's process, if it was started here, and its sockets."""
 
-    plugin: Plugin
+    plugin: ExaminedPlugin
     process: asyncio.subprocess.Process | None
 
 
@@ -48,7 +48,7 @@ class Bench:
         directory: PluginDirectory,
         cdi_directories: Sequence[Path],
         claims: Claims,
-        program: Program | None,
+        program: DriverProgram | None,
     ) -> None:
         """``program`` is None where the driver runs already, and must not be ended."""
         self.claims = claims
@@ -57,20 +57,20 @@ class Bench:
         self._client = client
         self._clock = clock
         self._program = program
-        self._running: Instance | None = None
+        self._running: DriverInstance | None = None
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> DriverInstance:
         """The driver as it runs now."""
         assert self._running is not None, "connect first"
         return self._running
 
     @property
-    def plugin(self) -> Plugin:
+    def plugin(self) -> ExaminedPlugin:
         """Its sockets."""
         return self.instance.plugin
 
-    def require_program(self) -> Program:
+    def require_program(self) -> DriverProgram:
         """What starts and ends the driver.
 
         Raises:
@@ -91,7 +91,7 @@ class Bench:
         await self.claims.open()
         await self._unless_ended(self.until_published(), self._running.process)
 
-    async def join(self, driver: str, *, but: frozenset[Path] = frozenset(), pod_uid: str = "") -> Instance:
+    async def join(self, driver: str, *, but: frozenset[Path] = frozenset(), pod_uid: str = "") -> DriverInstance:
         """An instance of the driver at a socket that is none of ``but``, taken as a kubelet does.
 
         Raises:
@@ -109,7 +109,7 @@ class Bench:
             if process is not None and self._program is not None:
                 await self._program.kill(process)
             raise
-        return Instance(Plugin(info, self._clock), process)
+        return DriverInstance(ExaminedPlugin(info, self._clock), process)
 
     async def _unless_ended(self, waiting: Coroutine[Any, Any, T], process: asyncio.subprocess.Process | None) -> T:
         """What ``waiting`` returns.
@@ -179,7 +179,7 @@ class Bench:
         except DriverCheckError as error:
             raise CheckFailed(f"it does not come back: {error}") from error
 
-    async def end(self, instance: Instance, *, kill: bool = False) -> None:
+    async def end(self, instance: DriverInstance, *, kill: bool = False) -> None:
         """End an instance that was started here.
 
         Raises:
@@ -256,7 +256,7 @@ class Bench:
         return sorted(path for where in self.cdi_directories for path in where.glob(f"*{claim.uid}*"))
 
 
-async def prepared_by(plugin: Plugin, ref: ClaimReference, version: str = "") -> tuple[PluginDevice, ...]:
+async def prepared_by(plugin: ExaminedPlugin, ref: ClaimReference, version: str = "") -> tuple[PluginDevice, ...]:
     """The devices that an instance answers for a claim.
 
     Raises:
@@ -273,7 +273,7 @@ async def prepared_by(plugin: Plugin, ref: ClaimReference, version: str = "") ->
     return answers[ref.uid].devices
 
 
-async def unprepared_by(plugin: Plugin, ref: ClaimReference) -> None:
+async def unprepared_by(plugin: ExaminedPlugin, ref: ClaimReference) -> None:
     """Insist that an instance lets go of a claim.
 
     Raises:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from cathedra.drivercheck.bench import Bench
 
-__all__ = ["Check", "CheckResult"]
+__all__ = ["PluginCheck", "PluginCheckResult"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PluginCheck:
     """``rule`` says it in a sentence; ``source`` where it stands."""
 
     name: str
@@ -21,10 +21,10 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class PluginCheckResult:
     """How a check went: ``passed``, ``failed`` or ``skipped``, why, and in how many seconds."""
 
-    check: Check
+    check: PluginCheck
     outcome: str
     seconds: float
     reason: str = ""

@@ -9,7 +9,7 @@ from typing import Final
 from cathedra.api.status import StatusError
 from cathedra.clock import Clock
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check, CheckResult
+from cathedra.drivercheck.check import PluginCheck, PluginCheckResult
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
 from cathedra.node.plugins.client import PluginCallError
 
@@ -19,15 +19,15 @@ _CHECK_SECONDS: Final = 300.0
 """Longer than any driver may take: five calls that a kubelet would give up."""
 
 
-async def examine(bench: Bench, checks: Sequence[Check], clock: Clock) -> AsyncIterator[CheckResult]:
+async def examine(bench: Bench, checks: Sequence[PluginCheck], clock: Clock) -> AsyncIterator[PluginCheckResult]:
     """Run the checks in order, and yield each result as it comes; claims of a check are let go after it."""
     for check in checks:
         began = clock.monotonic()
         outcome, reason = await _run(check, bench)
-        yield CheckResult(check, outcome, clock.monotonic() - began, reason)
+        yield PluginCheckResult(check, outcome, clock.monotonic() - began, reason)
 
 
-async def _run(check: Check, bench: Bench) -> tuple[str, str]:
+async def _run(check: PluginCheck, bench: Bench) -> tuple[str, str]:
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             await check.run(bench)

@@ -22,7 +22,7 @@ from cathedra.node.plugins.client import ClaimReference, PluginCallError, Prepar
 from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error
 from cathedra.node.plugins.sockets import SocketWatcher
 
-__all__ = ["DRIVER_TYPE", "Plugin", "PluginDirectory", "PluginInfo", "ask", "tell"]
+__all__ = ["DRIVER_TYPE", "ExaminedPlugin", "PluginAnnouncement", "PluginDirectory", "ask", "tell"]
 
 DRIVER_TYPE: Final = "DRAPlugin"
 GET_INFO_SECONDS: Final = 1.0
@@ -33,7 +33,7 @@ _START_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class PluginInfo:
+class PluginAnnouncement:
     """What a driver says of itself on its registration socket."""
 
     socket: Path
@@ -43,7 +43,7 @@ class PluginInfo:
     services: tuple[str, ...]
 
 
-async def ask(socket: Path, seconds: float = GET_INFO_SECONDS) -> PluginInfo:
+async def ask(socket: Path, seconds: float = GET_INFO_SECONDS) -> PluginAnnouncement:
     """GetInfo at a registration socket.
 
     Raises:
@@ -55,7 +55,7 @@ async def ask(socket: Path, seconds: float = GET_INFO_SECONDS) -> PluginInfo:
             info = await stub.GetInfo(messages.InfoRequest(), timeout=seconds, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             raise call_error(error) from error
-    return PluginInfo(socket, info.type, info.name, info.endpoint, tuple(info.supported_versions))
+    return PluginAnnouncement(socket, info.type, info.name, info.endpoint, tuple(info.supported_versions))
 
 
 async def tell(socket: Path, *, registered: bool, error: str = "") -> None:
@@ -73,7 +73,7 @@ async def tell(socket: Path, *, registered: bool, error: str = "") -> None:
             raise call_error(problem) from problem
 
 
-async def _ask_patiently(socket: Path) -> PluginInfo | None:
+async def _ask_patiently(socket: Path) -> PluginAnnouncement | None:
     """GetInfo; None where a process that was killed has left the socket, or something else listens."""
     try:
         return await ask(socket, seconds=_START_SECONDS)
@@ -81,10 +81,10 @@ async def _ask_patiently(socket: Path) -> PluginInfo | None:
         return None
 
 
-class Plugin:
+class ExaminedPlugin:
     """One instance of the driver, connected in every version that it offers."""
 
-    def __init__(self, info: PluginInfo, clock: Clock) -> None:
+    def __init__(self, info: PluginAnnouncement, clock: Clock) -> None:
         self.info = info
         self.versions = tuple(name for name in info.services if name in DRA_SERVICES)
         health = next((name for name in HEALTH_SERVICES if name in info.services), None)
@@ -162,7 +162,7 @@ class PluginDirectory:
         (self._sockets.discard if number is None else self._sockets.add)(path)
         self._changed.set()
 
-    async def find(self, driver: str, *, but: frozenset[Path] = frozenset(), seconds: float) -> PluginInfo:
+    async def find(self, driver: str, *, but: frozenset[Path] = frozenset(), seconds: float) -> PluginAnnouncement:
         """The driver of that name, or the only one there is, at a socket that is none of ``but``.
 
         Raises:
@@ -183,7 +183,7 @@ class PluginDirectory:
             who = f"driver {driver}" if driver else "driver"
             raise DriverCheckError(f"no {who} has come to {self.root} within {seconds:g} s") from error
 
-    async def _drivers(self, driver: str, but: frozenset[Path]) -> list[PluginInfo]:
+    async def _drivers(self, driver: str, but: frozenset[Path]) -> list[PluginAnnouncement]:
         answers = await asyncio.gather(*map(_ask_patiently, sorted(self._sockets - but)))
         return [info for info in answers if info is not None and driver in ("", info.name)]
 

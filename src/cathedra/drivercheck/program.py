@@ -9,12 +9,12 @@ from pathlib import Path
 
 from cathedra.drivercheck.errors import DriverCheckError
 
-__all__ = ["Program"]
+__all__ = ["DriverProgram"]
 
 _STOP_SECONDS = 60.0
 
 
-class Program:
+class DriverProgram:
     """Runs ``command``; several instances may run side by side, as during a rolling update."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from cathedra.drivercheck.check import CheckResult
+from cathedra.drivercheck.check import PluginCheckResult
 
 __all__ = ["junit", "line", "total"]
 
 _SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 
-def line(result: CheckResult) -> str:
+def line(result: PluginCheckResult) -> str:
     """One line for a check."""
     reason = f": {' '.join(result.reason.split())}" if result.reason else ""
     return f"{_SIGNS[result.outcome]} {result.check.name} – {result.check.rule} ({result.check.source}){reason}"
 
 
-def total(results: Sequence[CheckResult]) -> str:
+def total(results: Sequence[PluginCheckResult]) -> str:
     """All of them in one line."""
     counts = {outcome: sum(one.outcome == outcome for one in results) for outcome in _SIGNS}
     return f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
 
 
-def junit(driver: str, results: Sequence[CheckResult]) -> bytes:
+def junit(driver: str, results: Sequence[PluginCheckResult]) -> bytes:
     """The results as a JUnit document, which CI systems show."""
     suite = ElementTree.Element(
         "testsuite",

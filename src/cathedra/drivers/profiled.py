@@ -12,7 +12,7 @@ from cathedra.api import resource
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS
 from cathedra.driver import Claim, Device, Driver, Edits, Pool, Prepared, Version
 from cathedra.driver.device import AttributeValue
-from cathedra.profiles import NodePool, Profile, expanded_pools
+from cathedra.profiles import HardwareProfile, NodePool, expanded_pools
 
 __all__ = ["ProfiledDriver"]
 
@@ -24,7 +24,9 @@ class ProfiledDriver(Driver):
     # Some drivers spell their own domain; a profile has their names letter by letter.
     validate_names = False
 
-    def __init__(self, profile: Profile, name: str, *, metadata_versions: Sequence[str] = KNOWN_VERSIONS) -> None:
+    def __init__(
+        self, profile: HardwareProfile, name: str, *, metadata_versions: Sequence[str] = KNOWN_VERSIONS
+    ) -> None:
         self.name = name
         self.metadata_versions = metadata_versions
         self._profile = profile

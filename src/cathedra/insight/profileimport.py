@@ -16,7 +16,7 @@ from cathedra.api.struct import to_dict
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles.expansion import escaped
 from cathedra.profiles.masking import Masking
-from cathedra.profiles.model import Follows, Group, NodeShape, PoolTemplate, Profile
+from cathedra.profiles.model import Follows, Group, HardwareProfile, NodeShape, PoolTemplate
 
 __all__ = ["imported_profile"]
 
@@ -25,7 +25,7 @@ _LABELS: Final = ("kubernetes.io/arch", "node.kubernetes.io/instance-type")
 _CAPACITY: Final[tuple[str, ...]] = ("cpu", "memory", "pods")
 
 
-def imported_profile(state: ClusterState, node: str, name: str = "") -> tuple[Profile, tuple[str, ...]]:
+def imported_profile(state: ClusterState, node: str, name: str = "") -> tuple[HardwareProfile, tuple[str, ...]]:
     """The profile of a node, by default named after its first driver; and what of the node it leaves out.
 
     Raises:
@@ -44,7 +44,7 @@ def imported_profile(state: ClusterState, node: str, name: str = "") -> tuple[Pr
         raise InvalidInput(f"{name!r} cannot be a profile's name: {problems[0]}")
     masking = Masking(node, known)
     classes, left_out = _classes(state.all(DeviceClass), drivers)
-    profile = Profile(
+    profile = HardwareProfile(
         name=name,
         description=f"imported: {_counted(pools)}",
         follows=tuple(Follows(driver=driver) for driver in drivers),

@@ -7,11 +7,11 @@ from a cluster. What could not be confirmed about a vendor's devices stands in t
 
 from cathedra.profiles.expansion import NodePool, expanded_pools, node_capacity, node_labels
 from cathedra.profiles.loading import load_profile, profile_names, read_profile
-from cathedra.profiles.model import Profile, ProfileError
+from cathedra.profiles.model import HardwareProfile, ProfileError
 
 __all__ = [
+    "HardwareProfile",
     "NodePool",
-    "Profile",
     "ProfileError",
     "expanded_pools",
     "load_profile",

@@ -19,7 +19,7 @@ import msgspec
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.api.resource import CounterSet, Device
 from cathedra.api.struct import KubeStruct, from_dict
-from cathedra.profiles.model import Group, PartitionKind, Partitions, PoolTemplate, Profile, ProfileError
+from cathedra.profiles.model import Group, HardwareProfile, PartitionKind, Partitions, PoolTemplate, ProfileError
 
 __all__ = ["NodePool", "escaped", "expanded_pools", "node_capacity", "node_labels"]
 
@@ -42,7 +42,7 @@ class NodePool:
     counter_sets: tuple[CounterSet, ...]
 
 
-def expanded_pools(profile: Profile, node: str) -> tuple[NodePool, ...]:
+def expanded_pools(profile: HardwareProfile, node: str) -> tuple[NodePool, ...]:
     """The pools of a node of that name.
 
     Raises:
@@ -51,13 +51,13 @@ def expanded_pools(profile: Profile, node: str) -> tuple[NodePool, ...]:
     return tuple(_pool(profile, pool, node) for pool in profile.pools)
 
 
-def node_labels(profile: Profile, node: str) -> dict[str, str]:
+def node_labels(profile: HardwareProfile, node: str) -> dict[str, str]:
     """The labels of a node of that name, beside those that all nodes have."""
     values = _Placeholders({"node": node}, node, "node")
     return {key: values.filled(value) for key, value in profile.node.labels.items()}
 
 
-def node_capacity(profile: Profile) -> dict[str, str]:
+def node_capacity(profile: HardwareProfile) -> dict[str, str]:
     """The resources of such a node, by name."""
     return dict(profile.node.capacity)
 
@@ -67,7 +67,7 @@ def escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _pool(profile: Profile, pool: PoolTemplate, node: str) -> NodePool:
+def _pool(profile: HardwareProfile, pool: PoolTemplate, node: str) -> NodePool:
     devices: list[Device] = []
     counters: list[CounterSet] = []
     for place, group in enumerate(pool.groups):

@@ -17,7 +17,7 @@ from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.resource import DeviceClass
 from cathedra.api.struct import from_dict
 from cathedra.profiles.expansion import expanded_pools
-from cathedra.profiles.model import API_VERSION, KIND, PARTITIONED, Profile, ProfileError
+from cathedra.profiles.model import API_VERSION, KIND, PARTITIONED, HardwareProfile, ProfileError
 
 __all__ = ["load_profile", "profile_names", "read_profile"]
 
@@ -35,7 +35,7 @@ def profile_names() -> tuple[str, ...]:
     return tuple(names)
 
 
-def load_profile(name: str) -> Profile:
+def load_profile(name: str) -> HardwareProfile:
     """The profile of a name, or of a YAML file: what has a slash or ends in ``.yaml`` is a file.
 
     Raises:
@@ -50,7 +50,7 @@ def load_profile(name: str) -> Profile:
     return profile if name == whole else msgspec.structs.replace(profile, name=name, partitioned=True)
 
 
-def read_profile(path: Path) -> Profile:
+def read_profile(path: Path) -> HardwareProfile:
     """The profile in a YAML file.
 
     Raises:
@@ -68,7 +68,7 @@ def read_profile(path: Path) -> Profile:
 
 
 @cache
-def _built_in(name: str) -> Profile:
+def _built_in(name: str) -> HardwareProfile:
     return _parsed((_folder() / f"{name}{_SUFFIX}").read_bytes())
 
 
@@ -76,7 +76,7 @@ def _folder() -> Any:
     return resources.files("cathedra.profiles") / "data"
 
 
-def _parsed(text: bytes) -> Profile:
+def _parsed(text: bytes) -> HardwareProfile:
     document = read_yaml(text).value
     if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (API_VERSION, KIND):
         raise ProfileError(f"it must begin with apiVersion: {API_VERSION} and kind: {KIND}")
@@ -85,7 +85,7 @@ def _parsed(text: bytes) -> Profile:
         raise ProfileError("it has no metadata or no spec")
     spec = dict(spec)
     classes = [_device_class(one) for one in spec.pop("deviceClasses", None) or ()]
-    profile = msgspec.convert({"name": metadata.get("name"), **spec}, Profile)
+    profile = msgspec.convert({"name": metadata.get("name"), **spec}, HardwareProfile)
     return msgspec.structs.replace(profile, device_classes=tuple(classes))
 
 

@@ -16,14 +16,14 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "PARTITIONED",
-    "Amount",
     "Follows",
     "Group",
+    "HardwareProfile",
     "NodeShape",
     "PartitionKind",
     "Partitions",
     "PoolTemplate",
-    "Profile",
+    "ProfileAmount",
     "ProfileError",
 ]
 
@@ -58,7 +58,7 @@ class NodeShape(_Part, frozen=True, kw_only=True):
     """Resources by name, as quantities."""
 
 
-class Amount(_Part, frozen=True, kw_only=True):
+class ProfileAmount(_Part, frozen=True, kw_only=True):
     """A capacity of a partition, and the counter that it is taken from."""
 
     capacity: str
@@ -89,7 +89,7 @@ class Partitions(_Part, frozen=True, kw_only=True):
     """Whether the driver offers the uncut device beside its parts."""
     device: dict[str, Any]
     """The template of a part: a device without capacity and counters."""
-    amounts: tuple[Amount, ...]
+    amounts: tuple[ProfileAmount, ...]
     kinds: tuple[PartitionKind, ...]
 
 
@@ -113,7 +113,7 @@ class PoolTemplate(_Part, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
 
 
-class Profile(_Part, frozen=True, kw_only=True):
+class HardwareProfile(_Part, frozen=True, kw_only=True):
     """A kind of node with its devices."""
 
     name: str

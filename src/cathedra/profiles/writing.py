@@ -8,12 +8,12 @@ import msgspec
 
 from cathedra.api.decoding import write_yaml
 from cathedra.api.struct import to_dict
-from cathedra.profiles.model import API_VERSION, KIND, Profile
+from cathedra.profiles.model import API_VERSION, KIND, HardwareProfile
 
 __all__ = ["profile_document", "profile_yaml"]
 
 
-def profile_document(profile: Profile) -> dict[str, Any]:
+def profile_document(profile: HardwareProfile) -> dict[str, Any]:
     """The profile as plain values, with ``apiVersion: cathedra.dev/v1``; what is empty is left out."""
     plain = msgspec.to_builtins(msgspec.structs.replace(profile, device_classes=()))
     spec = _full({key: value for key, value in plain.items() if key not in ("name", "partitioned")})
@@ -24,7 +24,7 @@ def profile_document(profile: Profile) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": profile.name}, "spec": spec}
 
 
-def profile_yaml(profile: Profile) -> bytes:
+def profile_yaml(profile: HardwareProfile) -> bytes:
     """The file of the profile."""
     return write_yaml(profile_document(profile), sort_keys=False)
 

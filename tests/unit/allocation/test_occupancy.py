@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.allocation import Occupancy, Usage
+from cathedra.allocation import DeviceUsage, Occupancy
 from cathedra.api.resource import DeviceClass
 from cathedra.api.struct import from_dict
 from tests.unit.allocation.building import World, device, held, node, resource_slice
@@ -15,7 +15,7 @@ def of_class(*expressions: str) -> DeviceClass:
     return from_dict(DeviceClass, {"metadata": {"name": "c"}, "spec": {"selectors": selectors}})
 
 
-def usage(world: World, device_class: DeviceClass, name: str = "n0") -> Usage:
+def usage(world: World, device_class: DeviceClass, name: str = "n0") -> DeviceUsage:
     return Occupancy(world.allocator()).of(node(name), device_class)
 
 

@@ -12,7 +12,7 @@ import pytest
 from cathedra.api.gates import FeatureGates
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import CheckResult
+from cathedra.drivercheck.check import PluginCheckResult
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
 from cathedra.drivercheck.examination import examine
@@ -86,7 +86,7 @@ async def bench_of(place: Path, fault: str) -> AsyncIterator[Bench]:
             await driver.stop()
 
 
-async def results_of(place: Path, fault: str, only: str = "") -> dict[str, CheckResult]:
+async def results_of(place: Path, fault: str, only: str = "") -> dict[str, PluginCheckResult]:
     checks = [check for check in CHECKS if only in ("", check.name)]
     async with bench_of(place, fault) as bench:
         return {one.check.name: one async for one in examine(bench, checks, SystemClock())}

@@ -11,7 +11,7 @@ import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.errors import CheckFailed, DriverCheckError
-from cathedra.drivercheck.plugin import Plugin, PluginDirectory, PluginInfo
+from cathedra.drivercheck.plugin import ExaminedPlugin, PluginAnnouncement, PluginDirectory
 from tests.unit.node.driver_server import DriverServer
 
 
@@ -56,7 +56,9 @@ async def test_a_driver_that_does_not_come_is_named(root: Path) -> None:
 
 
 def test_a_driver_without_a_version_that_kubelets_know_cannot_be_called() -> None:
-    plugin = Plugin(PluginInfo(Path("/s"), "DRAPlugin", "a.example.com", "/e", ("v9.DRAPlugin",)), SystemClock())
+    plugin = ExaminedPlugin(
+        PluginAnnouncement(Path("/s"), "DRAPlugin", "a.example.com", "/e", ("v9.DRAPlugin",)), SystemClock()
+    )
     with pytest.raises(
         CheckFailed, match=r"it offers v9\.DRAPlugin; a kubelet calls v1\.DRAPlugin or v1beta1\.DRAPlugin"
     ):

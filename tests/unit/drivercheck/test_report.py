@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from cathedra.drivercheck.check import Check, CheckResult
+from cathedra.drivercheck.check import PluginCheck, PluginCheckResult
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.report import junit, line, total
 
-CHECK = Check("prepares", "it prepares", "docs/spec/protocols.md §4", CHECKS[0].run)
+CHECK = PluginCheck("prepares", "it prepares", "docs/spec/protocols.md §4", CHECKS[0].run)
 RESULTS = [
-    CheckResult(CHECK, "passed", 0.25),
-    CheckResult(CHECK, "failed", 1.0, "two\nlines & <signs>"),
-    CheckResult(CHECK, "skipped", 0.0, "no device"),
+    PluginCheckResult(CHECK, "passed", 0.25),
+    PluginCheckResult(CHECK, "failed", 1.0, "two\nlines & <signs>"),
+    PluginCheckResult(CHECK, "skipped", 0.0, "no device"),
 ]
 
 

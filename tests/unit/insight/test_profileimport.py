@@ -12,7 +12,7 @@ from cathedra.insight.profileimport import imported_profile
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.simulation.plan import profiled_node
 from cathedra.insight.simulation.run import simulate
-from cathedra.profiles import Profile, expanded_pools, load_profile, read_profile
+from cathedra.profiles import HardwareProfile, expanded_pools, load_profile, read_profile
 from cathedra.profiles.writing import profile_yaml
 
 SECRETS = ("db7", "AN12", "3b:", "pci0000:3a", "10.1.2.3", "3f2b8c1e", "rack-9", "token")
@@ -66,7 +66,7 @@ def dump() -> list[dict[str, Any]]:
     ]
 
 
-def imported() -> Profile:
+def imported() -> HardwareProfile:
     profile, _ = imported_profile(read_dump(dump()), "db7.corp.com", "acc")
     return profile
 
@@ -109,7 +109,7 @@ def test_a_node_of_a_profile_is_imported_as_that_profile(name: str) -> None:
     objects = [*profile.device_classes, *profiled_node(profile, "n1")]
     copy, _ = imported_profile(read_dump(objects), "n1")
 
-    def names(of: Profile) -> dict[str, list[str]]:
+    def names(of: HardwareProfile) -> dict[str, list[str]]:
         return {pool.driver: [device.name for device in pool.devices] for pool in expanded_pools(of, "n1")}
 
     if name == "gaudi3-8":  # its devices are named after PCI addresses, which are masked

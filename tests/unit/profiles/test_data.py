@@ -9,7 +9,7 @@ import pytest
 from cathedra.allocation import Cluster, how_many
 from cathedra.client.resources import DEVICECLASSES, NODES, RESOURCESLICES
 from cathedra.insight.simulation.plan import profiled_node
-from cathedra.profiles import Profile, expanded_pools, load_profile, node_labels, profile_names
+from cathedra.profiles import HardwareProfile, expanded_pools, load_profile, node_labels, profile_names
 from tests.unit.inprocess import API, with_api
 
 REFS = {"Node": NODES, "ResourceSlice": RESOURCESLICES, "DeviceClass": DEVICECLASSES}
@@ -77,7 +77,7 @@ def test_a_profile_says_what_it_follows_and_what_is_not_confirmed(name: str) -> 
     assert profile.device_classes
 
 
-def identities(profile: Profile, node: str) -> set[str]:
+def identities(profile: HardwareProfile, node: str) -> set[str]:
     return {
         text
         for pool in expanded_pools(profile, node)

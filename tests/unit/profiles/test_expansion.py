@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from cathedra.api.resource import Device
 from cathedra.profiles.expansion import escaped, expanded_pools, node_capacity, node_labels
 from cathedra.profiles.model import (
-    Amount,
     Group,
+    HardwareProfile,
     NodeShape,
     PartitionKind,
     Partitions,
     PoolTemplate,
-    Profile,
+    ProfileAmount,
     ProfileError,
 )
 
@@ -25,7 +25,7 @@ DRIVER = "x.example.com"
 
 
 def devices(template: dict[str, Any], *, node: str = "n1", **more: Any) -> tuple[Device, ...]:
-    profile = Profile(
+    profile = HardwareProfile(
         name="p", description="p", pools=(PoolTemplate(driver=DRIVER, groups=(Group(devices=(template,), **more),)),)
     )
     (pool,) = expanded_pools(profile, node)
@@ -62,7 +62,7 @@ def test_an_identity_with_a_label_is_shared_by_all_that_use_it() -> None:
 
 def test_labels_may_name_the_node() -> None:
     shape = NodeShape(labels={"rack": "of-{node}"}, capacity={"cpu": "4"})
-    profile = Profile(name="p", description="p", node=shape, pools=())
+    profile = HardwareProfile(name="p", description="p", node=shape, pools=())
     assert node_labels(profile, "n7") == {"rack": "of-n7"}
     assert node_capacity(profile) == {"cpu": "4"}
 
@@ -78,7 +78,7 @@ def test_what_is_escaped_means_itself(text: str) -> None:
     assert found.attributes["x"].string == text
 
 
-def parts(*, whole: bool) -> Profile:
+def parts(*, whole: bool) -> HardwareProfile:
     """A device of three slices, of which parts take one or two."""
     partitions = Partitions(
         counter_set="set-{n}",
@@ -86,14 +86,16 @@ def parts(*, whole: bool) -> Profile:
         slice_counter="slice-{slice}",
         whole=whole,
         device={"name": "d-{n}-{kind}-{start}"},
-        amounts=(Amount(capacity="memory", counter="memory"),),
+        amounts=(ProfileAmount(capacity="memory", counter="memory"),),
         kinds=(
             PartitionKind(values={"kind": "one"}, amounts={"memory": "9Gi"}, starts=(0, 1, 2), size=1),
             PartitionKind(values={"kind": "two"}, amounts={"memory": "20Gi"}, starts=(0,), size=2),
         ),
     )
     group = Group(count=2, devices=({"name": "d-{n}"},), partitions=partitions)
-    return Profile(name="p", description="p", partitioned=True, pools=(PoolTemplate(driver=DRIVER, groups=(group,)),))
+    return HardwareProfile(
+        name="p", description="p", partitioned=True, pools=(PoolTemplate(driver=DRIVER, groups=(group,)),)
+    )
 
 
 def test_parts_consume_what_they_take_and_the_slices_where_they_lie() -> None:

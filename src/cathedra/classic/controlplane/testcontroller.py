@@ -25,7 +25,7 @@ NOWHERE = "none"
 """Pool and device of what is allocated: the driver publishes neither."""
 
 
-class Unusable(Exception):
+class UnusableParameters(Exception):
     """The claim asks for what this driver has not, or there is nothing left."""
 
 
@@ -65,7 +65,7 @@ class ControlPlaneTestDriver(ControllerDriver):
         for wanted in claims:
             try:
                 wanted.allocation = self._allocate(wanted, selected_node)
-            except Unusable as error:
+            except UnusableParameters as error:
                 wanted.error = error
 
     def _allocate(self, wanted: ControllerAllocation, selected_node: str) -> resource.AllocationResult:
@@ -77,7 +77,7 @@ class ControlPlaneTestDriver(ControllerDriver):
             node = selected_node if self._resources.node_local else ""
             if not self._has_room(selected_node, 1):
                 where = f'on node "{node}"' if node else "in the cluster"
-                raise Unusable(f"resources exhausted {where}")
+                raise UnusableParameters(f"resources exhausted {where}")
             self._allocated[uid] = node
         result = resource.DeviceRequestAllocationResult(
             request=request.name, driver=self._name, pool=NOWHERE, device=NOWHERE
@@ -115,9 +115,9 @@ def _only_request(claim: ControlledClaim) -> resource.DeviceRequest:
     requests = claim.spec.devices.requests or ()
     exactly = requests[0].exactly if len(requests) == 1 else None
     if exactly is None or (exactly.allocation_mode, exactly.count) != ("ExactCount", 1):
-        raise Unusable("only claims requesting exactly one device are supported")
+        raise UnusableParameters("only claims requesting exactly one device are supported")
     if exactly.selectors:
-        raise Unusable("device selectors are not supported")
+        raise UnusableParameters("device selectors are not supported")
     return requests[0]
 
 
@@ -130,7 +130,7 @@ def _configuration(
             yield resource.DeviceAllocationConfiguration(source="FromClaim", opaque=config.opaque)
     for device_class in classes.values():
         if device_class.spec.selectors:
-            raise Unusable("device selectors are not supported")
+            raise UnusableParameters("device selectors are not supported")
         for entry in device_class.spec.config:
             if entry.opaque is not None and entry.opaque.driver == driver:
                 yield resource.DeviceAllocationConfiguration(source="FromClass", opaque=entry.opaque)

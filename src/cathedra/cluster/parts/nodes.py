@@ -38,7 +38,7 @@ from cathedra.node.plugins.client import (
     PluginDevice,
     PrepareOutcome,
 )
-from cathedra.profiles import Profile
+from cathedra.profiles import HardwareProfile
 
 __all__ = ["BareNode", "ClusterNode", "InProcessPlugin", "RunningNode", "driver_for", "profiled_drivers"]
 
@@ -86,7 +86,7 @@ def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
     return _of_release(driver, gates)
 
 
-def profiled_drivers(profile: Profile, gates: FeatureGates) -> tuple[Driver, ...]:
+def profiled_drivers(profile: HardwareProfile, gates: FeatureGates) -> tuple[Driver, ...]:
     """A driver for each of those that a profile's devices are of."""
     versions = _metadata_versions(gates)
     made = (ProfiledDriver(profile, name, metadata_versions=versions) for name in profile.drivers)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.checks import documents, health, load, preparing, refusals, registration, restarts, slices
 
 __all__ = ["CHECKS"]
 
-CHECKS: Final[tuple[Check, ...]] = (
+CHECKS: Final[tuple[PluginCheck, ...]] = (
     *registration.CHECKS,
     *slices.CHECKS,
     *preparing.CHECKS,

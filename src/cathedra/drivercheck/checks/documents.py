@@ -6,7 +6,7 @@ from typing import Final
 
 from cathedra.cdi.catalogue import load
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 
 __all__ = ["CHECKS"]
@@ -44,16 +44,16 @@ async def _removed(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check(
+    PluginCheck(
         "cdi-resolvable",
         "every CDI name is defined when prepare returns",
         "docs/spec/driver-sdk.md §1 (6)",
         _resolvable,
     ),
-    Check("cdi-valid", "its documents keep the rules of CDI", "docs/spec/node.md §19.1", _valid),
-    Check(
+    PluginCheck("cdi-valid", "its documents keep the rules of CDI", "docs/spec/node.md §19.1", _valid),
+    PluginCheck(
         "cdi-again", "documents that were lost are written again by prepare", "docs/spec/driver-sdk.md §1 (1)", _again
     ),
-    Check("cdi-removed", "documents of a claim go with it", "docs/spec/driver-sdk.md §1", _removed),
+    PluginCheck("cdi-removed", "documents of a claim go with it", "docs/spec/driver-sdk.md §1", _removed),
 )
 """In the order of a claim's life."""

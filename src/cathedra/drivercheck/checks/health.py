@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import PluginCallError
 
@@ -38,6 +38,8 @@ async def _reports(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check("health", "health reports come in time, about published devices", "docs/spec/driver-sdk.md §8", _reports),
+    PluginCheck(
+        "health", "health reports come in time, about published devices", "docs/spec/driver-sdk.md §8", _reports
+    ),
 )
 """One, where there is a service."""

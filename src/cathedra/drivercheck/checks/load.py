@@ -9,7 +9,7 @@ from typing import Final
 from cathedra.api.resource import DeviceAllocationConfiguration, OpaqueDeviceConfiguration
 from cathedra.api.struct import RawJSON
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import PluginCallError
 
@@ -76,18 +76,18 @@ async def _many_configurations(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check("parallel-calls", "overlapping calls for a claim agree", "docs/spec/driver-sdk.md §7", _parallel),
-    Check(
+    PluginCheck("parallel-calls", "overlapping calls for a claim agree", "docs/spec/driver-sdk.md §7", _parallel),
+    PluginCheck(
         "parallel-claims",
         "overlapping calls for two claims disturb neither",
         "docs/spec/driver-sdk.md §7",
         _parallel_claims,
     ),
-    Check(
+    PluginCheck(
         "cancelled-call", "a call that is given up leaves nothing half done", "docs/spec/driver-sdk.md §5.5", _cancelled
     ),
-    Check("large-claim", f"a claim with up to {_MOST_RESULTS} devices", "docs/spec/api.md §3.4", _large),
-    Check(
+    PluginCheck("large-claim", f"a claim with up to {_MOST_RESULTS} devices", "docs/spec/api.md §3.4", _large),
+    PluginCheck(
         "large-parameters", "320 KB of other drivers' parameters", "docs/spec/driver-sdk.md §12", _many_configurations
     ),
 )

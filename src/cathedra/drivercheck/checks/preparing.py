@@ -6,7 +6,7 @@ from typing import Final
 
 from cathedra.api.resource import DeviceRequestAllocationResult
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 from cathedra.node.plugins.client import ClaimReference, PluginCallError
 
@@ -92,18 +92,26 @@ async def _subrequest(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check(
+    PluginCheck(
         "prepares",
         "in every version it prepares what was allocated, and lets go",
         "docs/spec/protocols.md §4",
         _allocated,
     ),
-    Check("answers-for-all", "every claim of a call is in the answer", "docs/spec/driver-sdk.md §1 (5)", _complete),
-    Check("idempotent", "preparing again gives the same answer", "docs/spec/driver-sdk.md §1 (1)", _idempotent),
-    Check("versions-agree", "its versions give the same answer", "docs/spec/driver-sdk.md §5.4", _versions_agree),
-    Check("unknown-claim", "unpreparing what was never prepared succeeds", "docs/spec/driver-sdk.md §1 (1)", _unknown),
-    Check("deleted-claim", "it lets go twice, also when the claim is gone", "docs/spec/driver-sdk.md §1 (3)", _deleted),
-    Check("other-drivers", "devices of other drivers are left alone", "docs/spec/driver-sdk.md §1 (4)", _foreign),
-    Check("subrequests", "request names come back without their subrequest", "docs/spec/protocols.md §4", _subrequest),
+    PluginCheck(
+        "answers-for-all", "every claim of a call is in the answer", "docs/spec/driver-sdk.md §1 (5)", _complete
+    ),
+    PluginCheck("idempotent", "preparing again gives the same answer", "docs/spec/driver-sdk.md §1 (1)", _idempotent),
+    PluginCheck("versions-agree", "its versions give the same answer", "docs/spec/driver-sdk.md §5.4", _versions_agree),
+    PluginCheck(
+        "unknown-claim", "unpreparing what was never prepared succeeds", "docs/spec/driver-sdk.md §1 (1)", _unknown
+    ),
+    PluginCheck(
+        "deleted-claim", "it lets go twice, also when the claim is gone", "docs/spec/driver-sdk.md §1 (3)", _deleted
+    ),
+    PluginCheck("other-drivers", "devices of other drivers are left alone", "docs/spec/driver-sdk.md §1 (4)", _foreign),
+    PluginCheck(
+        "subrequests", "request names come back without their subrequest", "docs/spec/protocols.md §4", _subrequest
+    ),
 )
 """With one claim or two, one call at a time."""

@@ -7,7 +7,7 @@ from typing import Final
 from cathedra.api.resource import DeviceAllocationConfiguration, OpaqueDeviceConfiguration
 from cathedra.api.struct import RawJSON
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
 
@@ -57,11 +57,17 @@ async def _wrong_parameters(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check("replaced-claim", "a claim that has been replaced is refused", "docs/spec/driver-sdk.md §5.2", _replaced),
-    Check("unallocated-claim", "a claim without allocation is refused", "docs/spec/driver-sdk.md §5.2", _unallocated),
-    Check("missing-claim", "a claim that does not exist is refused", "docs/spec/driver-sdk.md §5.2", _missing),
-    Check("in-use", "a device of a prepared claim is refused to another", "docs/spec/driver-sdk.md §1 (2)", _in_use),
-    Check(
+    PluginCheck(
+        "replaced-claim", "a claim that has been replaced is refused", "docs/spec/driver-sdk.md §5.2", _replaced
+    ),
+    PluginCheck(
+        "unallocated-claim", "a claim without allocation is refused", "docs/spec/driver-sdk.md §5.2", _unallocated
+    ),
+    PluginCheck("missing-claim", "a claim that does not exist is refused", "docs/spec/driver-sdk.md §5.2", _missing),
+    PluginCheck(
+        "in-use", "a device of a prepared claim is refused to another", "docs/spec/driver-sdk.md §1 (2)", _in_use
+    ),
+    PluginCheck(
         "wrong-parameters", "unknown parameters harm no other claim", "docs/spec/driver-sdk.md §12", _wrong_parameters
     ),
 )

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 from cathedra.drivercheck.plugin import DRIVER_TYPE, ask, tell
 from cathedra.node.plugins.client import PluginCallError
@@ -68,17 +68,17 @@ async def _answers_again(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check("describes-itself", "type, name and endpoint are what a kubelet accepts", _SOURCE, _describes_itself),
-    Check(
+    PluginCheck("describes-itself", "type, name and endpoint are what a kubelet accepts", _SOURCE, _describes_itself),
+    PluginCheck(
         "known-services", "it offers services that kubelets know", "docs/spec/protocols.md §2", _offers_known_services
     ),
-    Check(
+    PluginCheck(
         "serves-what-it-offers",
         "every offered version answers a call without claims, with nothing",
         "docs/spec/driver-sdk.md §5.2",
         _serves_what_it_offers,
     ),
-    Check(
+    PluginCheck(
         "registers-again", "a kubelet that starts anew can register it again", "docs/spec/node.md §2.2", _answers_again
     ),
 )

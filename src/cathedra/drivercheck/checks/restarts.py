@@ -7,7 +7,7 @@ import contextlib
 from typing import Final
 
 from cathedra.drivercheck.bench import Bench, prepared_by, unprepared_by
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
 from cathedra.node.plugins.client import PluginCallError
 
@@ -99,18 +99,24 @@ async def _stops(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check(
+    PluginCheck(
         "restart", "a new process gives the same answer and writes no slice", "docs/spec/driver-sdk.md §1 (1)", _restart
     ),
-    Check(
+    PluginCheck(
         "unprepare-later",
         "a new process lets go, also when the claim is gone",
         "docs/spec/driver-sdk.md §1 (3)",
         _later,
     ),
-    Check("killed", "a driver that dies while preparing goes on from there", "docs/spec/driver-sdk.md §1 (1)", _killed),
-    Check("reboot", "what a reboot removes is there again with prepare", "docs/spec/driver-sdk.md §1 (1)", _reboot),
-    Check("overlap", "two instances share their claims in a rolling update", "docs/spec/driver-sdk.md §7", _overlap),
-    Check("stops", "told to end, it ends and takes its socket along", "docs/spec/driver-sdk.md §3", _stops),
+    PluginCheck(
+        "killed", "a driver that dies while preparing goes on from there", "docs/spec/driver-sdk.md §1 (1)", _killed
+    ),
+    PluginCheck(
+        "reboot", "what a reboot removes is there again with prepare", "docs/spec/driver-sdk.md §1 (1)", _reboot
+    ),
+    PluginCheck(
+        "overlap", "two instances share their claims in a rolling update", "docs/spec/driver-sdk.md §7", _overlap
+    ),
+    PluginCheck("stops", "told to end, it ends and takes its socket along", "docs/spec/driver-sdk.md §3", _stops),
 )
 """From the gentle to the rough, and the end."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import Check
+from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.slices.validation import validate_slice
@@ -50,9 +50,9 @@ async def _settled(bench: Bench) -> None:
 
 
 CHECKS: Final = (
-    Check("slices-valid", "every slice keeps the rules of the newest release", "docs/spec/api.md §3.6", _valid),
-    Check("devices-once", "no device is published twice in a pool", "docs/spec/driver-sdk.md §10", _once),
-    Check("slices-owned", "slices of a node are owned by the Node", "docs/spec/driver-sdk.md §10", _owned),
-    Check("slices-settled", "preparing a claim writes no slice", "docs/spec/driver-sdk.md §11.3", _settled),
+    PluginCheck("slices-valid", "every slice keeps the rules of the newest release", "docs/spec/api.md §3.6", _valid),
+    PluginCheck("devices-once", "no device is published twice in a pool", "docs/spec/driver-sdk.md §10", _once),
+    PluginCheck("slices-owned", "slices of a node are owned by the Node", "docs/spec/driver-sdk.md §10", _owned),
+    PluginCheck("slices-settled", "preparing a claim writes no slice", "docs/spec/driver-sdk.md §11.3", _settled),
 )
 """Of the slices as they are."""

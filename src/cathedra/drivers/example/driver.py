@@ -16,7 +16,7 @@ from cathedra.driver import Claim, Device, DeviceHealth, Driver, Edits, Pool, Pr
 from cathedra.driver.claim import ClaimedDevice
 from cathedra.drivers.example.binding import BINDING_CONDITION, FAILURE_CONDITION, BindingConditions
 from cathedra.drivers.example.controls import PREPARE, UNPREPARE, Controls, serving_controls
-from cathedra.drivers.example.profile import PrepareContext, Profile, Site, variable_name
+from cathedra.drivers.example.profile import DriverProfile, PrepareContext, Site, variable_name
 
 __all__ = ["DriverOptions", "ExampleDriver"]
 
@@ -38,7 +38,7 @@ class DriverOptions:
 class ExampleDriver(Driver):
     """A driver of simulated devices."""
 
-    def __init__(self, profile: Profile, options: DriverOptions | None = None) -> None:
+    def __init__(self, profile: DriverProfile, options: DriverOptions | None = None) -> None:
         self.profile = profile
         self.options = options or DriverOptions()
         self.name = self.options.name or f"{profile.family}.example.com"

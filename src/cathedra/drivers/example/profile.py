@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from cathedra.driver import Claim, ClaimedDevice, Device, DeviceStatus, Pool
 from cathedra.driver.parameters import ConfigModels
 
-__all__ = ["PrepareContext", "Profile", "Site", "device_uuid", "variable_name"]
+__all__ = ["DriverProfile", "PrepareContext", "Site", "device_uuid", "variable_name"]
 
 _UUIDS: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
@@ -34,7 +34,7 @@ class PrepareContext:
     """As it is published."""
 
 
-class Profile(Protocol):
+class DriverProfile(Protocol):
     """Devices of one kind. A profile has no state: the same site has the same devices at every start."""
 
     @property

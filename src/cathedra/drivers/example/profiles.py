@@ -12,7 +12,7 @@ from cathedra.drivers.example.e2e import E2EProfile
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
 from cathedra.drivers.example.mig import MigProfile
 from cathedra.drivers.example.net import NetProfile
-from cathedra.drivers.example.profile import Profile
+from cathedra.drivers.example.profile import DriverProfile
 
 __all__ = ["PROFILES", "DeviceOptions", "make_profile"]
 
@@ -44,7 +44,7 @@ class DeviceOptions:
         )
 
 
-PROFILES: Final[Mapping[str, Callable[[DeviceOptions], Profile]]] = {
+PROFILES: Final[Mapping[str, Callable[[DeviceOptions], DriverProfile]]] = {
     "gpu": lambda options: GpuProfile(options.gpus),
     "mig": lambda options: MigProfile(options.gpus),
     "net": lambda options: NetProfile(options.count),
@@ -54,7 +54,7 @@ PROFILES: Final[Mapping[str, Callable[[DeviceOptions], Profile]]] = {
 """Name → what makes the profile."""
 
 
-def make_profile(name: str, options: DeviceOptions) -> Profile:
+def make_profile(name: str, options: DeviceOptions) -> DriverProfile:
     """The profile of that name.
 
     Raises:

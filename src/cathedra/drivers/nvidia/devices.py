@@ -17,7 +17,7 @@ from cathedra.api.resource import DeviceTaint
 from cathedra.driver import Device, Pool, Version
 from cathedra.driver.attributes import AttributeUnknown, numa_node, pci_bus_id, pcie_root
 from cathedra.driver.device import AttributeValue
-from cathedra.drivers.nvidia.nvml import Gpu, MigProfile
+from cathedra.drivers.nvidia.nvml import Gpu, GpuInstanceProfile
 
 __all__ = ["Partition", "gpu_name", "partitions_of", "pool_of"]
 
@@ -30,7 +30,7 @@ class Partition:
     """A partition that may be made: of which GPU, how large, where."""
 
     gpu: Gpu
-    profile: MigProfile
+    profile: GpuInstanceProfile
     start: int
     size: int
 
@@ -119,7 +119,7 @@ def _whole(gpu: Gpu, sysfs: Path) -> dict[str, AttributeValue]:
     return attributes
 
 
-def _capacity(profile: MigProfile) -> dict[str, Quantity]:
+def _capacity(profile: GpuInstanceProfile) -> dict[str, Quantity]:
     return {
         "multiprocessors": Quantity(profile.multiprocessors),
         "copyEngines": Quantity(profile.copy_engines),
@@ -131,7 +131,7 @@ def _capacity(profile: MigProfile) -> dict[str, Quantity]:
     }
 
 
-def _most(profiles: Iterable[MigProfile]) -> dict[str, Quantity]:
+def _most(profiles: Iterable[GpuInstanceProfile]) -> dict[str, Quantity]:
     """Of each capacity what the largest partition has: that is what the GPU has."""
     all_of = [_capacity(profile) for profile in profiles]
     return {key: max(capacity[key] for capacity in all_of) for key in all_of[0]}

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from cathedra.driver import OptionError
 
-__all__ = ["Gpu", "MigProfile", "Nvml", "load_nvml", "read_gpus"]
+__all__ = ["Gpu", "GpuInstanceProfile", "Nvml", "load_nvml", "read_gpus"]
 
 T = TypeVar("T")
 Nvml = Any
@@ -50,7 +50,7 @@ _FABRIC_COMPLETED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class MigProfile:
+class GpuInstanceProfile:
     """A size of partition that a GPU offers, and where such partitions may lie."""
 
     id: int
@@ -87,7 +87,7 @@ class Gpu:
     """As sysfs writes it, ``0000:3b:00.0``."""
     clique: str
     """Which NVLink domain it is in: cluster and clique, as ``UUID.1``; "" if in none."""
-    mig: tuple[MigProfile, ...]
+    mig: tuple[GpuInstanceProfile, ...]
     """What it can be cut into; nothing unless it is in MIG mode."""
 
 
@@ -135,7 +135,7 @@ def _gpu(nvml: Nvml, handle: Any, versions: tuple[str, str]) -> Gpu:
     )
 
 
-def _mig(nvml: Nvml, handle: Any) -> tuple[MigProfile, ...]:
+def _mig(nvml: Nvml, handle: Any) -> tuple[GpuInstanceProfile, ...]:
     mode = _supported(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle))
     if mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
         return ()
@@ -143,14 +143,14 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[MigProfile, ...]:
     return tuple(profile for profile in found if profile is not None)
 
 
-def _profile(nvml: Nvml, handle: Any, number: int) -> MigProfile:
+def _profile(nvml: Nvml, handle: Any, number: int) -> GpuInstanceProfile:
     info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
     count = ctypes.c_uint(0)
     nvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, info.id, None, ctypes.byref(count))
     places = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
     nvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, info.id, places, ctypes.byref(count))
     name = _text(info.name).removeprefix("MIG ")
-    return MigProfile(
+    return GpuInstanceProfile(
         id=int(info.id),
         name=name,
         multiprocessors=int(info.multiprocessorCount),

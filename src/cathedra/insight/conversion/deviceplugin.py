@@ -17,12 +17,12 @@ from cathedra.api.decoding import write_yaml
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.conversion.documents import changed_values, documents_of, json_of, json_written, parts_in
-from cathedra.insight.conversion.edits import Edit, Unconvertible, add_entry, edited, remove_entry
+from cathedra.insight.conversion.edits import TextEdit, Unconvertible, add_entry, edited, remove_entry
 from cathedra.insight.conversion.extended import (
     APPEND,
     REMOVE,
+    ConversionStep,
     PodPlan,
-    Step,
     class_name_of,
     device_class,
     pod_plan,
@@ -53,7 +53,7 @@ class DevicePluginChange:
         self._classes: set[str] = set()
         self.changes: list[str] = []
         self.notes: list[str] = []
-        self._steps: list[tuple[Step, ...]] = []
+        self._steps: list[tuple[ConversionStep, ...]] = []
         """Of each object, in order."""
         self._added: list[_Added] = []
 
@@ -138,7 +138,7 @@ class DevicePluginChange:
         yield _Added(made, (*notes, hint))
 
 
-def _edit(text: str, root: YAMLNode, step: Step) -> Edit:
+def _edit(text: str, root: YAMLNode, step: ConversionStep) -> TextEdit:
     node, _, found = find_node(root, step.path)
     if not found or node.shared:
         raise Unconvertible(f"{step.path} is shared by an anchor")
@@ -152,14 +152,14 @@ def _edit(text: str, root: YAMLNode, step: Step) -> Edit:
     return add_entry(text, node, step.key, lines, flow)
 
 
-def _appended(text: str, node: YAMLNode, step: Step, flow: str) -> Edit:
+def _appended(text: str, node: YAMLNode, step: ConversionStep, flow: str) -> TextEdit:
     """Items at the end of a list that is there."""
     items = node.get(step.key)
     if items is None or items.shared:
         raise Unconvertible(f"{step.path}.{step.key} is shared by an anchor")
     if items.is_flow:
         end = items.items[-1].end if items.items else items.start + 1
-        return Edit(end, end, f"{', ' if items.items else ''}{flow[1:-1]}")
+        return TextEdit(end, end, f"{', ' if items.items else ''}{flow[1:-1]}")
     begin = items.items[-1].start
     line = text.rfind("\n", 0, begin) + 1
     margin = " " * (text.index("-", line) - line)
@@ -167,8 +167,8 @@ def _appended(text: str, node: YAMLNode, step: Step, flow: str) -> Edit:
     at = text.find("\n", items.end)
     lines = [f"{margin}{one}" for one in write_yaml(step.value, sort_keys=False).decode().splitlines()]
     if at < 0:
-        return Edit(len(text), len(text), newline + newline.join(lines))
-    return Edit(at + 1, at + 1, newline.join([*lines, ""]))
+        return TextEdit(len(text), len(text), newline + newline.join(lines))
+    return TextEdit(at + 1, at + 1, newline.join([*lines, ""]))
 
 
 def _indents(text: str, root: YAMLNode) -> bool:
@@ -185,7 +185,7 @@ def _indents(text: str, root: YAMLNode) -> bool:
     return False
 
 
-def _stepped(value: Mapping[str, Any], steps: Sequence[Step]) -> JSONObject:
+def _stepped(value: Mapping[str, Any], steps: Sequence[ConversionStep]) -> JSONObject:
     made: JSONObject = copy.deepcopy({**value})
     for step in steps:
         at: Any = made

@@ -12,20 +12,20 @@ from cathedra.api.decoding import DecodeError, read_yaml_documents
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
-__all__ = ["Document", "Part", "changed_values", "documents_of", "json_of", "json_written", "parts_in"]
+__all__ = ["SourceDocument", "SourcePart", "changed_values", "documents_of", "json_of", "json_written", "parts_in"]
 
 _INDENT: Final = re.compile(r"[\[{]\r?\n( +|\t+)")
 _NOTHING: Final = GroupVersionKind("", "", "")
 
 
-class Document(NamedTuple):
+class SourceDocument(NamedTuple):
     """A document: its node, and its values as Kubernetes reads them."""
 
     node: YAMLNode | None
     value: Any
 
 
-class Part(NamedTuple):
+class SourcePart(NamedTuple):
     """An object, or a List of some."""
 
     node: YAMLNode
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     gvk: GroupVersionKind
 
 
-def documents_of(name: str, text: str) -> list[Document]:
+def documents_of(name: str, text: str) -> list[SourceDocument]:
     """All documents.
 
     Raises:
@@ -41,14 +41,14 @@ def documents_of(name: str, text: str) -> list[Document]:
     """
     try:
         values = [one.value for one in read_yaml_documents(text, own=True)]
-        return [Document(node, value) for node, value in zip(read_trees(text), values, strict=True)]
+        return [SourceDocument(node, value) for node, value in zip(read_trees(text), values, strict=True)]
     except DecodeError as error:
         raise InvalidInput(f"{name}: {error}") from error
     except BrokenYAML as error:
         raise InvalidInput(f"{name}:{error.line}:{error.column}: {error}") from error
 
 
-def parts_in(document: Document) -> Iterator[Part]:
+def parts_in(document: SourceDocument) -> Iterator[SourcePart]:
     """The objects of a document, Lists first."""
     pending: list[tuple[YAMLNode | None, Any, GroupVersionKind]] = [(document.node, document.value, _NOTHING)]
     while pending:
@@ -56,7 +56,7 @@ def parts_in(document: Document) -> Iterator[Part]:
         gvk = _kind(value, given)
         if node is None or gvk is None:
             continue
-        yield Part(node, value, gvk)
+        yield SourcePart(node, value, gvk)
         items, inside = value.get("items"), node.get("items")
         if gvk.kind.endswith("List") and inside is not None and isinstance(items, list):
             element = GroupVersionKind(gvk.group, gvk.version, gvk.kind.removesuffix("List"))

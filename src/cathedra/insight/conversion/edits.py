@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from cathedra.insight.manifests.tree import YAMLNode
 
-__all__ = ["Edit", "Unconvertible", "add_entry", "edited", "remove_entry", "unwrap", "wrap"]
+__all__ = ["TextEdit", "Unconvertible", "add_entry", "edited", "remove_entry", "unwrap", "wrap"]
 
 _COMMENT: Final = re.compile(r"#[^\n\r]*")
 
@@ -21,7 +21,7 @@ class Unconvertible(ValueError):
     """The text is written in a way that cannot be changed without changing more; the text says which."""
 
 
-class Edit(NamedTuple):
+class TextEdit(NamedTuple):
     """What stands from ``start`` to ``end`` becomes ``text``."""
 
     start: int
@@ -29,7 +29,7 @@ class Edit(NamedTuple):
     text: str
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
+def edited(text: str, edits: Iterable[TextEdit]) -> str:
     """The text with all edits, which must not overlap; insertions at one place keep their order.
 
     Raises:
@@ -44,7 +44,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join((*pieces, text[at:]))
 
 
-def wrap(text: str, node: YAMLNode, kept: Collection[str], name: str) -> Iterator[Edit]:
+def wrap(text: str, node: YAMLNode, kept: Collection[str], name: str) -> Iterator[TextEdit]:
     """Put all entries of a mapping but those ``kept`` below a new one, ``name``.
 
     Raises:
@@ -68,7 +68,7 @@ def wrap(text: str, node: YAMLNode, kept: Collection[str], name: str) -> Iterato
     yield lines.replaced("".join(parts))
 
 
-def unwrap(text: str, node: YAMLNode, name: str) -> Iterator[Edit]:
+def unwrap(text: str, node: YAMLNode, name: str) -> Iterator[TextEdit]:
     """Put the entries of the mapping below ``name`` in its place.
 
     Raises:
@@ -91,7 +91,7 @@ def unwrap(text: str, node: YAMLNode, name: str) -> Iterator[Edit]:
     )
 
 
-def remove_entry(text: str, node: YAMLNode, name: str) -> Edit:
+def remove_entry(text: str, node: YAMLNode, name: str) -> TextEdit:
     """Take an entry out of a mapping that has others; the comments in front of it go with it."""
     entry = node.entry(name)
     if entry is None:
@@ -102,11 +102,11 @@ def remove_entry(text: str, node: YAMLNode, name: str) -> Edit:
     return lines.replaced("".join(lines.entry(one) for one, _ in node.entries if one is not entry[0]))
 
 
-def add_entry(text: str, node: YAMLNode, name: str, block: Sequence[str], flow: str) -> Edit:
+def add_entry(text: str, node: YAMLNode, name: str, block: Sequence[str], flow: str) -> TextEdit:
     """Add an entry at the end of a mapping: ``block`` are the lines of its value, ``flow`` the same in flow style."""
     if node.is_flow:
         last = _end_of(text, *node.entries[-1]) if node.entries else node.start + 1
-        return Edit(last, last, f"{', ' if node.entries else ''}{_spelled(text, node, name)}: {flow}")
+        return TextEdit(last, last, f"{', ' if node.entries else ''}{_spelled(text, node, name)}: {flow}")
     lines = _Block(text, node)
     added = f"{lines.margin}{name}:{lines.newline}" + "".join(f"{lines.margin}{one}{lines.newline}" for one in block)
     return lines.replaced("".join([*(lines.entry(one) for one, _ in node.entries), added]))
@@ -153,11 +153,11 @@ class _Block:
             lines = self.margin + lines
         return lines if lines.endswith("\n") else lines + self.newline
 
-    def replaced(self, lines: str) -> Edit:
+    def replaced(self, lines: str) -> TextEdit:
         """The edit that makes these lines of the mapping; its first line goes on where it began."""
         if not self._text[: self._end].endswith("\n"):
             lines = lines.removesuffix("\n").removesuffix("\r")
-        return Edit(self._begin, self._end, lines[self._column :])
+        return TextEdit(self._begin, self._end, lines[self._column :])
 
     def indented(self, lines: str, by: int) -> str:
         """The lines moved to the right, or, if ``by`` is negative, to the left."""
@@ -226,31 +226,31 @@ def _spelled(text: str, node: YAMLNode, name: str) -> str:
     return f'"{name}"' if quoted else name
 
 
-def _wrap_flow(text: str, node: YAMLNode, moved: list[tuple[YAMLNode, YAMLNode]], name: str) -> Iterator[Edit]:
+def _wrap_flow(text: str, node: YAMLNode, moved: list[tuple[YAMLNode, YAMLNode]], name: str) -> Iterator[TextEdit]:
     places = [number for number, entry in enumerate(node.entries) if entry in moved]
     head = f"{_spelled(text, node, name)}: {{"
     if places[-1] - places[0] == len(places) - 1:
         end = _end_of(text, *moved[-1])
-        yield Edit(moved[0][0].start, moved[0][0].start, head)
-        yield Edit(end, end, "}")
+        yield TextEdit(moved[0][0].start, moved[0][0].start, head)
+        yield TextEdit(end, end, "}")
         return
     if "#" in _gaps(text, node, node):
         raise Unconvertible("comments between entries in braces that would have to be moved")
     kept = [entry for entry in node.entries if entry not in moved]
     inner = ", ".join(text[key.start : _end_of(text, key, value)] for key, value in moved)
     rest = ", ".join(text[key.start : _end_of(text, key, value)] for key, value in kept)
-    yield Edit(node.start + 1, node.end - 1, f"{rest}, {head}{inner}}}")
+    yield TextEdit(node.start + 1, node.end - 1, f"{rest}, {head}{inner}}}")
 
 
-def _unwrap_flow(text: str, node: YAMLNode, key: YAMLNode, inner: YAMLNode) -> Iterator[Edit]:
+def _unwrap_flow(text: str, node: YAMLNode, key: YAMLNode, inner: YAMLNode) -> Iterator[TextEdit]:
     if not inner.entries:
         yield _without_flow(text, node, key)
         return
     last = _end_of(text, *inner.entries[-1])
-    yield Edit(
+    yield TextEdit(
         key.start, inner.entries[0][0].start, " ".join(_block_comments(text[key.start : inner.entries[0][0].start]))
     )
-    yield Edit(last, inner.end, "")
+    yield TextEdit(last, inner.end, "")
 
 
 def _block_comments(text: str) -> list[str]:
@@ -259,11 +259,11 @@ def _block_comments(text: str) -> list[str]:
     return []
 
 
-def _without_flow(text: str, node: YAMLNode, key: YAMLNode) -> Edit:
+def _without_flow(text: str, node: YAMLNode, key: YAMLNode) -> TextEdit:
     """An entry in flow style goes with the comma behind it, or, if it is the last, with the one before it."""
     number = next(n for n, entry in enumerate(node.entries) if entry[0] is key)
     if number + 1 < len(node.entries):
-        return Edit(key.start, node.entries[number + 1][0].start, "")
+        return TextEdit(key.start, node.entries[number + 1][0].start, "")
     end = _end_of(text, *node.entries[number])
     start = _end_of(text, *node.entries[number - 1]) if number else key.start
-    return Edit(start, end, "")
+    return TextEdit(start, end, "")

@@ -14,7 +14,17 @@ from cathedra.api.formats import extended_resource_name
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = ["ADD", "APPEND", "REMOVE", "PodPlan", "Step", "class_name_of", "device_class", "pod_plan", "template"]
+__all__ = [
+    "ADD",
+    "APPEND",
+    "REMOVE",
+    "ConversionStep",
+    "PodPlan",
+    "class_name_of",
+    "device_class",
+    "pod_plan",
+    "template",
+]
 
 CLAIM: Final = "devices"
 """How a pod calls its claim."""
@@ -30,7 +40,7 @@ _KNOWN: Final = {
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
 
 
-class Step(NamedTuple):
+class ConversionStep(NamedTuple):
     """A change of an object: ``add`` an entry to the mapping at ``path``, ``append`` to the list under ``key``, or
     ``remove`` an entry."""
 
@@ -40,7 +50,7 @@ class Step(NamedTuple):
     value: Any = None
 
 
-class Request(NamedTuple):
+class ExtendedRequest(NamedTuple):
     """A request of the claim."""
 
     name: str
@@ -51,8 +61,8 @@ class Request(NamedTuple):
 class PodPlan(NamedTuple):
     """What is to be done with one object."""
 
-    steps: tuple[Step, ...]
-    requests: tuple[Request, ...]
+    steps: tuple[ConversionStep, ...]
+    requests: tuple[ExtendedRequest, ...]
     notes: tuple[str, ...]
 
 
@@ -66,8 +76,8 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
         return None
     several = len({(where, resource) for where, _, resource, _ in asked}) > 1
     containers = len({where for where, _, _, _ in asked})
-    steps: list[Step] = []
-    requests: list[Request] = []
+    steps: list[ConversionStep] = []
+    requests: list[ExtendedRequest] = []
     notes: list[str] = []
     claims: dict[str, list[JSONObject]] = {}
     for where, container, resource, count in asked:
@@ -75,18 +85,18 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
         name = f"{_OTHER.sub('-', container.lower())}-{short}"[:63].strip("-") if containers > 1 else short
         if any(one.name == name for one in requests):
             name = f"{name[:60]}-{len(requests)}"
-        requests.append(Request(name, resource, count))
+        requests.append(ExtendedRequest(name, resource, count))
         claims.setdefault(where, []).append({"name": CLAIM, "request": name} if several else {"name": CLAIM})
         if ".initContainers[" in where:
             notes.append(f"init container {container} gets devices of its own, for as long as the pod lives")
     for where, entries in claims.items():
         resources = _at(pod, where.removeprefix(path))["resources"]
         known = isinstance(resources.get("claims"), list)
-        steps.append(Step(APPEND if known else ADD, f"{where}.resources", "claims", entries))
+        steps.append(ConversionStep(APPEND if known else ADD, f"{where}.resources", "claims", entries))
         steps.extend(_removals(resources, f"{where}.resources", {r for place, _, r, _ in asked if place == where}))
     entry = [{"name": CLAIM, "resourceClaimTemplateName": template_name}]
     known = isinstance(pod.get("resourceClaims"), list)
-    steps.append(Step(APPEND if known else ADD, path, "resourceClaims", entry))
+    steps.append(ConversionStep(APPEND if known else ADD, path, "resourceClaims", entry))
     return PodPlan(tuple(steps), tuple(requests), tuple(notes))
 
 
@@ -115,7 +125,7 @@ def device_class(resource: str) -> tuple[JSONObject, tuple[str, ...]]:
     return made, tuple(notes)
 
 
-def template(name: str, namespace: str, requests: Sequence[Request]) -> JSONObject:
+def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> JSONObject:
     """The template with these requests."""
     asked: list[JSONObject] = [
         {
@@ -166,17 +176,17 @@ def _count(amount: Any) -> int:
         return 0
 
 
-def _removals(resources: Mapping[str, Any], path: str, gone: set[str]) -> Iterator[Step]:
+def _removals(resources: Mapping[str, Any], path: str, gone: set[str]) -> Iterator[ConversionStep]:
     for section in ("limits", "requests"):
         given = resources.get(section)
         if not isinstance(given, Mapping) or not gone & given.keys():
             continue
         if given.keys() <= gone:
-            yield Step(REMOVE, path, section)
+            yield ConversionStep(REMOVE, path, section)
             continue
         for resource in given:
             if resource in gone:
-                yield Step(REMOVE, f"{path}.{section}", resource)
+                yield ConversionStep(REMOVE, f"{path}.{section}", resource)
 
 
 def _at(value: Any, path: str) -> Any:

@@ -11,15 +11,15 @@ from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.conversion.documents import (
-    Document,
-    Part,
+    SourceDocument,
+    SourcePart,
     changed_values,
     documents_of,
     json_of,
     json_written,
     parts_in,
 )
-from cathedra.insight.conversion.edits import Edit, Unconvertible, edited, unwrap, wrap
+from cathedra.insight.conversion.edits import TextEdit, Unconvertible, edited, unwrap, wrap
 from cathedra.insight.conversion.values import (
     CONVERTIBLE,
     EXACTLY,
@@ -92,7 +92,7 @@ class VersionChange:
         definition = definition_of(gvk.group, gvk.kind.removesuffix("List"))
         return definition is not None and any(one.name == self._to for one in definition.versions)
 
-    def _parts(self, document: Document) -> Iterator[Part]:
+    def _parts(self, document: SourceDocument) -> Iterator[SourcePart]:
         seen: set[int] = set()
         for part in parts_in(document):
             if part.gvk.group == _GROUP and part.gvk.version != self._to and self._exists(part.gvk):
@@ -100,7 +100,7 @@ class VersionChange:
                     yield part
                 seen.add(id(part.node))
 
-    def _capacities(self, text: str, document: Document) -> Iterator[Edit]:
+    def _capacities(self, text: str, document: SourceDocument) -> Iterator[TextEdit]:
         """v1alpha3 has bare quantities as capacities."""
         for part in self._parts(document):
             if part.gvk.version != "v1alpha3" or part.gvk.kind != "ResourceSlice":
@@ -110,10 +110,10 @@ class VersionChange:
                 capacity = basic.get("capacity") if basic is not None else None
                 for _, value in capacity.entries if capacity is not None else ():
                     if value.kind == "scalar":
-                        yield Edit(value.start, value.start, "{value: ")
-                        yield Edit(value.end, value.end, "}")
+                        yield TextEdit(value.start, value.start, "{value: ")
+                        yield TextEdit(value.end, value.end, "}")
 
-    def _edits(self, text: str, document: Document) -> Iterator[Edit]:
+    def _edits(self, text: str, document: SourceDocument) -> Iterator[TextEdit]:
         told: set[int] = set()
         for part in self._parts(document):
             entry = part.node.entry("apiVersion")
@@ -122,7 +122,7 @@ class VersionChange:
                 node = entry[1]
                 written = text[node.start : node.end]
                 old = f"{_GROUP}/{part.gvk.version}"
-                yield Edit(node.start, node.end, written.replace(old, f"{_GROUP}/{self._to}"))
+                yield TextEdit(node.start, node.end, written.replace(old, f"{_GROUP}/{self._to}"))
             if (part.gvk.version in FLAT) is (self._to in FLAT):
                 continue
             for element in _elements(part.node, part.gvk.kind):
@@ -130,7 +130,7 @@ class VersionChange:
                     told.add(id(element))
                     yield from self._element(text, element, part.gvk.kind)
 
-    def _element(self, text: str, element: YAMLNode, kind: str) -> Iterator[Edit]:
+    def _element(self, text: str, element: YAMLNode, kind: str) -> Iterator[TextEdit]:
         is_slice, flat = kind == "ResourceSlice", self._to in FLAT
         name, kept = (WRAPPED, KEPT_OF_DEVICES) if is_slice else (EXACTLY, KEPT_OF_REQUESTS)
         if is_slice is not flat:
@@ -154,21 +154,21 @@ def _unknown(value: Mapping[str, Any], gvk: GroupVersionKind, version: str) -> t
         return ()
 
 
-def _empty(text: str, element: YAMLNode, name: str) -> Iterator[Edit]:
+def _empty(text: str, element: YAMLNode, name: str) -> Iterator[TextEdit]:
     if not element.entries:
         return
     key, value = element.entries[-1]
     if element.is_flow:
         quoted = f'"{name}"' if key.style == '"' else name
-        yield Edit(value.end, value.end, f", {quoted}: {{}}")
+        yield TextEdit(value.end, value.end, f", {quoted}: {{}}")
         return
     column = key.start - text.rfind("\n", 0, key.start) - 1
     newline = "\r\n" if "\r\n" in text else "\n"
     at = text.find("\n", value.end)
     if at < 0:
-        yield Edit(len(text), len(text), f"{newline}{' ' * column}{name}: {{}}")
+        yield TextEdit(len(text), len(text), f"{newline}{' ' * column}{name}: {{}}")
     else:
-        yield Edit(at + 1, at + 1, f"{' ' * column}{name}: {{}}{newline}")
+        yield TextEdit(at + 1, at + 1, f"{' ' * column}{name}: {{}}{newline}")
 
 
 def _elements(node: YAMLNode, kind: str) -> Iterator[YAMLNode]:

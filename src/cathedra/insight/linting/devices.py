@@ -20,14 +20,14 @@ from cathedra.insight.selectors.devices import KnownDevices, ask
 from cathedra.insight.selectors.guards import all_reads
 from cathedra.insight.selectors.reads import MAPS, Read, path_of, read_of
 
-__all__ = ["DeviceRules"]
+__all__ = ["DeviceChecks"]
 
 Answer: TypeAlias = tuple[list[DeviceRecord], list[tuple[DeviceRecord, str]]]
 """The devices that match, and those on which the selector fails."""
 _COMPARED: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 
 
-class DeviceRules:
+class DeviceChecks:
     """Asks the devices of a state; ``classes`` are the selectors of all classes that are known, by name."""
 
     def __init__(self, state: ClusterState, classes: Mapping[str, tuple[str | None, ...]]) -> None:

@@ -18,7 +18,7 @@ from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
 from cathedra.insight.linting.requests import SelectorGroup
 from cathedra.insight.linting.subjects import Findings, Given, Spot
 from cathedra.insight.selectors.contradictions import Condition, conditions_of, first_conflict
-from cathedra.insight.selectors.facts import Driver, Facts, facts_of
+from cathedra.insight.selectors.facts import DriverFacts, Facts, facts_of
 from cathedra.insight.selectors.guards import unguarded
 from cathedra.insight.selectors.reads import MAPS, path_of, read_of
 
@@ -201,13 +201,13 @@ class _Reader:
             if isinstance(node, CallExpr) and node.function == "@in" and isinstance(node.args[0], Const):
                 path, last = path_of(node.args[1], {}), str(node.args[0].value)
             steps = (*path.steps, last) if path is not None and last else path.steps if path is not None else ()
-            if len(steps) == 2 and steps[0] in MAPS and Driver(steps[1]) not in known:
+            if len(steps) == 2 and steps[0] in MAPS and DriverFacts(steps[1]) not in known:
                 if "/" in steps[1]:
                     domain, _, name = steps[1].partition("/")
                     self._add(
                         "unqualified-name", node, f'"{steps[1]}" is no domain', f'device.{steps[0]}["{domain}"].{name}'
                     )
-                elif "." not in steps[1] and Driver(steps[1]) not in facts_of(self.compiled.root, {}):
+                elif "." not in steps[1] and DriverFacts(steps[1]) not in facts_of(self.compiled.root, {}):
                     why = f'"{steps[1]}" is taken for a domain, and domains are DNS names, such as that of the driver'
                     self._add("unqualified-name", node, why, f'device.{steps[0]}["DRIVER"].{steps[1]}')
             elif len(steps) == 3 and steps[0] in MAPS and "/" in steps[2]:

@@ -10,10 +10,10 @@ from cathedra.api.core.core_v1 import Namespace
 from cathedra.api.gates import NEWEST, FeatureGates
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.insight.linting.claims import check_claims
-from cathedra.insight.linting.devices import DeviceRules
+from cathedra.insight.linting.devices import DeviceChecks
 from cathedra.insight.linting.expressions import ExpressionRules
 from cathedra.insight.linting.model import LintFinding, LintReport
-from cathedra.insight.linting.objects import ObjectRules
+from cathedra.insight.linting.objects import ObjectChecks
 from cathedra.insight.linting.requests import selector_groups
 from cathedra.insight.linting.rules import RULES
 from cathedra.insight.linting.slices import check_slices
@@ -80,14 +80,14 @@ class _Run:
 
     def judge(self) -> None:
         """Ask all rules."""
-        rules = ObjectRules(self._gates, self._namespaces(), _THEN)
+        rules = ObjectChecks(self._gates, self._namespaces(), _THEN)
         for manifest in self._manifests:
             given = rules.check(manifest, self._findings)
             if given is not None:
                 self._objects.append(given)
         classes = self._classes()
         expressions = ExpressionRules(self._gates, classes)
-        devices = DeviceRules(self._state, classes) if self._state is not None else None
+        devices = DeviceChecks(self._state, classes) if self._state is not None else None
         for given in self._objects:
             for group in selector_groups(given):
                 expressions.check(given, group, self._findings)

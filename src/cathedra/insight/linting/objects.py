@@ -21,7 +21,7 @@ from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.kinds.served import all_definitions
 
-__all__ = ["ObjectRules"]
+__all__ = ["ObjectChecks"]
 
 _QUOTED_FIELD: Final = re.compile(r'^(?:unknown|duplicate) field "(.+)"$')
 _GO_FIELD: Final = re.compile(r"Go struct field \w+\.([\w.]+) of type")
@@ -31,7 +31,7 @@ _GENERATION: Final = "1.32"
 _REPEATED: Final = re.compile(r"^line (\d+): (.*)$")
 
 
-class ObjectRules:
+class ObjectChecks:
     """The API server of a release, as far as it looks at single objects."""
 
     def __init__(self, gates: FeatureGates, namespaces: Mapping[str, Mapping[str, str]], now: float) -> None:

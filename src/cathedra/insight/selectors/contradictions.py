@@ -16,7 +16,7 @@ from cathedra.cel.syntax.tree import CallExpr, Const, Expr, ListLit
 from cathedra.insight.selectors.conjuncts import conjuncts
 from cathedra.insight.selectors.reads import path_of
 
-__all__ = ["Condition", "Conflict", "conditions_of", "first_conflict"]
+__all__ = ["Condition", "Contradiction", "conditions_of", "first_conflict"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class Contradiction:
     """Two conditions that are never true together; the same one twice, if it is never true by itself."""
 
     earlier: Condition
@@ -55,16 +55,16 @@ def conditions_of(root: Expr, source: str, origin: str = "") -> Iterator[Conditi
             yield Condition(subject, operator, value, source[one.start : one.end].strip(), one, origin)
 
 
-def first_conflict(conditions: Iterable[Condition]) -> Conflict | None:
+def first_conflict(conditions: Iterable[Condition]) -> Contradiction | None:
     """The first condition that no device can meet together with one before it; None if there is none."""
     seen: dict[str, _Range] = {}
     for one in conditions:
         if one.operator == "never":
-            return Conflict(one, one)
+            return Contradiction(one, one)
         known = seen.setdefault(one.subject, _Range())
         earlier = known.excludes(one)
         if earlier is not None:
-            return Conflict(earlier, one)
+            return Contradiction(earlier, one)
         known.conditions.append(one)
     return None
 

@@ -14,17 +14,17 @@ from typing import TypeAlias
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, ListLit, Select
 from cathedra.insight.selectors.reads import MAPS, Bound, Read, bound_in, path_of, read_of
 
-__all__ = ["Driver", "Fact", "Facts", "facts_of"]
+__all__ = ["DriverFacts", "Fact", "Facts", "facts_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class DriverFacts:
     """The device is one of this driver."""
 
     name: str
 
 
-Fact: TypeAlias = Read | Driver
+Fact: TypeAlias = Read | DriverFacts
 """An attribute or capacity that is there, or the driver."""
 Facts: TypeAlias = frozenset[Fact]
 _NONE: Facts = frozenset()
@@ -60,7 +60,7 @@ def _of_call(node: CallExpr, bound: Bound, *, truth: bool) -> Facts:
         for one, other in (node.args, node.args[::-1]):
             path = path_of(one, bound)
             if path is not None and path.steps == ("driver",) and isinstance(other, Const):
-                return frozenset((Driver(str(other.value)),))
+                return frozenset((DriverFacts(str(other.value)),))
     if node.function == "@in" and truth and isinstance(node.args[0], Const):
         path = path_of(node.args[1], bound)
         if path is not None and len(path.steps) == 2 and path.steps[0] in MAPS:

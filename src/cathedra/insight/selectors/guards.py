@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Expr, Select
-from cathedra.insight.selectors.facts import Driver, Facts, facts_of
+from cathedra.insight.selectors.facts import DriverFacts, Facts, facts_of
 from cathedra.insight.selectors.reads import MAPS, Bound, Read, bound_in, path_of
 
 __all__ = ["all_reads", "unguarded"]
@@ -22,7 +22,7 @@ def unguarded(root: Expr, known: Facts, *, driver_counts: bool = True) -> Iterat
     """
     told: set[Read] = set()
     for node, read, facts in _reads(root, _NO_NAMES, known):
-        guarded = read in facts or (driver_counts and Driver(read.domain) in facts)
+        guarded = read in facts or (driver_counts and DriverFacts(read.domain) in facts)
         if not guarded and read not in told:
             told.add(read)
             yield node, read

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, Select
 
-__all__ = ["Binding", "Bound", "Path", "Read", "bound_in", "path_of", "read_of"]
+__all__ = ["Binding", "Bound", "Read", "ReadPath", "bound_in", "path_of", "read_of"]
 
 MAPS: Final = ("attributes", "capacity")
 
@@ -26,7 +26,7 @@ Bound: TypeAlias = Mapping[str, Binding]
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class ReadPath:
     """The way from ``device`` to a value through literal names, as ``("attributes", "gpu.example.com", "model")``."""
 
     steps: tuple[str, ...]
@@ -50,7 +50,7 @@ class Read:
         return f"{self.domain}/{self.name}"
 
 
-def path_of(node: Expr, bound: Bound) -> Path | None:
+def path_of(node: Expr, bound: Bound) -> ReadPath | None:
     """The path that an expression takes from ``device``; None if it is no such path, or names are worked out."""
     steps: list[str] = []
     optional = False
@@ -58,7 +58,7 @@ def path_of(node: Expr, bound: Bound) -> Path | None:
     while True:
         if isinstance(one, Ident):
             if one.name == "device":
-                return Path(tuple(reversed(steps)), optional)
+                return ReadPath(tuple(reversed(steps)), optional)
             if one.name not in bound:
                 return None
             binding = bound[one.name]

@@ -27,7 +27,7 @@ from cathedra.drivers.profiled import ProfiledDriver
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.explanation.subjects import find_workload
 from cathedra.insight.reading.state import ClusterState
-from cathedra.profiles import Profile, ProfileError, load_profile, node_capacity, node_labels
+from cathedra.profiles import HardwareProfile, ProfileError, load_profile, node_capacity, node_labels
 
 __all__ = ["EFFECTS", "Scaling", "added_nodes", "named_objects", "parse_scaling", "tainted"]
 
@@ -118,7 +118,7 @@ def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterat
         )
 
 
-def profiled_node(profile: Profile, new: str) -> Iterator[KubeObject]:
+def profiled_node(profile: HardwareProfile, new: str) -> Iterator[KubeObject]:
     """A node of a profile, with the slices that its drivers would publish."""
     capacity = {name: Quantity(amount) for name, amount in {"pods": "110", **node_capacity(profile)}.items()}
     yield Node(
@@ -170,7 +170,7 @@ def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
         yield DeviceTaintRule(metadata=ObjectMeta(name=f"simulated-{number}"), spec=spec)
 
 
-def _profile(name: str, state: ClusterState) -> Profile:
+def _profile(name: str, state: ClusterState) -> HardwareProfile:
     try:
         return load_profile(name)
     except ProfileError as error:

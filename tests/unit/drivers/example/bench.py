@@ -10,14 +10,14 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceRequestAllocationResult
 from cathedra.driver import DriverRunner, MemoryFiles
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
-from cathedra.drivers.example.profile import Profile
+from cathedra.drivers.example.profile import DriverProfile
 from tests.unit.driver.world import World, result
 
 
 class Bench:
     """A profile at work without sockets."""
 
-    def __init__(self, world: World, profile: Profile, options: DriverOptions | None = None) -> None:
+    def __init__(self, world: World, profile: DriverProfile, options: DriverOptions | None = None) -> None:
         self.world = world
         self.files = MemoryFiles()
         self.driver = ExampleDriver(profile, options)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cathedra.insight.selectors.facts import Driver, facts_of
+from cathedra.insight.selectors.facts import DriverFacts, facts_of
 from cathedra.insight.selectors.guards import unguarded
 from cathedra.insight.selectors.reads import Read
 from tests.unit.insight.selectors.expressions import DEVICES, DRIVER, MAP, SELECTORS, compiled, view_of
@@ -16,7 +16,7 @@ MEMORY = Read("capacity", DRIVER, "m")
 """Every device has it."""
 
 
-def told(text: str, *known: Read | Driver) -> list[str]:
+def told(text: str, *known: Read | DriverFacts) -> list[str]:
     return [read.name for _, read in unguarded(compiled(text).root, frozenset((MEMORY, *known)))]
 
 
@@ -45,7 +45,7 @@ def test_facts_hold_on_every_device(text: str, device: dict[str, Any], truth: bo
     if outcome.error is not None or outcome.value is not truth:
         return
     for fact in facts_of(program.root, {}, truth=truth, evaluated=evaluated):
-        if isinstance(fact, Driver):
+        if isinstance(fact, DriverFacts):
             assert fact.name == DRIVER
         elif fact.map == "attributes":
             assert fact.name in device
@@ -61,5 +61,5 @@ def test_what_was_read_before_is_there() -> None:
 
 
 def test_the_driver_counts_for_its_own_domain() -> None:
-    assert told(f"{MAP}.a == 1", Driver(DRIVER)) == []
-    assert told('device.attributes["other.example.com"].a == 1', Driver(DRIVER)) == ["a"]
+    assert told(f"{MAP}.a == 1", DriverFacts(DRIVER)) == []
+    assert told('device.attributes["other.example.com"].a == 1', DriverFacts(DRIVER)) == ["a"]

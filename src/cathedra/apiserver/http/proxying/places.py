@@ -20,7 +20,7 @@ from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_end
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.resources import NODES, PODS, SERVICES
 
-__all__ = ["NodeAgent", "Place", "agent_of", "place_of"]
+__all__ = ["NodeEndpoint", "ProxyTarget", "agent_of", "place_of"]
 
 _ADDRESS_ORDER: Final = ("InternalIP", "ExternalDNS", "ExternalIP", "Hostname", "InternalDNS")
 _SCHEMES: Final = frozenset({"", "http", "https"})
@@ -29,7 +29,7 @@ _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAgent:
+class NodeEndpoint:
     """Where a node's agent listens."""
 
     node: str
@@ -38,7 +38,7 @@ class NodeAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProxyTarget:
     """A server that is no agent of a node; ``port`` is "" for the scheme's own."""
 
     scheme: str
@@ -59,7 +59,7 @@ class _Named:
     port: str
 
 
-def agent_of(registry: Registry, name: str) -> NodeAgent:
+def agent_of(registry: Registry, name: str) -> NodeEndpoint:
     """Where the agent of the node ``name`` listens, as the node's status says.
 
     Raises:
@@ -73,12 +73,12 @@ def agent_of(registry: Registry, name: str) -> NodeAgent:
         if kind in known:
             endpoints: Any = node.status.daemon_endpoints
             port = endpoints.kubelet_endpoint.port if endpoints and endpoints.kubelet_endpoint else 0
-            return NodeAgent(name, known[kind], port or _KUBELET_PORT)
+            return NodeEndpoint(name, known[kind], port or _KUBELET_PORT)
     shown = " ".join(f"{{{kind} {address}}}" for kind, address in known.items())
     raise failure(500, "", f"no preferred addresses found; known addresses: [{shown}]")
 
 
-def place_of(registry: Registry, call: Call) -> NodeAgent | Place:
+def place_of(registry: Registry, call: Call) -> NodeEndpoint | ProxyTarget:
     """Where a request on ``proxy`` goes.
 
     Raises:
@@ -101,14 +101,14 @@ def _split(given: str, kind: str) -> _Named:
     raise bad_request(f"invalid {kind} request {go_quote(given)}")
 
 
-def _node(registry: Registry, named: _Named) -> NodeAgent | Place:
+def _node(registry: Registry, named: _Named) -> NodeEndpoint | ProxyTarget:
     agent = agent_of(registry, named.name)
     if named.port in ("", str(agent.port)):
         return agent
     return _reachable(named.scheme, agent.address, named.port)
 
 
-def _pod(registry: Registry, namespace: str, named: _Named) -> Place:
+def _pod(registry: Registry, namespace: str, named: _Named) -> ProxyTarget:
     pod: Pod | None = registry.find(PODS, f"{namespace}/{named.name}")
     if pod is None:
         raise not_found(PODS, named.name)
@@ -118,7 +118,7 @@ def _pod(registry: Registry, namespace: str, named: _Named) -> Place:
     return _reachable(named.scheme, pod.status.pod_ip if pod.status else "", port)
 
 
-def _service(registry: Registry, namespace: str, named: _Named) -> Place:
+def _service(registry: Registry, namespace: str, named: _Named) -> ProxyTarget:
     service: Any = registry.find(SERVICES, f"{namespace}/{named.name}")
     if service is None:
         raise not_found(SERVICES, named.name)
@@ -136,15 +136,15 @@ def _service(registry: Registry, namespace: str, named: _Named) -> Place:
         raise failure(503, "ServiceUnavailable", str(error)) from None
     if not _is_proxyable(address):
         raise failure(503, "ServiceUnavailable", nowhere)
-    return Place(named.scheme or "http", address, str(target))
+    return ProxyTarget(named.scheme or "http", address, str(target))
 
 
-def _reachable(scheme: str, address: str, port: str) -> Place:
+def _reachable(scheme: str, address: str, port: str) -> ProxyTarget:
     if not _is_proxyable(address):
         raise bad_request("address not allowed")
     if port and not (port.isdecimal() and 0 < int(port) < 2**16):
         raise bad_request(f"invalid port {go_quote(port)}")
-    return Place(scheme or "http", address, port)
+    return ProxyTarget(scheme or "http", address, port)
 
 
 def _is_proxyable(address: str) -> bool:

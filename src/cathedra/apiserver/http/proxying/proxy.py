@@ -17,7 +17,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request, failure, not_found
 from cathedra.apiserver.http.answers.response import Response
-from cathedra.apiserver.http.proxying.places import NodeAgent, agent_of
+from cathedra.apiserver.http.proxying.places import NodeEndpoint, agent_of
 from cathedra.apiserver.http.proxying.podoptions import (
     check_log_options,
     check_started,
@@ -175,7 +175,7 @@ class Proxy:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
 
     async def _upgrade(
-        self, request: Request, send: Send, backend: NodeAgent, path: str, upgrade: Upgrade
+        self, request: Request, send: Send, backend: NodeEndpoint, path: str, upgrade: Upgrade
     ) -> Response | None:
         """Hand on bytes as they are, once the node has left HTTP; else its answer."""
         query = stream_query(request)
@@ -200,7 +200,7 @@ class Proxy:
             raise not_found(PODS, call.name)
         return pod
 
-    def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, NodeAgent]:
+    def _pod_backend(self, call: Call, request: Request) -> tuple[Pod, NodeEndpoint]:
         pod = self._pod(call)
         if call.subresource != "portforward":
             named_container(pod, request.parameter("container"))
@@ -208,10 +208,10 @@ class Proxy:
             raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
         return pod, self._backend(pod)
 
-    def _backend(self, pod: Pod) -> NodeAgent:
+    def _backend(self, pod: Pod) -> NodeEndpoint:
         return agent_of(self._server.registry, pod.spec.node_name if pod.spec else "")
 
-    def _url(self, scheme: str, backend: NodeAgent, path: str, query: Any) -> str:
+    def _url(self, scheme: str, backend: NodeEndpoint, path: str, query: Any) -> str:
         return self._nodes().url(scheme, backend.node, backend.address, backend.port, path, query)
 
     def _nodes(self) -> KubeletConnections:

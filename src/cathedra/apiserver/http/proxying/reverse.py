@@ -17,7 +17,7 @@ from cathedra.api.status import failure
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.proxying.passing import pass_back, passed_headers
-from cathedra.apiserver.http.proxying.places import NodeAgent, place_of
+from cathedra.apiserver.http.proxying.places import NodeEndpoint, place_of
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.request import Call
@@ -68,7 +68,7 @@ class ReverseProxy:
         import aiohttp  # start-up time: with the first request that is passed on
         import yarl
 
-        if isinstance(place, NodeAgent):
+        if isinstance(place, NodeEndpoint):
             nodes = self._nodes()
             session, url = nodes.session, nodes.url("http", place.node, place.address, place.port, path)
         else:

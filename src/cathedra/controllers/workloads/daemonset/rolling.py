@@ -15,7 +15,7 @@ from cathedra.controllers.workloads.rollout import resolve
 from cathedra.controllers.workloads.templates import REVISION_HASH
 from cathedra.semantics.pods import is_available, is_ready
 
-__all__ = ["Daemons", "Step", "limits", "next_step", "surplus"]
+__all__ = ["Daemons", "RolloutStep", "limits", "next_step", "surplus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Daemons:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RolloutStep:
     """Pods to delete, and nodes that get another."""
 
     doomed: tuple[Pod, ...] = ()
@@ -81,13 +81,13 @@ def surplus(daemons: Daemons, running: Iterable[Pod]) -> list[Pod]:
     return doomed
 
 
-def next_step(daemons: Daemons) -> Step:
+def next_step(daemons: Daemons) -> RolloutStep:
     """What the update does next."""
     surge, unavailable = limits(daemons.obj, len(daemons.wanted))
     return _surge(daemons, surge) if surge else _replace(daemons, unavailable)
 
 
-def _replace(daemons: Daemons, unavailable: int) -> Step:
+def _replace(daemons: Daemons, unavailable: int) -> RolloutStep:
     """Old pods go so that no more than so many nodes are without an available one."""
     at_once: list[Pod] = []
     candidates: list[Pod] = []
@@ -101,10 +101,10 @@ def _replace(daemons: Daemons, unavailable: int) -> Step:
             # It is down already: replacing it costs nothing, but its node counts.
             at_once.append(old)
             unavailable -= 1
-    return Step((*at_once, *candidates[: max(0, unavailable)]))
+    return RolloutStep((*at_once, *candidates[: max(0, unavailable)]))
 
 
-def _surge(daemons: Daemons, surge: int) -> Step:
+def _surge(daemons: Daemons, surge: int) -> RolloutStep:
     """New pods are put beside old ones, on so many nodes at a time.
 
     Where no pod should run any longer the old one stays until enough others are available.
@@ -134,4 +134,4 @@ def _surge(daemons: Daemons, surge: int) -> Step:
         else:
             (candidates if daemons.is_available(old) else at_once).append(node)
     doomed += misplaced[: max(0, available - len(daemons.wanted))]
-    return Step(tuple(doomed), (*at_once, *candidates[: max(0, surge)]))
+    return RolloutStep(tuple(doomed), (*at_once, *candidates[: max(0, surge)]))

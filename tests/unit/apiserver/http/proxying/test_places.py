@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.http.proxying.places import NodeAgent, Place, place_of
+from cathedra.apiserver.http.proxying.places import NodeEndpoint, ProxyTarget, place_of
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
@@ -40,7 +40,7 @@ async def with_node(client: ASGIClient, address: str) -> None:
 MERGE = "application/merge-patch+json"
 
 
-def found(client: ASGIClient, plural: str, name: str) -> NodeAgent | Place:
+def found(client: ASGIClient, plural: str, name: str) -> NodeEndpoint | ProxyTarget:
     definition = next(d for d in all_definitions(gates("1.37")) if d.plural == plural and not d.group)
     namespace = "default" if definition.namespaced else ""
     version = definition.versions[0]
@@ -52,13 +52,13 @@ def found(client: ASGIClient, plural: str, name: str) -> NodeAgent | Place:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("p", Place("http", "10.0.0.7", "80")),
-        ("p:8080", Place("http", "10.0.0.7", "8080")),
-        ("https:p:8443", Place("https", "10.0.0.7", "8443")),
-        ("https:p:", Place("https", "10.0.0.7", "80")),
+        ("p", ProxyTarget("http", "10.0.0.7", "80")),
+        ("p:8080", ProxyTarget("http", "10.0.0.7", "8080")),
+        ("https:p:8443", ProxyTarget("https", "10.0.0.7", "8443")),
+        ("https:p:", ProxyTarget("https", "10.0.0.7", "80")),
     ],
 )
-async def test_a_pod_is_asked_on_its_first_port_or_on_the_one_that_is_named(name: str, place: Place) -> None:
+async def test_a_pod_is_asked_on_its_first_port_or_on_the_one_that_is_named(name: str, place: ProxyTarget) -> None:
     async with open_asgi() as client:
         await with_pod(client, "10.0.0.7")
         assert found(client, "pods", name) == place
@@ -72,16 +72,16 @@ async def test_a_service_leads_to_a_ready_pod_by_number_or_name_of_its_port(name
         await with_pod(client, "10.0.0.7")
         web = {"name": "web", "port": 80, "targetPort": "w"}
         await with_service(client, web, {"name": "other", "port": 81, "targetPort": 9000})
-        assert found(client, "services", name) == Place("http", "10.0.0.7", port)
+        assert found(client, "services", name) == ProxyTarget("http", "10.0.0.7", port)
 
 
 async def test_a_node_is_its_agent_unless_another_port_is_named() -> None:
     async with open_asgi() as client:
         await with_node(client, "10.0.0.1")
-        assert found(client, "nodes", "n") == NodeAgent("n", "10.0.0.1", 10250)
-        assert found(client, "nodes", "https:n:10250") == NodeAgent("n", "10.0.0.1", 10250)
-        assert found(client, "nodes", "https:n:9100") == Place("https", "10.0.0.1", "9100")
-        assert Place("https", "fd00::1", "9100").origin == "https://[fd00::1]:9100"
+        assert found(client, "nodes", "n") == NodeEndpoint("n", "10.0.0.1", 10250)
+        assert found(client, "nodes", "https:n:10250") == NodeEndpoint("n", "10.0.0.1", 10250)
+        assert found(client, "nodes", "https:n:9100") == ProxyTarget("https", "10.0.0.1", "9100")
+        assert ProxyTarget("https", "fd00::1", "9100").origin == "https://[fd00::1]:9100"
 
 
 @pytest.mark.parametrize(
