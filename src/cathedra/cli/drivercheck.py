@@ -21,7 +21,7 @@ from cathedra.client.kubeconfig import load
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import PluginCheckResult
+from cathedra.drivercheck.check import PluginCheck, PluginCheckResult
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
 from cathedra.drivercheck.examination import examine
@@ -82,20 +82,19 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.program and arguments.kubeconfig is None:
         raise InvalidOption("give the driver's command after --, or --kubeconfig of the API server that it speaks to")
-    driver, results = asyncio.run(_examine(arguments, [check.name for check in chosen]))
+    driver, results = asyncio.run(_examine(arguments, chosen))
     print(total(results))
     if arguments.junit is not None:
         write_atomic(arguments.junit.expanduser().absolute(), junit(driver, results), mode=0o644)
     return 1 if any(one.outcome == "failed" for one in results) else 0
 
 
-async def _examine(arguments: argparse.Namespace, names: list[str]) -> tuple[str, list[PluginCheckResult]]:
+async def _examine(arguments: argparse.Namespace, checks: list[PluginCheck]) -> tuple[str, list[PluginCheckResult]]:
     clock = SystemClock()
     results: list[PluginCheckResult] = []
     with tempfile.TemporaryDirectory(prefix="driver-check-") as directory:
         async with _bench(arguments, Path(directory), clock) as bench:
             await bench.connect(arguments.driver)
-            checks = [check for check in CHECKS if check.name in names]
             async for result in examine(bench, checks, clock):
                 print(line(result), flush=True)
                 results.append(result)

@@ -61,8 +61,13 @@ class Bench:
 
     @property
     def instance(self) -> DriverInstance:
-        """The driver as it runs now."""
-        assert self._running is not None, "connect first"
+        """The driver as it runs now.
+
+        Raises:
+            DriverCheckError: it does not.
+        """
+        if self._running is None:
+            raise DriverCheckError("the driver is not running")
         return self._running
 
     @property
@@ -188,6 +193,8 @@ class Bench:
         """
         program = self.require_program()
         assert instance.process is not None, "what a program starts has a process"
+        if instance is self._running:
+            self._running = None
         await instance.plugin.close()
         if kill:
             await program.kill(instance.process)
@@ -208,7 +215,7 @@ class Bench:
     async def tidy(self) -> None:
         """Let go of every claim of a check, as far as the driver lets."""
         for claim in tuple(self.claims.made):
-            with contextlib.suppress(PluginCallError, CheckFailed):
+            with contextlib.suppress(PluginCallError, CheckFailed, DriverCheckError):
                 await self.plugin.unprepare([claim.ref])
             await self.claims.delete(claim)
 

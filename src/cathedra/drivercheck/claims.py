@@ -13,7 +13,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
-from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.driver.kit.allocating import asked, results_for
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
@@ -133,10 +133,6 @@ class Claims:
         except StatusError as error:
             if not error.is_not_found:
                 raise
-
-    async def nodes(self) -> set[str]:
-        """Names of the cluster's nodes."""
-        return {node.metadata.name for node in (await self._client.resource(NODES).list()).items}
 
     def _name(self) -> str:
         return f"claim-{next(self._numbers)}"

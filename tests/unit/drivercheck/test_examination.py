@@ -18,6 +18,7 @@ from cathedra.drivercheck.claims import Claims
 from cathedra.drivercheck.examination import examine
 from cathedra.drivercheck.hosted import hosted_server
 from cathedra.drivercheck.plugin import PluginDirectory
+from cathedra.drivercheck.program import DriverProgram
 from tests.unit.drivercheck.faulty_driver import FaultyDriver
 
 NEED_A_PROGRAM = {"restart", "unprepare-later", "killed", "reboot", "overlap", "stops"}
@@ -63,7 +64,7 @@ def place() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def bench_of(place: Path, fault: str) -> AsyncIterator[Bench]:
+async def bench_of(place: Path, fault: str, program: DriverProgram | None = None) -> AsyncIterator[Bench]:
     clock = SystemClock()
     async with hosted_server(place / "server", "node-0", FeatureGates.for_release(), clock) as client:
         driver = FaultyDriver(client, place, "node-0", fault)
@@ -75,7 +76,7 @@ async def bench_of(place: Path, fault: str) -> AsyncIterator[Bench]:
             directory=directory,
             cdi_directories=[driver.cdi],
             claims=Claims(client, "node-0", "checked"),
-            program=None,
+            program=program,
         )
         try:
             async with directory.watched():
@@ -108,3 +109,16 @@ def test_checks_have_names_rules_and_sources_of_their_own() -> None:
     for part in ("name", "rule"):
         assert len({getattr(check, part) for check in CHECKS}) == len(CHECKS)
     assert all(check.source.startswith("docs/spec/") for check in CHECKS)
+
+
+async def test_a_driver_that_does_not_come_back_fails_what_comes_after(place: Path) -> None:
+    once = f"test -e {place}/started && exit 3; touch {place}/started; exec sleep 600"
+    program = DriverProgram(["sh", "-c", once], {}, place / "log")
+    checks = [check for check in CHECKS if check.name in ("unprepare-later", "stops")]
+    async with bench_of(place, "", program) as bench:
+        bench.plugin.info.socket.unlink()
+        results = [one async for one in examine(bench, checks, SystemClock())]
+    assert [one.reason for one in results] == [
+        "it does not come back: the driver has ended by itself",
+        "the driver is not running",
+    ]

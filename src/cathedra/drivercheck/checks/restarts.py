@@ -85,7 +85,7 @@ async def _overlap(bench: Bench) -> None:
 
 async def _stops(bench: Bench) -> None:
     bench.require_program()
-    socket = bench.plugin.info.socket
+    socket, driver = bench.plugin.info.socket, bench.plugin.info.name
     await bench.end(bench.instance)
     try:
         async with asyncio.timeout(_GONE_SECONDS):
@@ -93,7 +93,7 @@ async def _stops(bench: Bench) -> None:
     except TimeoutError as error:
         raise CheckFailed(f"its registration socket {socket.name} is still there after it has ended") from error
     finally:
-        await bench.connect(bench.plugin.info.name)
+        await bench.connect(driver)
     if not await bench.claims.slices():
         raise CheckFailed("its slices went with it; every restart would take the devices from the cluster")
 
