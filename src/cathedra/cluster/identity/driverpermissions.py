@@ -89,10 +89,10 @@ def _granted(
 ) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
     """A role with these rules, and its binding to the driver's account."""
     metadata = ObjectMeta(name=name)
-    yield _ref(ClusterRole, _RBAC, "clusterroles"), ClusterRole(metadata=metadata, rules=rules)
+    yield resources.CLUSTERROLES, ClusterRole(metadata=metadata, rules=rules)
     role = RoleRef(api_group=_RBAC, kind="ClusterRole", name=name)
     yield (
-        _ref(ClusterRoleBinding, _RBAC, "clusterrolebindings"),
+        resources.CLUSTERROLEBINDINGS,
         ClusterRoleBinding(metadata=metadata, subjects=(account,), role_ref=role),
     )
 

@@ -57,10 +57,9 @@ async def install_kubelet_permissions(client: Client) -> None:
     What is there already stays as it is. The user has no credentials at the API itself: nodes ask about it, and nothing
     else ever does. Nodes' requests are approved as in clusters of kubeadm.
     """
-    bindings = ResourceRef(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, ClusterRoleBinding)
     wanted: tuple[tuple[ResourceRef[Any], Any], ...] = (
-        (bindings, _kubelet_client_binding()),
-        (bindings, _rotation_binding()),
+        (resources.CLUSTERROLEBINDINGS, _kubelet_client_binding()),
+        (resources.CLUSTERROLEBINDINGS, _rotation_binding()),
         (resources.CLUSTERROLES, _metrics_reader()),
     )
     for resource, granted in wanted:
