@@ -29,7 +29,7 @@ class FieldPath(str):
         """The path of a field below."""
         return FieldPath(".".join((self, *names)) if self else ".".join(names))
 
-    @lru_cache(maxsize=2048)  # noqa: B019
+    @lru_cache(maxsize=2048)  # noqa: B019  # as above
     def index(self, position: int) -> FieldPath:  # type: ignore[override]  # a path is never searched, only grown
         """The path of a list's element, counted from 0."""
         return FieldPath(f"{self}[{position}]")

@@ -361,11 +361,11 @@ class RunningConstraint:
 
     def add(self, option: RequestOption, value: Value | None) -> bool:
         """Enter a device's value; False if that violates the constraint, which is then unchanged."""
-        raise NotImplementedError
+        raise NotImplementedError  # each constraint does
 
     def remove(self, option: RequestOption) -> None:
         """Take back the value entered last."""
-        raise NotImplementedError
+        raise NotImplementedError  # each constraint does
 
 
 class _Match(RunningConstraint):

@@ -56,7 +56,7 @@ class AttributePath:
 
     def resolve(self, run: Run, scope: VariableScope) -> CELValue:
         """The value, a failure, or a walk that finds it."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of attribute does
 
     def qualified(self, run: Run, scope: VariableScope, value: CELValue) -> CELValue:
         """What the qualifiers lead to from ``value``, or a walk that finds it."""

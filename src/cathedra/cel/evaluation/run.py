@@ -137,12 +137,12 @@ class Step:
     @property
     def id(self) -> int:
         """The id of the node that the step's value belongs to."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of step does
 
     def eval(self, run: Run, scope: VariableScope) -> CELValue:
         """The value, a `Failure`, or a `Walk` that finds one of them: steps with parts must not call each other, since
         expressions nest more deeply than functions may (`cathedra.cel.trampoline`)."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of step does
 
 
 class Numbered(Step):
