@@ -156,6 +156,13 @@ class ObjectConversion(Protocol):
     async def stored(self, obj: Any, api_version: str) -> Any:
         """An object of a version as it is to be stored."""
 
+    async def between(self, obj: Any, api_version: str, wanted: str) -> Any:
+        """An object of one version in another, neither pruned nor given defaults.
+
+        Raises:
+            KeyError: the kind has no such version.
+        """
+
 
 class VersionDefinition(msgspec.Struct, frozen=True):
     """One served version: its struct, and the way to the hub version and back (identity where it is the hub)."""
@@ -240,6 +247,8 @@ class ResourceDefinition(Generic[T]):
     conversion: ObjectConversion | None = None
     """How objects get from the store to the only version of this definition, and back; None: by the versions' own
     functions."""
+    equivalents: tuple[VersionDefinition, ...] = ()
+    """The served versions that show the same objects, where ``versions`` has the one of the request alone."""
     by_version: Mapping[str, ResourceDefinition[T]] = field(default_factory=dict)
     """The definitions of single versions, where objects are converted outside: the hub of each is its own version."""
     group_resource: GroupResource = field(init=False, repr=False, compare=False)

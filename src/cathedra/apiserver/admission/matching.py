@@ -56,7 +56,7 @@ class Matcher:
         if policy == EXACT:
             return None
         for rule in rules:
-            for version in request.definition.versions:
+            for version in request.definition.equivalents or request.definition.versions:
                 if version.name != request.version.name and _matches(rule, request, version.name):
                     return version
         return None

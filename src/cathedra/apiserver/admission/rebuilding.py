@@ -9,7 +9,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.versioned import own_kind
-from cathedra.apiserver.custom.objects import decode_custom, is_custom
+from cathedra.apiserver.custom.objects import CustomObject, decode_custom, is_custom, normalized
 from cathedra.clock import Clock
 from cathedra.kinds.definition import RequestContext, VersionDefinition
 
@@ -23,13 +23,14 @@ class Rebuilder:
         self._gates = gates
         self._clock = clock
 
-    def object(
+    async def object(
         self, request: AdmissionAttributes, version: VersionDefinition, values: JSONObject
     ) -> tuple[Any, tuple[str, ...]]:
         """The request's object from its values in that version, and what was unknown in them.
 
         Raises:
             DecodeError: the values describe no such object.
+            StatusError: 500, a webhook could not convert it to the version of the request.
         """
         values = {name: value for name, value in values.items() if name not in {"kind", "apiVersion"}}
         release, definition = self._gates.release, request.definition
@@ -39,11 +40,22 @@ class Rebuilder:
             return decoded.object, decoded.problems
         gvk = definition.gvk(version.name)
         wanted: Any = version.type
+        problems: tuple[str, ...]
         if is_custom(wanted):
-            made, problems = decode_custom(wanted, values, release)
+            # What a definition does not know is dropped without a word: Kubernetes has no struct to decode into.
+            made, problems = await _as_requested(request, version, decode_custom(wanted, values, release)[0]), ()
         else:
             found = decode_values(wanted, gvk, values, release)
             made, problems = found.object, found.problems
         strategy = definition.subresources.get(request.subresource, definition.strategy)
         context = RequestContext(self._gates, self._clock.now(), gvk.api_version)
         return strategy.default(version.to_hub(made), context), problems
+
+
+async def _as_requested(request: AdmissionAttributes, version: VersionDefinition, made: CustomObject) -> CustomObject:
+    """The object in the version of the request, where a webhook converts between versions."""
+    conversion = request.definition.conversion
+    if conversion is None or version.name == request.version.name:
+        return made
+    shown_in = request.definition.gvk(version.name).api_version
+    return normalized(await conversion.between(made, shown_in, request.call.api_version))

@@ -38,6 +38,24 @@ class VersionedAttributes:
         self._request = request
         self._objects: dict[tuple[str, bool], dict[str, Any] | None] = {}
 
+    async def convert(self, version: VersionDefinition) -> None:
+        """Have the objects converted to that version, where a program outside does that; to be called before they are
+        looked at.
+
+        Raises:
+            StatusError: 500, the conversion failed.
+        """
+        request = self._request
+        conversion = request.definition.conversion
+        if conversion is None or version.name == request.version.name:
+            return
+        for old, obj in ((False, request.object), (True, request.old_object)):
+            if (version.name, old) in self._objects or type(obj) is not request.version.type:
+                continue
+            wanted = request.definition.gvk(version.name)
+            made = await conversion.between(obj, request.call.api_version, wanted.api_version)
+            self._objects[version.name, old] = _shown(wanted, made)
+
     def object(self, version: VersionDefinition) -> dict[str, Any] | None:
         """The object in that version, with its kind; None in a deletion."""
         return self._view(version, old=False)
@@ -89,7 +107,7 @@ class VersionedAttributes:
         if kind is None:
             kind = self._request.definition.gvk(version.name)
             obj = obj if type(obj) is version.type else version.from_hub(obj)
-        return {"apiVersion": kind.api_version, "kind": kind.kind, **to_dict(obj)}
+        return _shown(kind, obj)
 
     def _options(self) -> dict[str, Any]:
         request = self._request
@@ -105,6 +123,10 @@ class VersionedAttributes:
 def own_kind(kind: type) -> GroupVersionKind | None:
     """The kind of a sub-resource's body that has one of its own; None for all others."""
     return _OWN_KINDS.get(kind)
+
+
+def _shown(kind: GroupVersionKind, obj: Any) -> dict[str, Any]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **to_dict(obj)}
 
 
 def _kind(kind: GroupVersionKind) -> dict[str, str]:

@@ -85,6 +85,17 @@ class WebhookConversion:
         ((metadata, values),) = await self._converted([(api_version, obj)], self._storage)
         return with_content(self._stored[self._storage], metadata, values)
 
+    async def between(self, obj: CustomObject, api_version: str, wanted: str) -> CustomObject:
+        """An object of one version in another, as the webhook made it.
+
+        Raises:
+            KeyError: the kind has no such version.
+            StatusError: 500, as with `seen`.
+        """
+        kind = self._seen[wanted]
+        ((metadata, values),) = await self._converted([(api_version, obj)], wanted)
+        return with_content(kind, metadata, values)
+
     async def _converted(
         self, objects: Sequence[tuple[str, CustomObject]], wanted: str
     ) -> list[tuple[ObjectMeta, dict[str, Any]]]:

@@ -98,13 +98,11 @@ def _converted_outside(
     stored = {name: make_stored_type(kind, name) for name, kind in seen.items()}
     conversion = WebhookConversion(config, seen, stored, storage, caller)
     single: dict[str, AnyDefinition] = {}
-    own_versions = []
-    for served in definition.versions:
-        version = versions[f"{group}/{served.name}"]
-        own = msgspec.structs.replace(served, to_hub=_itself, from_hub=_itself)
-        own_versions.append(own)
+    own_versions = tuple(msgspec.structs.replace(one, to_hub=_itself, from_hub=_itself) for one in definition.versions)
+    for own in own_versions:
+        version = versions[f"{group}/{own.name}"]
         columns, cells = _table(version.source)
-        single[served.name] = replace(
+        single[own.name] = replace(
             definition,
             type=version.type,
             versions=(own,),
@@ -112,12 +110,13 @@ def _converted_outside(
             cells=cells,
             subresources=definition.subresources if version.has_status else {},
             conversion=conversion,
+            equivalents=own_versions,
         )
     oldest = next((f"{group}/{name}" for name in obj.status.stored_versions), storage)
     return replace(
         definition,
         type=stored[storage],
-        versions=tuple(own_versions),
+        versions=own_versions,
         stored_types={**stored, "": stored.get(oldest, stored[storage])},
         by_version=single,
     )

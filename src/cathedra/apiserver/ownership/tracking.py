@@ -33,13 +33,14 @@ from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, 
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["applied", "tracked"]
+__all__ = ["applied", "tracked", "untracked"]
 
 
-def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"") -> Any:
+def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", views: OtherViews | None = None) -> Any:
     """``new`` with its managed fields brought up to date; ``live`` is None on create.
 
-    ``spelled`` is the JSON of ``live`` in the version of the call, where it is known.
+    ``spelled`` is the JSON of ``live`` in the version of the call, where it is known; ``views`` shows both states in
+    other versions, where the versions' own functions cannot.
     """
     if not call.field_manager:
         return new
@@ -50,14 +51,17 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"") -
     new_view = _view(call, call.version.name, new)
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
-        managed = managed.update(manager, old_view, new_view, Time(now), _ignored(call), _other_versions(call, live))
+        managed = managed.update(
+            manager, old_view, new_view, Time(now), _ignored(call), views or _other_versions(call, live)
+        )
     except TypedError:
         return new  # validation will say what is wrong with the list
     return _with_entries(new, managed.entries())
 
 
-def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
-    """The object (hub version) that an apply of ``body`` makes from ``live``, which is None if there is none.
+def applied(call: Call, live: Any, body: dict[str, Any], now: float, views: OtherViews | None = None) -> Any:
+    """The object (hub version) that an apply of ``body`` makes from ``live``, which is None if there is none;
+    ``views`` as in `tracked`.
 
     Raises:
         StatusError: the body does not fit the kind, or others own what it would change.
@@ -79,7 +83,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
             content,
             Time(now),
             _ignored(call),
-            _other_versions(call, live),
+            views or _other_versions(call, live),
             force=call.force,
         )
     except Conflict as error:
@@ -99,6 +103,11 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float) -> Any:
             f"to {kind}: {_in_words(call, values, error)}",
         ) from None
     return _with_entries(made, managed.entries())
+
+
+def untracked(obj: Any) -> Any:
+    """The object without managed fields."""
+    return _with_entries(obj, ())
 
 
 def _starting_fields(live: Any, new: Any) -> ManagedFields | None:

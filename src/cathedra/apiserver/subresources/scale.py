@@ -13,7 +13,7 @@ from cathedra.api.status import invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.objects import CustomObject
 from cathedra.apiserver.custom.scale import custom_numbers, with_replicas
-from cathedra.apiserver.ownership.tracking import tracked
+from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
@@ -71,7 +71,7 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
             new = replace(with_replicas(old, wanted.spec.replicas), metadata=metadata)
         else:
             new = replace(old, spec=replace(old.spec, replicas=wanted.spec.replicas), metadata=metadata)
-        return tracked(call, old, new, server.clock.now())
+        return tracked_converting(call, old, new, server.clock.now())
 
     entry = await change(server, main, scaled)
     return scale_of(entry.object)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.names import generate_name
-from cathedra.apiserver.ownership.tracking import tracked
+from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
@@ -31,7 +32,9 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     """
     obj = in_namespace(call, obj)
     context = server.strategy_context(call)
-    obj = tracked(call, None, call.strategy.default(obj, context), server.clock.now())
+    obj = tracked_converting(call, None, call.strategy.default(obj, context), server.clock.now())
+    if isinstance(obj, Awaitable):
+        obj = await obj
     return await create_defaulted(server, call, obj, context)
 
 

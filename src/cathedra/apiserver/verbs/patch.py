@@ -18,7 +18,9 @@ from cathedra.api.status import StatusError, bad_request, conflict, failure, inv
 from cathedra.api.struct import KubeStruct, replace, to_dict
 from cathedra.apiserver.custom.bodies import instance_of
 from cathedra.apiserver.custom.objects import is_custom
-from cathedra.apiserver.ownership.tracking import applied, tracked
+from cathedra.apiserver.ownership.converting import tracked_converting, with_other_versions
+from cathedra.apiserver.ownership.managers import OtherViews
+from cathedra.apiserver.ownership.tracking import applied
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch, malformed_operation
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.restoring import unrestorable
@@ -69,7 +71,7 @@ async def patch(
         obj = call.strategy.default(
             as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), server.strategy_context(call)
         )
-        return tracked(call, entry.object, obj, server.clock.now(), entry.body(call.version))
+        return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body(call.version))
 
     return Written(await change(server, call, patched))
 
@@ -120,8 +122,11 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
         return Written(await create_defaulted(server, call, obj, context), created=True)
 
     def merged(entry: StoredObject) -> Any:
-        obj = in_namespace(call, applied(call, entry.object, body, server.clock.now()))
-        return call.strategy.default(obj, server.strategy_context(call))
+        def apply(views: OtherViews | None) -> Any:
+            obj = in_namespace(call, applied(call, entry.object, body, server.clock.now(), views))
+            return call.strategy.default(obj, server.strategy_context(call))
+
+        return with_other_versions(call, entry.object, apply)
 
     return Written(await change(server, call, merged, uid=metadata.get("uid") or ""))
 

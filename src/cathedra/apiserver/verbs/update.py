@@ -15,7 +15,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.ownership.tracking import tracked
+from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -59,7 +59,7 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
         await change(
             server,
             call,
-            lambda stored: tracked(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
+            lambda stored: tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
             uid=obj.metadata.uid,
         )
     )

@@ -194,6 +194,136 @@ async def test_an_apply_in_another_version_than_the_stored_one(asgi: ASGIClient)
     assert (await asgi("GET", f"{NEW}/a")).json["spec"]["port"] == 3
 
 
+async def test_managers_in_two_versions_know_of_each_other_by_conversion(asgi: ASGIClient) -> None:
+    first = await asgi("PATCH", f"{OLD}/a?fieldManager=first", json.dumps(old()).encode(), content_type=APPLY)
+    assert first.status == 201, first.body
+    other = await asgi("PATCH", f"{NEW}/a?fieldManager=second", json.dumps(new(port=81)).encode(), content_type=APPLY)
+    assert other.status == 409, other.body
+    assert 'conflict with "first": .spec.address' in other.json["message"]
+    forced = await asgi(
+        "PATCH", f"{NEW}/a?fieldManager=second&force=true", json.dumps(new(port=81)).encode(), content_type=APPLY
+    )
+    owners = {entry["manager"]: entry["apiVersion"] for entry in forced.json["metadata"]["managedFields"]}
+    assert owners == {"second": "d.x/v2"}
+    assert forced.json["spec"] == {"host": "here", "port": 81, "speed": 5}
+
+
+async def test_a_patch_takes_fields_from_a_manager_in_another_version(asgi: ASGIClient) -> None:
+    await asgi("PATCH", f"{OLD}/a?fieldManager=first", json.dumps(old()).encode(), content_type=APPLY)
+    label = await asgi(
+        "PATCH", f"{NEW}/a?fieldManager=second", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE
+    )
+    owners = {entry["manager"]: entry["apiVersion"] for entry in label.json["metadata"]["managedFields"]}
+    assert owners == {"first": "d.x/v1", "second": "d.x/v2"}
+    taken = await asgi("PATCH", f"{NEW}/a?fieldManager=second", {"spec": {"port": 9}}, content_type=MERGE)
+    assert [entry["manager"] for entry in taken.json["metadata"]["managedFields"]] == ["second"]
+
+
+async def test_managed_fields_are_given_up_where_the_webhook_fails(asgi: ASGIClient, converter: Converter) -> None:
+    await asgi("PATCH", f"{NEW}/a?fieldManager=first", json.dumps(new()).encode(), content_type=APPLY)
+    await asgi("PATCH", f"{OLD}/a?fieldManager=second", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    converter.change = {"result": {"status": "Failed", "message": "no way"}}
+    taken = await asgi("PATCH", f"{NEW}/a?fieldManager=first", {"spec": {"port": 9}}, content_type=MERGE)
+    assert taken.status == 200, taken.body
+    assert "managedFields" not in taken.json["metadata"]
+
+
+def policy(expression: str, **constraints: Any) -> dict[str, Any]:
+    """A policy about pumps of v1."""
+    rule = {"apiGroups": ["d.x"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pumps"]}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule], **constraints},
+            "validations": [{"expression": expression}],
+        },
+    }
+
+
+async def bound(asgi: ASGIClient, made: dict[str, Any]) -> None:
+    """Put a policy in force."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "b"},
+        "spec": {"policyName": "p", "validationActions": ["Deny"]},
+    }
+    for plural, obj in (("validatingadmissionpolicies", made), ("validatingadmissionpolicybindings", binding)):
+        answer = await asgi("POST", f"{group}/{plural}", obj)
+        assert answer.status == 201, answer.body
+
+
+async def test_a_policy_about_another_version_sees_the_object_converted(asgi: ASGIClient) -> None:
+    await bound(asgi, policy("object.spec.address == 'here:80' && (oldObject == null || has(oldObject.spec.address))"))
+    refused = await asgi("POST", NEW, new(port=81))
+    assert refused.status == 422, refused.body
+    assert (await asgi("POST", NEW, new())).status == 201
+    patched = await asgi("PATCH", f"{NEW}/a", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    assert patched.status == 200, patched.body
+
+
+async def test_a_policy_that_insists_on_its_version_does_not_see_others(asgi: ASGIClient) -> None:
+    await bound(asgi, policy("false", matchPolicy="Exact"))
+    assert (await asgi("POST", NEW, new())).status == 201
+    assert (await asgi("POST", OLD, old("b"))).status == 422
+
+
+async def test_a_policy_that_cannot_see_its_version_fails_as_it_says(asgi: ASGIClient, converter: Converter) -> None:
+    await bound(asgi, policy("true"))
+    converter.change = {"result": {"status": "Failed", "message": "no way"}}
+    refused = await asgi("POST", NEW, new())
+    assert refused.status == 422, refused.body
+    expected = "failed to configure binding: failed to convert object version: conversion webhook for d.x/v2, Kind=Pump"
+    assert expected in refused.json["message"]
+
+
+async def test_a_mutating_policy_changes_another_version_and_the_request_gets_its_own_back(asgi: ASGIClient) -> None:
+    group = "/apis/admissionregistration.k8s.io/v1"
+    change = {"expression": "[JSONPatch{op: 'replace', path: '/spec/address', value: 'there:7'}]"}
+    made = policy("true") | {"kind": "MutatingAdmissionPolicy"}
+    made["spec"] = {
+        "matchConstraints": made["spec"]["matchConstraints"],
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": change}],
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": "b"},
+        "spec": {"policyName": "p"},
+    }
+    for plural, obj in (("mutatingadmissionpolicies", made), ("mutatingadmissionpolicybindings", binding)):
+        answer = await asgi("POST", f"{group}/{plural}", obj)
+        assert answer.status == 201, answer.body
+    written = await asgi("POST", NEW, new())
+    assert written.status == 201, written.body
+    assert written.json["spec"] == {"host": "there", "port": 7, "speed": 5}
+
+
+async def test_parameters_are_seen_in_the_version_that_the_policy_names(asgi: ASGIClient) -> None:
+    made = policy("params.spec.address == 'limit:1'")
+    made["spec"]["paramKind"] = {"apiVersion": "d.x/v1", "kind": "Pump"}
+    made["spec"]["matchConstraints"]["resourceRules"][0] |= {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["configmaps"],
+    }
+    await asgi("POST", NEW, new("limits", "limit", 1))
+    await bound(asgi, made)
+    url = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/b"
+    ref = {"spec": {"paramRef": {"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}}}
+    assert (await asgi("PATCH", url, ref, content_type=MERGE)).status == 200
+    written = await asgi(
+        "POST",
+        "/api/v1/namespaces/default/configmaps",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},
+    )
+    assert written.status == 201, written.body
+
+
 async def test_watches_show_each_change_in_their_version(asgi: ASGIClient) -> None:
     await asgi("POST", NEW, new())
 

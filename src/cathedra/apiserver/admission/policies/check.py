@@ -9,7 +9,7 @@ CEL is imported with the first policy: a server without any starts faster.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,11 +105,11 @@ class PolicyCheck(AdmissionPlugin):
         asking = _Asking(request, VersionedAttributes(request), CPULimit())
         denials: list[_Denial] = []
         for policy in policies:
-            denials.extend(self._ask(policy, asking))
+            denials.extend([denial async for denial in self._ask(policy, asking)])
         if denials:
             raise _refusal(request, denials[0])
 
-    def _ask(self, policy: Policy, asking: _Asking) -> Iterator[_Denial]:
+    async def _ask(self, policy: Policy, asking: _Asking) -> AsyncIterator[_Denial]:
         request = asking.request
         name = policy.object.metadata.name
         spec = policy.object.spec
@@ -125,13 +125,21 @@ class PolicyCheck(AdmissionPlugin):
             try:
                 if self._matcher.resources(binding.spec.match_resources, request) is None:
                     continue
-                params = self._parameters.of(policy.object.spec.param_kind, binding.spec.param_ref, request)
+                params = await self._parameters.of(policy.object.spec.param_kind, binding.spec.param_ref, request)
             except (Misconfigured, StatusError) as error:
                 if _fails(policy):
                     yield _Denial(name, binding.metadata.name, f"failed to configure binding: {error}")
                 continue
+            try:
+                await asking.view.convert(version)
+            except StatusError as error:
+                if _fails(policy):
+                    why = f"failed to configure binding: failed to convert object version: {error.status.message}"
+                    yield _Denial(name, binding.metadata.name, why)
+                continue
             for param in params:
-                yield from self._evaluate(policy, binding, asking, version, param)
+                for denial in self._evaluate(policy, binding, asking, version, param):
+                    yield denial
 
     def _evaluate(
         self,

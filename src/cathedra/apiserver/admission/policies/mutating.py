@@ -6,7 +6,7 @@ configuration by structured merge, which may not touch what is atomic, or a JSON
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,16 +139,17 @@ class MutatingPolicies(AdmissionPlugin):
         if request.again and passes.left != request.object:
             passes.changed()
         refusals: list[tuple[str, str]] = []
-        for invocation in list(self._invocations(bound, request, refusals)):
-            request = self._applied(invocation, request, passes, interrupted, refusals)
+        invocations = [one async for one in self._invocations(bound, request, refusals)]
+        for invocation in invocations:
+            request = await self._applied(invocation, request, passes, interrupted, refusals)
         passes.left = request.object
         if refusals:
             raise _refusal(request, refusals)
         return request.object
 
-    def _invocations(
+    async def _invocations(
         self, bound: tuple[Policy, ...], request: AdmissionAttributes, refusals: list[tuple[str, str]]
-    ) -> Iterator[_Invocation]:
+    ) -> AsyncIterator[_Invocation]:
         for policy in bound:
             spec = policy.object.spec
             try:
@@ -162,14 +163,14 @@ class MutatingPolicies(AdmissionPlugin):
                 try:
                     if self._matcher.resources(binding.spec.match_resources, request) is None:
                         continue
-                    params = self._parameters.of(spec.param_kind, binding.spec.param_ref, request)
+                    params = await self._parameters.of(spec.param_kind, binding.spec.param_ref, request)
                 except (Misconfigured, StatusError) as error:
                     _refuse(refusals, policy, binding, f"failed to configure binding: {error}")
                     continue
                 for param in params:
                     yield _Invocation(policy, binding, version, param)
 
-    def _applied(
+    async def _applied(
         self,
         invocation: _Invocation,
         request: AdmissionAttributes,
@@ -179,7 +180,11 @@ class MutatingPolicies(AdmissionPlugin):
     ) -> AdmissionAttributes:
         """The request after one policy, unless its conditions do not hold."""
         policy = invocation.policy
-        why = policy.compiled.objection(self._given(invocation, request, interrupted))
+        try:
+            given = await self._given(invocation, request, interrupted)
+        except StatusError as error:
+            raise internal_error(error.status.message) from None
+        why = policy.compiled.objection(given)
         if why is not None:
             if why:
                 _refuse(refusals, policy, invocation.binding, why)
@@ -191,7 +196,7 @@ class MutatingPolicies(AdmissionPlugin):
             if request.object is None:
                 break
             try:
-                request = request.but(object=self._mutated(invocation, request, position, interrupted))
+                request = request.but(object=await self._mutated(invocation, request, position, interrupted))
             except _Failed as error:
                 _refuse(refusals, policy, invocation.binding, str(error))
         if request.object != before:
@@ -200,12 +205,15 @@ class MutatingPolicies(AdmissionPlugin):
             passes.called.add(invocation.key)
         return request
 
-    def _given(self, invocation: _Invocation, request: AdmissionAttributes, interrupted: Callable[[], bool]) -> Input:
+    async def _given(
+        self, invocation: _Invocation, request: AdmissionAttributes, interrupted: Callable[[], bool]
+    ) -> Input:
         # start-up time: CEL, with the first policy
         from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
 
         view, version = VersionedAttributes(request), invocation.version
+        await view.convert(version)
         namespace = self._matcher.namespace(request)
         return Input(
             request=view.attributes(version),
@@ -217,7 +225,7 @@ class MutatingPolicies(AdmissionPlugin):
             interrupted=interrupted,
         )
 
-    def _mutated(
+    async def _mutated(
         self, invocation: _Invocation, request: AdmissionAttributes, position: int, interrupted: Callable[[], bool]
     ) -> Any:
         """The object after one mutation.
@@ -227,7 +235,7 @@ class MutatingPolicies(AdmissionPlugin):
             StatusError: 500, the patched object cannot be read.
         """
         version = invocation.version
-        given = self._given(invocation, request, interrupted)
+        given = await self._given(invocation, request, interrupted)
         wanted = invocation.policy.compiled.mutate(position, given)
         if wanted.error:
             raise _Failed(wanted.error)
@@ -250,7 +258,7 @@ class MutatingPolicies(AdmissionPlugin):
             except NotApplicable as error:
                 raise _Failed(f"error applying patch: {error}") from None
         try:
-            obj, problems = self._rebuilder.object(request, version, values)
+            obj, problems = await self._rebuilder.object(request, version, values)
         except DecodeError as error:
             raise internal_error(str(error)) from None
         if strict and problems:

@@ -28,11 +28,12 @@ class Parameters:
         self._registry = registry
         self._kinds = kinds
 
-    def of(self, kind: ParamKind | None, ref: ParamRef | None, request: AdmissionAttributes) -> list[Any]:
+    async def of(self, kind: ParamKind | None, ref: ParamRef | None, request: AdmissionAttributes) -> list[Any]:
         """The parameter objects, as JSON; one None if the policy or the binding asks for none.
 
         Raises:
             Misconfigured: they cannot be looked up, or are not there and must be.
+            StatusError: 500, a webhook could not convert them to the version that the policy names.
         """
         if kind is None or ref is None:
             return [None]
@@ -57,6 +58,9 @@ class Parameters:
             raise Misconfigured("one of name or selector must be provided")
         if not found and ref.parameter_not_found_action == "Deny":
             raise Misconfigured("no params found for policy binding with `Deny` parameterNotFoundAction")
+        conversion = definition.seen_in(version.name).conversion
+        if conversion is not None:
+            found = await conversion.seen(found, kind.api_version)
         shown = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**shown, **to_dict(one.view(version))} for one in found]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import bad_request, forbidden
+from cathedra.api.status import StatusError, bad_request, forbidden, internal_error
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
@@ -70,22 +70,23 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks())
 
-    def concerned(
+    async def concerned(
         self, request: AdmissionAttributes, view: VersionedAttributes
-    ) -> Iterator[tuple[ConfiguredWebhook, VersionDefinition]]:
+    ) -> AsyncIterator[tuple[ConfiguredWebhook, VersionDefinition]]:
         """The webhooks to ask, each with the version that it wants to see.
 
         Raises:
-            StatusError: 403, a match condition cannot be evaluated; 400, a webhook cannot be asked in a dry run.
+            StatusError: 403, a match condition cannot be evaluated; 400, a webhook cannot be asked in a dry run;
+                500, the objects could not be converted to the version that a webhook wants.
         """
         if request.definition.group == _GROUP:
             return  # a cluster cannot be locked by its own webhooks
         for hook in self._hooks():
-            version = self.version_for(hook, request, view)
+            version = await self.version_for(hook, request, view)
             if version is not None:
                 yield hook, version
 
-    def version_for(
+    async def version_for(
         self, hook: ConfiguredWebhook, request: AdmissionAttributes, view: VersionedAttributes
     ) -> VersionDefinition | None:
         """The version in which the webhook wants to see the request; None if it does not concern it.
@@ -99,6 +100,7 @@ class Hooks:
             return None
         if not self._matcher.selectors(webhook.namespace_selector, webhook.object_selector, request):
             return None
+        await _convert(view, version)
         if hook.conditions is not None and not self._conditions_met(hook.conditions, request, view, version):
             return None
         if request.dry_run and webhook.side_effects not in _HARMLESS:
@@ -147,6 +149,13 @@ class Hooks:
 
     def _forget(self) -> None:
         self._known = None
+
+
+async def _convert(view: VersionedAttributes, version: VersionDefinition) -> None:
+    try:
+        await view.convert(version)
+    except StatusError as error:
+        raise internal_error(error.status.message) from None
 
 
 def _compiled(webhook: Webhook) -> CompiledPolicy | None:

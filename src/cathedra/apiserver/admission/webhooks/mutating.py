@@ -43,21 +43,22 @@ class MutatingWebhooks(AdmissionPlugin):
         if not self._hooks:
             return request.object
         left = request.memory.setdefault(type(self).__name__, {})
-        for hook, _ in list(self._hooks.concerned(request, VersionedAttributes(request))):
+        concerned = [hook async for hook, _ in self._hooks.concerned(request, VersionedAttributes(request))]
+        for hook in concerned:
             if request.again and not _wants_again(hook, left, request.object):
                 continue
             view = VersionedAttributes(request)
-            version = self._hooks.version_for(hook, request, view)
+            version = await self._hooks.version_for(hook, request, view)
             if version is None:
                 continue  # another webhook changed what it looks at
             answer = await self._dispatcher.dispatch(hook, request, view, version, may_patch=True)
             if answer is not None and answer.patch:
-                changed = self._patched(hook, request, view, version, answer.patch)
+                changed = await self._patched(hook, request, view, version, answer.patch)
                 request = request.but(object=changed)
             left[hook.key] = request.object
         return request.object
 
-    def _patched(
+    async def _patched(
         self,
         hook: ConfiguredWebhook,
         request: AdmissionAttributes,
@@ -71,7 +72,7 @@ class MutatingWebhooks(AdmissionPlugin):
             raise internal_error(f'admission webhook "{hook.webhook.name}" {text}')
         try:
             values = dict(json_patch(shown, patch))
-            return self._rebuilder.object(request, version, values)[0]
+            return (await self._rebuilder.object(request, version, values))[0]
         except (JSONPatchError, DecodeError, TypeError, ValueError) as error:
             raise internal_error(str(error)) from None
 

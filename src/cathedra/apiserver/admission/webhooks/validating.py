@@ -35,7 +35,7 @@ class ValidatingWebhooks(AdmissionPlugin):
         view = VersionedAttributes(request)
         calls = [
             self._dispatcher.dispatch(hook, request, view, version, may_patch=False)
-            for hook, version in self._hooks.concerned(request, view)
+            async for hook, version in self._hooks.concerned(request, view)
         ]
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
