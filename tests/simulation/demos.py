@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.protocol import Record, Settled, StoreContent, Write
 from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER
 from cathedra.client.client import Client
@@ -32,13 +33,14 @@ from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.driver import DriverRunner, MemoryFiles
 from cathedra.drivers.example.driver import ExampleDriver
 from cathedra.node.agent import NodeAgent
+from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
 from cathedra.scheduler.scheduler import Scheduler
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["SETTLING", "Stage", "commands", "play", "staged"]
+__all__ = ["NODE", "SETTLING", "Machine", "Stage", "commands", "play", "staged"]
 
 NODE = "node-0"
 SETTLING = 100.0
@@ -51,38 +53,94 @@ def commands(readme: Path) -> list[str]:
     return block.splitlines()
 
 
+class KeptStorage:
+    """Remembers what is written, in memory and at once: a data directory in virtual time."""
+
+    healthy = True
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+        self._revision = 0
+
+    async def load(self) -> StoreContent:
+        """What was written so far."""
+        return StoreContent(self._revision, tuple(self._records.values()))
+
+    def commit(self, write: Write, settled: Settled) -> None:
+        """Remember, and settle on the spot."""
+        self._revision = write.revision
+        if write.value is None:
+            self._records.pop(write.key, None)
+        else:
+            self._records[write.key] = Record(write.key, write.revision, write.value)
+        settled(None)
+
+    async def close(self) -> None:
+        """The next server finds everything."""
+
+
+class Machine:
+    """What is still there when all programs have ended: the store, containers, and the files of agent and drivers."""
+
+    def __init__(self, clock: LoopClock) -> None:
+        self.clock = clock
+        self.storage = KeptStorage()
+        self.runtime = SimulatedRuntime(clock, behaviour=_acts)
+        self.checkpoint = MemoryCheckpoint()
+        self.files = MemoryFiles()
+
+
 class Stage:
     """A running cluster with the means to look at it."""
 
-    def __init__(self, gates: FeatureGates, server: APIServer, driver: ExampleDriver, clock: LoopClock) -> None:
+    def __init__(
+        self,
+        gates: FeatureGates,
+        server: APIServer,
+        drivers: Sequence[ExampleDriver],
+        machine: Machine,
+        plugins: Sequence[str] | None = None,
+    ) -> None:
+        """``plugins``: the drivers that the node agent knows; None: all."""
         self.gates = gates
-        self.clock = clock
-        self.client = Client(server.transport(), clock=clock)
-        self.driver = driver
-        self.files = MemoryFiles()
-        self.runtime = SimulatedRuntime(clock, behaviour=_acts)
+        self.clock = machine.clock
+        self.client = Client(server.transport(), clock=self.clock)
+        self.drivers = tuple(drivers)
+        self.driver = drivers[0]
+        self.files = machine.files
+        self.runtime = machine.runtime
         self._random = Random(5)
-        self.runner = DriverRunner(
+        self.runners = [self._runner(server, driver) for driver in drivers]
+        self.runner = self.runners[0]
+        capacity = {"cpu": "8", "memory": "32Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
+        node = NodeConfig(name=NODE, root=None, capacity=capacity, stop_containers=False)
+        registered = {
+            driver.name: InProcessPlugin(runner.service)
+            for driver, runner in zip(drivers, self.runners, strict=True)
+            if plugins is None or driver.name in plugins
+        }
+        self.agent = NodeAgent(
+            Client(server.transport(f"system:node:{NODE}", ("system:nodes",)), clock=self.clock),
+            node,
+            clock=self.clock,
+            random=self._random,
+            gates=gates,
+            plugins=registered,
+            runtime=self.runtime,
+            checkpoint=machine.checkpoint,
+        )
+
+    def _runner(self, server: APIServer, driver: ExampleDriver) -> DriverRunner:
+        return DriverRunner(
             driver,
-            Client(server.transport(f"system:serviceaccount:kube-system:{driver.name}"), clock=clock),
+            Client(server.transport(f"system:serviceaccount:kube-system:{driver.name}"), clock=self.clock),
             node_name=NODE,
             plugin_dir=Path("/plugins") / driver.name,
             cdi_dir=Path("/cdi"),
             files=self.files,
             boot_id="simulated",
-            clock=clock,
+            clock=self.clock,
             random=self._random,
-        )
-        node = NodeConfig(name=NODE, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"})
-        plugins = {driver.name: InProcessPlugin(self.runner.service)}
-        self.agent = NodeAgent(
-            Client(server.transport(f"system:node:{NODE}", ("system:nodes",)), clock=clock),
-            node,
-            clock=clock,
-            random=self._random,
-            gates=gates,
-            plugins=plugins,
-            runtime=self.runtime,
         )
 
     def parts(self) -> Iterator[Any]:
@@ -177,23 +235,33 @@ async def play(folder: Path) -> str:
 
 
 @asynccontextmanager
-async def staged(*options: str) -> AsyncIterator[Stage]:
-    """A cluster that ``cathedra up`` would start with these options."""
+async def staged(
+    *options: str,
+    drivers: Sequence[ExampleDriver] = (),
+    plugins: Sequence[str] | None = None,
+    machine: Machine | None = None,
+) -> AsyncIterator[Stage]:
+    """A cluster that ``cathedra up`` would start with these options.
+
+    ``drivers`` run instead of the one of the options. On a ``machine`` that is kept, the cluster goes on where the last
+    one there ended.
+    """
     parser = argparse.ArgumentParser()
     for option in CLUSTER:
         option.add_to(parser)
     config = cluster_config(parser.parse_args(options))
     gates = FeatureGates.for_release(config.release, config.gates)
-    clock = LoopClock(asyncio.get_running_loop())
-    setup = ServerConfig(gates=gates, runtime_config=config.runtime_config)
-    server = await APIServer.open(setup, clock=clock, random=Random(4))
-    stage = Stage(gates, server, driver_for(config.driver, gates), clock)
+    machine = machine or Machine(LoopClock(asyncio.get_running_loop()))
+    setup = ServerConfig(release=config.release, gates=gates, runtime_config=config.runtime_config)
+    server = await APIServer.open(setup, clock=machine.clock, random=Random(4), store=machine.storage)
+    stage = Stage(gates, server, drivers or (driver_for(config.driver, gates),), machine, plugins)
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in stage.parts()]
             await stage.agent.wait_ready()
-            tasks.append(group.create_task(stage.runner.run()))
-            await stage.runner.wait_ready()
+            tasks += [group.create_task(runner.run()) for runner in stage.runners]
+            for runner in stage.runners:
+                await runner.wait_ready()
             try:
                 yield stage
             finally:

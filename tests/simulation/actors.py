@@ -1,0 +1,126 @@
+"""Objects made in the words of the scenarios of docs/spec/driver-sdk.md §20, on a staged cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from cathedra.api.struct import from_dict
+from cathedra.client.resources import DEVICECLASSES, EVENTS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from cathedra.clock import run_virtual
+from tests.simulation.demos import SETTLING, Stage, staged
+
+__all__ = ["NAME", "TEST", "Actors", "devices", "play", "request", "use"]
+
+TEST = ("--driver-profile", "test", "--gpus", "10")
+NAME = "test.example.com"
+
+
+class Actors:
+    """Objects made in the words of the scenarios, and what became of them."""
+
+    def __init__(self, stage: Stage, driver: str) -> None:
+        self.stage = stage
+        self.driver = driver
+
+    def order(self, *words: str) -> None:
+        self.stage.driver.controls.carry_out(words)
+
+    def calls(self, call: str) -> list[str]:
+        return [claim for which, claim in self.stage.driver.controls.calls if which == call]
+
+    async def settle(self, seconds: float = SETTLING) -> None:
+        await self.stage.clock.sleep(seconds)
+
+    async def a_class(self, name: str = "class", selector: str = "", **spec: Any) -> None:
+        expression = selector or f'device.driver == "{self.driver}"'
+        body = {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}], **spec}}
+        await self.stage.client.resource(DEVICECLASSES).create(from_dict(DeviceClass, body))
+
+    async def a_claim(self, name: str = "claim", *requests: dict[str, Any], config: Any = ()) -> None:
+        body = {"metadata": {"name": name}, "spec": devices(*requests, config=config)}
+        await self.stage.client.resource(RESOURCECLAIMS, "default").create(from_dict(ResourceClaim, body))
+
+    async def a_template(self, name: str = "template", *requests: dict[str, Any], config: Any = ()) -> None:
+        body = {"metadata": {"name": name}, "spec": {"spec": devices(*requests, config=config)}}
+        ref = self.stage.client.resource(RESOURCECLAIMTEMPLATES, "default")
+        await ref.create(from_dict(ResourceClaimTemplate, body))
+
+    async def a_pod(
+        self,
+        name: str,
+        *claims: str,
+        containers: dict[str, list[str]] | None = None,
+        limits: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        """``claims``: of claims, or of templates after ``t:``. ``containers``: name → claims, or CLAIM/REQUEST."""
+        named = [claim.removeprefix("t:") for claim in claims]
+        kinds = ["resourceClaimTemplateName" if claim.startswith("t:") else "resourceClaimName" for claim in claims]
+
+        def container(called: str, wanted: list[str]) -> dict[str, Any]:
+            resources = {"claims": [use(one) for one in wanted], "limits": limits or {}}
+            return {"name": called, "image": "debian", "resources": resources}
+
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "restartPolicy": "Never",
+                "resourceClaims": [{"name": n, kind: n} for n, kind in zip(named, kinds, strict=True)],
+                "containers": [container(*one) for one in (containers or {"with-resource": named}).items()],
+                **spec,
+            },
+        }
+        await self.stage.client.resource(PODS, "default").create(from_dict(Pod, body))
+
+    async def pod(self, name: str) -> Pod:
+        return await self.stage.client.resource(PODS, "default").get(name)
+
+    async def phase(self, name: str) -> str:
+        return (await self.pod(name)).status.phase
+
+    async def finish(self, name: str, *, force: bool = False) -> None:
+        await self.stage.client.resource(PODS, "default").delete(name, grace_period_seconds=0 if force else None)
+
+    async def claim(self, name: str) -> ResourceClaim:
+        return await self.stage.client.resource(RESOURCECLAIMS, "default").get(name)
+
+    async def claims(self) -> list[ResourceClaim]:
+        return list((await self.stage.client.resource(RESOURCECLAIMS, "default").list()).items)
+
+    async def told(self, pod: str) -> dict[str, list[str]]:
+        """Container → variables that its devices set, without those that every device sets."""
+        found: dict[str, list[str]] = {}
+        for line in self.stage.told(await self.pod(pod), lambda name: name.startswith(("user_", "admin_", "claim_"))):
+            container, _, variable = line.partition(": ")
+            found.setdefault(container, []).append(variable)
+        return found
+
+    async def events(self, reason: str) -> list[str]:
+        found = (await self.stage.client.resource(EVENTS, "default").list()).items
+        return [event.message for event in found if event.reason == reason]
+
+
+def use(claim: str) -> dict[str, str]:
+    name, slash, request = claim.partition("/")
+    return {"name": name, "request": request} if slash else {"name": name}
+
+
+def request(name: str = "my-request", **exactly: Any) -> dict[str, Any]:
+    return {"name": name, "exactly": {"deviceClassName": "class", **exactly}}
+
+
+def devices(*requests: dict[str, Any], config: Any = ()) -> dict[str, Any]:
+    return {"devices": {"requests": list(requests) or [request()], "config": list(config)}}
+
+
+def play(scene: Callable[[Actors], Awaitable[None]], *options: str, **staging: Any) -> None:
+    """Play ``scene`` in virtual time; ``staging`` goes to `staged`."""
+
+    async def main() -> None:
+        async with staged(*(options or TEST), **staging) as stage:
+            await scene(Actors(stage, stage.driver.name))
+
+    run_virtual(main())
