@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
@@ -10,9 +12,14 @@ from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTempl
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import DEVICECLASSES, EVENTS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import run_virtual
+from cathedra.driver import Device, DeviceStatus, Pool
+from cathedra.driver.parameters import ConfigModels
+from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
+from cathedra.drivers.example.profile import PrepareContext, Site
+from cathedra.node.runtime.runtime import ContainerSpec
 from tests.simulation.demos import SETTLING, Stage, staged
 
-__all__ = ["NAME", "TEST", "Actors", "devices", "play", "request", "use"]
+__all__ = ["NAME", "TEST", "Actors", "a_driver", "devices", "play", "request", "use"]
 
 TEST = ("--driver-profile", "test", "--gpus", "10")
 NAME = "test.example.com"
@@ -98,6 +105,33 @@ class Actors:
             found.setdefault(container, []).append(variable)
         return found
 
+    def container(self, pod: Pod, name: str) -> ContainerSpec:
+        """What the latest run of a container was started with."""
+        uid = pod.metadata.uid
+        found = [spec for spec in self.stage.runtime.specs.values() if (spec.pod.uid, spec.name) == (uid, name)]
+        return max(found, key=lambda spec: spec.attempt)
+
+    def mounted(self, pod: Pod, container: str) -> dict[str, bytes]:
+        """Path in the container → content, of the files that CDI documents mount there."""
+        documents = [json.loads(text) for path, text in self.files().items() if path.parent == Path("/cdi")]
+        edits = {
+            f"{one['kind']}={device['name']}": device["containerEdits"]
+            for one in documents
+            for device in one["devices"]
+        }
+        wanted = self.container(pod, container).cdi_devices
+        mounts = [mount for device in wanted for mount in edits[device].get("mounts", ())]
+        return {mount["containerPath"]: self.files()[Path(mount["hostPath"])] for mount in mounts}
+
+    def files(self) -> Mapping[Path, bytes]:
+        return self.stage.files.contents
+
+    async def results(self, claim: str) -> list[tuple[str, str, str]]:
+        """Request, driver and device of each result of the claim's allocation."""
+        allocation = (await self.claim(claim)).status.allocation
+        assert allocation is not None
+        return [(one.request, one.driver, one.device) for one in allocation.devices.results]
+
     async def events(self, reason: str) -> list[str]:
         found = (await self.stage.client.resource(EVENTS, "default").list()).items
         return [event.message for event in found if event.reason == reason]
@@ -114,6 +148,31 @@ def request(name: str = "my-request", **exactly: Any) -> dict[str, Any]:
 
 def devices(*requests: dict[str, Any], config: Any = ()) -> dict[str, Any]:
     return {"devices": {"requests": list(requests) or [request()], "config": list(config)}}
+
+
+class FixedDevices:
+    """A profile of devices that the test writes down itself."""
+
+    configs: ConfigModels = {}
+    spells_own_domain = False
+
+    def __init__(self, family: str, pool: Pool) -> None:
+        self.family = family
+        self._pool = pool
+
+    def pool(self, site: Site) -> Pool:
+        return self._pool
+
+    def environment(self, context: PrepareContext) -> Mapping[str, str]:
+        return {}
+
+    def status(self, context: PrepareContext) -> DeviceStatus | None:
+        return None
+
+
+def a_driver(*devices: Device, family: str = "test", **pool: Any) -> ExampleDriver:
+    """The example driver, named ``FAMILY.example.com``, with these devices in a pool with these settings."""
+    return ExampleDriver(FixedDevices(family, Pool(devices=devices, **pool)), DriverOptions())
 
 
 def play(scene: Callable[[Actors], Awaitable[None]], *options: str, **staging: Any) -> None:

@@ -28,7 +28,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import LoopClock
 from cathedra.cluster.manifests import create_all, read_manifests
-from cathedra.cluster.parts.nodes import InProcessPlugin, driver_for
+from cathedra.cluster.parts.nodes import InProcessHealth, InProcessPlugin, driver_for
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.driver import DriverRunner, MemoryFiles
 from cathedra.drivers.example.driver import ExampleDriver
@@ -126,6 +126,11 @@ class Stage:
             random=self._random,
             gates=gates,
             plugins=registered,
+            plugin_health={
+                driver.name: InProcessHealth(runner.health, runner.pool_of)
+                for driver, runner in zip(drivers, self.runners, strict=True)
+                if runner.health is not None
+            },
             runtime=self.runtime,
             checkpoint=machine.checkpoint,
         )

@@ -6,6 +6,7 @@ are played elsewhere; docs/driver-scenarios.md has the table.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS
+from cathedra.driver import Device
 from cathedra.drivers.example.controls import PREPARE, UNPREPARE
-from tests.simulation.actors import NAME, Actors, devices, play, request
+from tests.simulation.actors import NAME, Actors, a_driver, devices, play, request
 from tests.simulation.demos import NODE
 
 PARAMETERS = {"opaque": {"driver": NAME, "parameters": {"a": "b"}}}
@@ -508,3 +510,113 @@ def test_j3_an_invalid_name_of_a_resource_is_refused() -> None:
             await on.a_pod("tester", containers={"none": []}, limits={"example.com/not/a/name": "1"})
 
     play(scene)
+
+
+FILES = "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/c"
+
+
+def test_e2_each_container_reads_the_metadata_of_its_own_request_alone() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim("c", request("one"), request("other"))
+        await on.a_pod("tester", "c", containers={"first": ["c/one"], "second": ["c/other"]})
+        await on.settle()
+        pod = await on.pod("tester")
+        devices = {request: device for request, _, device in await on.results("c")}
+        for container, wanted in (("first", "one"), ("second", "other")):
+            mounted = on.mounted(pod, container)
+            assert list(mounted) == [f"{FILES}/{wanted}/{NAME}-metadata.json"]
+            newest = json.JSONDecoder().raw_decode(mounted.popitem()[1].decode())[0]
+            (described,) = newest["requests"]
+            assert described["name"] == wanted
+            assert [device["name"] for device in described["devices"]] == [devices[wanted]]
+
+    play(scene)
+
+
+def test_e4_two_drivers_that_serve_one_request_write_a_file_each() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class(selector='device.driver.endsWith(".example.com")')
+        await on.a_claim("c", request("both", allocationMode="All"))
+        await on.a_pod("tester", "c", containers={"reader": ["c/both"]})
+        await on.settle()
+        assert await on.phase("tester") == "Running"
+        assert {driver for _, driver, _ in await on.results("c")} == {"one.example.com", "two.example.com"}
+        mounted = on.mounted(await on.pod("tester"), "reader")
+        assert sorted(mounted) == [f"{FILES}/both/{name}.example.com-metadata.json" for name in ("one", "two")]
+        for path, text in mounted.items():
+            (described,) = json.JSONDecoder().raw_decode(text.decode())[0]["requests"]
+            (device,) = described["devices"]
+            assert device["driver"] in path
+
+    play(scene, drivers=[a_driver(Device("a"), family="one"), a_driver(Device("b"), family="two")])
+
+
+def test_f6_the_health_of_the_devices_of_three_pods_changes_at_the_same_time() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        names = ("first", "second", "third")
+        for name in names:
+            await on.a_claim(name)
+            await on.a_pod(name, name)
+        await on.settle()
+        device = {name: (await on.results(name))[0][2] for name in names}
+        assert len(set(device.values())) == 3
+        for states in (("Unhealthy", "Healthy", "Unknown"), ("Healthy", "Unhealthy", "Unhealthy")):
+            for name, state in zip(names, states, strict=True):
+                on.order("health", device[name], state)
+            await on.settle(60)
+            for name, state in zip(names, states, strict=True):
+                (status,) = (await on.pod(name)).status.container_statuses
+                (about,) = status.allocated_resources_status
+                assert [one.health for one in about.resources] == [state]
+                assert about.resources[0].resource_id in on.container(await on.pod(name), "with-resource").cdi_devices
+
+    play(scene)
+
+
+def test_g3_a_driver_whose_unprepare_alone_is_skipped_must_be_there() -> None:
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        await on.a_claim()
+        await on.a_pod("tester", "claim")
+        await on.settle()
+        assert await on.phase("tester") == "Pending"
+        texts = await on.events("FailedPrepareDynamicResources")
+        assert any(f"DRA driver {NAME} is not registered" in text for text in texts)
+        assert on.calls(PREPARE) == []
+
+    skipping = a_driver(Device("a"), skip_node_operations=("NodeUnprepareResources",))
+    gate = ("--feature-gates", "DRAOptionalNodeOperations=true")
+    play(scene, *gate, drivers=[skipping], plugins=())
+
+
+def test_h3_devices_of_one_counter_set_are_used_together_only_in_a_common_group() -> None:
+    def part(name: str, group: str) -> Device:
+        return Device(
+            name,
+            attributes={"group": group},
+            consumes={"board": {"slots": 1}},
+            compatibility_groups={"board": [group]},
+        )
+
+    async def scene(on: Actors) -> None:
+        await on.a_class()
+        for name, group in (("first", "red"), ("foreign", "blue"), ("fellow", "red")):
+            selector = f'device.attributes["{NAME}"].group == "{group}"'
+            await on.a_claim(name, request(selectors=[{"cel": {"expression": selector}}]))
+            await on.a_pod(name, name)
+            await on.settle()
+        phases = [await on.phase(name) for name in ("first", "foreign", "fellow")]
+        assert phases == ["Running", "Pending", "Running"]
+        (condition,) = (one for one in (await on.pod("foreign")).status.conditions if one.type == "PodScheduled")
+        assert condition.reason == "Unschedulable"
+        for name in ("first", "fellow"):
+            await on.finish(name)
+        await on.settle(200)
+        assert await on.phase("foreign") == "Running"
+
+    board = a_driver(
+        part("red-0", "red"), part("red-1", "red"), part("blue-0", "blue"), counters={"board": {"slots": 3}}
+    )
+    play(scene, "--feature-gates", "DRADeviceCompatibilityGroups=true", drivers=[board])

@@ -47,6 +47,9 @@ class Device:
     taints: Sequence[resource.DeviceTaint] = ()
     consumes: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
     """Counter set → counter → what the device takes from it when it is allocated."""
+    compatibility_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Counter set of ``consumes`` → groups; devices that take from one set are allocated together only if they have a
+    group in common (1.37, gate DRADeviceCompatibilityGroups)."""
     node_name: str | None = None
     node_selector: core_v1.NodeSelector | None = None
     all_nodes: bool | None = None
@@ -71,7 +74,9 @@ class Device:
             taints=tuple(self.taints),
             consumes_counters=tuple(
                 resource.DeviceCounterConsumption(
-                    counter_set=name, counters=self._made(_counters, f'counters of "{name}"', amounts)
+                    counter_set=name,
+                    counters=self._made(_counters, f'counters of "{name}"', amounts),
+                    compatibility_groups=tuple(self.compatibility_groups.get(name, ())),
                 )
                 for name, amounts in self.consumes.items()
             ),

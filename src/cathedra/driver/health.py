@@ -65,6 +65,7 @@ class HealthBoard:
     def suspend(self) -> None:
         """The driver's own source has failed: repeat nothing until it reports again."""
         self._valid = False
+        self._wake()
 
     def close(self) -> None:
         """End every `watch`: the driver goes away."""
@@ -82,6 +83,16 @@ class HealthBoard:
                     await changed.wait()
             except TimeoutError:
                 continue
+
+    async def changes(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
+        """All reports, now and at each change, until `close`: for a listener to whom they never get too old.
+
+        Nothing is reported while the driver's own source has failed.
+        """
+        while not self._closed:
+            changed = self._changed
+            yield self.reports if self._valid else ()
+            await changed.wait()
 
     def _pause(self) -> float:
         timeouts = [report.timeout or DEFAULT_TIMEOUT for report in self._reports.values()]

@@ -171,7 +171,7 @@ class DriverRunner:
             self.registration,
             self._registration_socket,
             clock=self._clock,
-            pool_of=self._pool_of,
+            pool_of=self.pool_of,
             health=self.health,
         )
         async with servers.serving():
@@ -210,7 +210,7 @@ class DriverRunner:
             else:
                 return
 
-    def _pool_of(self, device: str) -> str:
+    def pool_of(self, device: str) -> str:
         """The pool that a report of health means which names none; that it can mean none is said once."""
         pools = self.slices.pools_of(device)
         if len(pools) == 1:

@@ -29,7 +29,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_allocatable, node_capacity
-from cathedra.node.plugins.client import MakeDial, PluginClient
+from cathedra.node.plugins.client import HealthClient, MakeDial, PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.node.plugins.wiping import SliceWiper
@@ -61,6 +61,7 @@ class NodeAgent:
         runtime: runs the containers; None: the one that ``config`` names, chosen when the agent starts.
         pods: where the node learns of its pods; None: an informer of its own.
         plugins: drivers by name that are objects of this process; they need no registration.
+        plugin_health: what reports the health of their devices, by driver name.
         recorder: writes events; None: one of its own.
         checkpoint: where claim infos survive; None: the file of the node's directory.
         faults: where the process dies, in tests of recovery; None: nowhere.
@@ -79,6 +80,7 @@ class NodeAgent:
         runtime: Runtime | None = None,
         pods: PodSource | None = None,
         plugins: Mapping[str, PluginClient] | None = None,
+        plugin_health: Mapping[str, HealthClient] | None = None,
         recorder: EventRecorder | None = None,
         checkpoint: CheckpointStore | None = None,
         faults: FaultPoints | None = None,
@@ -99,6 +101,7 @@ class NodeAgent:
         self._runtime = runtime
         self._source = pods
         self._plugins = dict(plugins or {})
+        self._plugin_health = dict(plugin_health or {})
         self._recorder = recorder
         self._faults = faults or FaultPoints()
         self._heard = heard
@@ -282,7 +285,8 @@ class NodeAgent:
 
     def _register_plugins(self, group: asyncio.TaskGroup) -> None:
         for driver, client in self._plugins.items():
-            self.registry.add(PluginInstance(driver, "in-process", client, connected=True))
+            health = self._plugin_health.get(driver)
+            self.registry.add(PluginInstance(driver, "in-process", client, health, connected=True))
         root = self.config.root
         if root is None:
             return

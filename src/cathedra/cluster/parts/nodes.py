@@ -7,10 +7,11 @@ processes. On a simulated node there are neither sockets nor files, and drivers 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
@@ -22,6 +23,7 @@ from cathedra.devicemetadata.stream import KNOWN_VERSIONS
 from cathedra.driver.driver import Driver
 from cathedra.driver.errors import CallFailed
 from cathedra.driver.files import MemoryFiles
+from cathedra.driver.health import DeviceHealth, Health, HealthBoard
 from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.run import DriverRunner
 from cathedra.driver.serving.registration import DRA_OF_131
@@ -32,17 +34,34 @@ from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import (
     ClaimReference,
+    DeviceCondition,
     MakeDial,
     PluginCallError,
     PluginClient,
     PluginDevice,
     PrepareOutcome,
+    ReportedHealth,
 )
 from cathedra.profiles import HardwareProfile
 
-__all__ = ["BareNode", "ClusterNode", "InProcessPlugin", "RunningNode", "driver_for", "profiled_drivers"]
+__all__ = [
+    "BareNode",
+    "ClusterNode",
+    "InProcessHealth",
+    "InProcessPlugin",
+    "RunningNode",
+    "driver_for",
+    "profiled_drivers",
+]
 
 D = TypeVar("D", bound=Driver)
+_CONDITIONS: Final = {
+    Health.UNKNOWN: DeviceCondition.UNKNOWN,
+    Health.HEALTHY: DeviceCondition.HEALTHY,
+    Health.UNHEALTHY: DeviceCondition.UNHEALTHY,
+}
+_FOR_EVER: Final = 10.0**9
+"""Seconds."""
 
 
 class ClusterNode(Protocol):
@@ -134,6 +153,31 @@ class InProcessPlugin:
         return await self._service.node_unprepare_resources(claims)
 
 
+class InProcessHealth:
+    """The health of the devices of a driver of this process, in the form in which the node agent hears of it."""
+
+    def __init__(self, board: HealthBoard, pool_of: Callable[[str], str]) -> None:
+        """``pool_of``: the pool of a device whose report names none."""
+        self._board = board
+        self._pool_of = pool_of
+
+    async def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
+        """Every device at each change.
+
+        Nothing is repeated in between, so that thousands of idle nodes cost nothing: within one process no report gets
+        lost, and each is good until the next. While the driver has nothing to report from, its devices are unknown.
+        """
+        known: dict[tuple[str, str], ReportedHealth] = {}
+        async for reports in self._board.changes():
+            unknown = {key: replace(one, health=DeviceCondition.UNKNOWN, message="") for key, one in known.items()}
+            known = unknown | {(one.pool, one.device): one for one in map(self._report, reports)}
+            yield tuple(known.values())
+
+    def _report(self, report: DeviceHealth) -> ReportedHealth:
+        pool = report.pool or self._pool_of(report.device)
+        return ReportedHealth(pool, report.device, _CONDITIONS[report.state], _FOR_EVER, report.message)
+
+
 class RunningNode:
     """One node: `run` until cancelled."""
 
@@ -174,12 +218,24 @@ class RunningNode:
         if SLOW_PREPARE in faults:
             services = {name: SlowPlugin(each, clock=clock, random=random) for name, each in services.items()}
         plugins = services if simulated else None
+        health = {
+            name: InProcessHealth(runner.health, runner.pool_of)
+            for name, runner in self.drivers.items()
+            if simulated and runner.health is not None
+        }
         heard = asyncio.Event()
         heard.set()
         self._failures = NodeFailures(faults, heard, clock=clock, random=random)
         self._controls = [driver.controls for driver in drivers if isinstance(driver, ExampleDriver)]
         self.agent = NodeAgent(
-            node_client, config, clock=clock, random=random, gates=gates, plugins=plugins, heard=heard
+            node_client,
+            config,
+            clock=clock,
+            random=random,
+            gates=gates,
+            plugins=plugins,
+            plugin_health=health,
+            heard=heard,
         )
 
     @property

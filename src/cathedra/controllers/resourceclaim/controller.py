@@ -25,6 +25,7 @@ __all__ = ["ResourceClaimController"]
 
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 50
+_GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")
 
 
 class ClaimKey(NamedTuple):
@@ -38,6 +39,14 @@ class ClaimKey(NamedTuple):
         return f"{self.kind}:{self.namespace}/{self.name}"
 
 
+class GroupFeatureDisabled(Exception):
+    """Whether a claim belongs to the pod or to its group cannot be told while the feature is off; no retry helps."""
+
+    def __init__(self, gate: str, group: str) -> None:
+        self.gate, self.group = gate, group
+        super().__init__(f"{gate} feature is disabled but Pod is in PodGroup {group}")
+
+
 class ResourceClaimController:
     """Between pods and claims."""
 
@@ -47,7 +56,10 @@ class ResourceClaimController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client.as_manager(FIELD_MANAGER)
-        self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
+        off = next((gate for gate in _GROUP_GATES if not context.enabled(gate)), "")
+        self._workloads = not off
+        # 1.36 made a claim of its own for a pod whose group's claims it could not see.
+        self._blocking_gate = off if context.gates.at_least("1.37") else ""
         self._recorder = context.recorder("resource_claim")
         self._queue: WorkQueue[ClaimKey] = context.queue()
         self._deleted = DeletedPods()
@@ -222,6 +234,8 @@ class ResourceClaimController:
             if name:
                 names[entry.name] = name
         if failures:
+            if all(isinstance(failure, GroupFeatureDisabled) for failure in failures):
+                return
             # The names are recorded when there is one for every entry.
             raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failures[0]
         if names != recorded:
@@ -249,6 +263,9 @@ class ResourceClaimController:
                 return known.name
             if claim is not None and podclaims.is_made_for(claim, pod, self._group_name(pod)):
                 return known.name
+        group_name = podclaims.pod_group_name(pod)
+        if self._blocking_gate and group_name:
+            raise GroupFeatureDisabled(self._blocking_gate, group_name)
         group = self._sharing_group(pod, entry)
         if group is not None:
             shared = self._maker.find(group, entry.name)

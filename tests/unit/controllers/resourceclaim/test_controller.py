@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from cathedra.api.core.core_v1 import (
-    PodResourceClaimStatus,
-)
+from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodSchedulingGroup
 from cathedra.api.core.meta_v1 import OwnerReference
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
@@ -166,3 +166,33 @@ def test_hundreds_of_pods_get_one_claim_each() -> None:
         assert sorted(owners) == sorted(f"p{number}" for number in range(300))
 
     play(ResourceClaimController, story)
+
+
+def grouped() -> Pod:
+    made = pod("p", from_template("gpu"))
+    return replace(made, spec=replace(made.spec, scheduling_group=PodSchedulingGroup(pod_group_name="g")))
+
+
+def test_no_claim_is_made_for_the_pod_of_a_group_while_the_feature_is_off() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        await world.create(PODS, grouped())
+        await world.clock.sleep(600)
+        assert await world.list(RESOURCECLAIMS) == ()
+        (event,) = await world.event_objects()
+        assert event.message == (
+            "PodResourceClaim gpu: DRAWorkloadResourceClaims feature is disabled but Pod is in PodGroup g"
+        )
+        assert event.count == 1, "nothing is tried again"
+
+    play(ResourceClaimController, story, gates=FeatureGates.for_release("1.37", {"GenericWorkload": True}))
+
+
+def test_in_136_a_pod_of_a_group_gets_a_claim_of_its_own_while_the_feature_is_off() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        await world.create(PODS, grouped())
+        await world.quiet()
+        assert len(await world.list(RESOURCECLAIMS)) == 1
+
+    play(ResourceClaimController, story, gates=FeatureGates.for_release("1.36", {"GenericWorkload": True}))
