@@ -6,7 +6,7 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from random import Random
 
@@ -106,9 +106,16 @@ class NodeSearch:
         whole = len(nodes) == len(state.snapshot.nodes) > 1
         filters = self._profile.batch_filters(state, pod) if whole else self._profile.filters(state)
         judge = self._profile.filter if not self._nominations else self._judge_with_nominated
+        passing = _passing_all(filters, state.snapshot) if whole and not self._nominations else frozenset()
+        if len(passing) == len(nodes):
+            self._profile.passed(filters, min(wanted, len(nodes)))
+            return nodes[:wanted]
         feasible: list[NodeInfo] = []
+        unasked = 0
         for node in nodes:
-            status = judge(filters, state, pod, node)
+            known = node.name in passing
+            unasked += known
+            status = None if known else judge(filters, state, pod, node)
             if status is None:
                 feasible.append(node)
                 if len(feasible) == wanted:
@@ -116,7 +123,9 @@ class NodeSearch:
             elif status.rejected:
                 diagnosis.refuse(node.name, status)
             else:
+                self._profile.passed(filters, unasked)
                 return status
+        self._profile.passed(filters, unasked)
         return feasible
 
     def _judge_with_nominated(
@@ -125,6 +134,18 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+def _passing_all(filters: Sequence[FilterCall], snapshot: Snapshot) -> Set[str]:
+    """The nodes of which all filters know without being asked that they pass."""
+    everywhere = len(snapshot.nodes)
+    some = sorted((call.passing for call in filters if len(call.passing) < everywhere), key=len)
+    if not some:
+        return snapshot.by_name.keys()
+    passing, *others = some
+    for other in others:
+        passing = passing & other
+    return passing
 
 
 def try_out_with_nominated(

@@ -7,7 +7,7 @@ around errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -58,7 +58,7 @@ class FilterCall(NamedTuple):
     """A filter, and the nodes about which it need not be asked."""
 
     plugin: FilterPlugin
-    passing: Container[str]
+    passing: Set[str]
     refused: Mapping[str, Status]
 
 
@@ -132,7 +132,7 @@ class Profile:
         return answer
 
     def _counted(self, plugin: Plugin, point: str, times: int = 1) -> None:
-        if self._observer is not None:
+        if self._observer is not None and times:
             self._observer.evaluated(plugin.name, point, self.name, times)
 
     def statistics(self) -> dict[str, int]:
@@ -177,7 +177,7 @@ class Profile:
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """The filters that have something to say in this cycle."""
         skipped = state.skipped_filters
-        return [FilterCall(plugin, (), {}) for plugin in self._filter if plugin.name not in skipped]
+        return [FilterCall(plugin, frozenset(), {}) for plugin in self._filter if plugin.name not in skipped]
 
     def batch_filters(self, state: CycleState, pod: PodInfo) -> Sequence[FilterCall]:
         """The same for a look at all nodes, with what each can tell without being asked."""
@@ -188,6 +188,11 @@ class Profile:
             refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
             calls.append(FilterCall(plugin, batch.passing, refused))
         return calls
+
+    def passed(self, filters: Sequence[FilterCall], nodes: int) -> None:
+        """Every filter has let so many nodes pass without being asked about each."""
+        for plugin, *_ in filters:
+            self._counted(plugin, "Filter", nodes)
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
@@ -229,7 +234,7 @@ class Profile:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
         """The weighted total of every node."""
-        totals = [0] * len(nodes)
+        totals: list[int] | None = None
         for plugin in self._score:
             if plugin.name in state.skipped_scores:
                 continue
@@ -237,8 +242,12 @@ class Profile:
             self._counted(plugin, "Score", len(nodes))
             if scores is not None:
                 weight = self._weight(plugin)
-                totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
-        return totals
+                totals = (
+                    [weight * score for score in scores]
+                    if totals is None
+                    else [total + weight * score for total, score in zip(totals, scores, strict=True)]
+                )
+        return [0] * len(nodes) if totals is None else totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Have everything that the pod needs on ``node`` held in memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -62,7 +62,7 @@ class Batch:
         self._answers = answers
         self._snapshot = snapshot
         self._refusals: dict[int, Refusal] = {}
-        self.fitting: Container[str] = {snapshot.nodes[place].name for place in answers.fitting()}
+        self.fitting: Set[str] = {snapshot.nodes[place].name for place in answers.fitting()}
         """The nodes that the claims fit."""
 
     def write(self, node: str) -> tuple[AllocationResult, ...]:
@@ -92,6 +92,8 @@ class Batch:
         statuses: dict[int, Status | None] = {}
         refused: dict[str, Status] = {}
         fitting, kind_of = self.fitting, self._answers.kind
+        if len(fitting) == len(self._snapshot.nodes):
+            return refused
         for place, info in enumerate(self._snapshot.nodes):
             if info.name in fitting:
                 continue

@@ -212,7 +212,7 @@ class DynamicResources(
         if batch is None:
             return NO_BATCH_RESULT
         # What devices take of a node is counted node by node.
-        passing = batch.fitting if self._node_allocatable is None else ()
+        passing = batch.fitting if self._node_allocatable is None else frozenset()
         return BatchFilterResult(passing, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

@@ -9,7 +9,7 @@ would cost more than the sums.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,7 +113,7 @@ class PreFilterPlugin(Plugin):
 class BatchFilterResult:
     """Nodes about which a filter need not be asked."""
 
-    passing: Container[str] = ()
+    passing: Set[str] = frozenset()
     refused: Mapping[str, Status] = field(default_factory=dict)
 
 

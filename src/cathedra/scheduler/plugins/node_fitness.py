@@ -64,7 +64,7 @@ class NodeUnschedulable(FilterPlugin):
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
         """All nodes that are not cordoned pass."""
-        return BatchFilterResult({info.name for info in state.snapshot.nodes if not info.unschedulable})
+        return BatchFilterResult(state.snapshot.nodes_that("schedulable", lambda node: not node.unschedulable))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a cordoned node."""
@@ -93,7 +93,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
         """All nodes without taints pass."""
-        return BatchFilterResult({info.name for info in state.snapshot.nodes if not info.hard_taints})
+        return BatchFilterResult(state.snapshot.nodes_that("untainted", lambda node: not node.hard_taints))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses at the first taint that the pod does not tolerate."""
@@ -103,7 +103,8 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
-        if not any(node.soft_taints for node in nodes):
+        tainted = state.snapshot.nodes_that("softly tainted", lambda node: bool(node.soft_taints))
+        if not tainted or not any(node.soft_taints for node in nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]

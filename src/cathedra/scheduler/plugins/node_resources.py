@@ -12,7 +12,6 @@ from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScorin
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
     MAX_SCORE,
-    NO_BATCH_RESULT,
     BatchFilterResult,
     CycleState,
     DeviceUsage,
@@ -79,12 +78,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         )
 
     def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
-        """Nodes with room for one more pod pass, if the pod calls for nothing else."""
-        if pod.requests:
-            return NO_BATCH_RESULT
-        return BatchFilterResult(
-            {info.name for info in state.snapshot.nodes if len(info.pods) < info.allocatable.get(PODS, 0)}
-        )
+        """Nodes with room for one more pod and for all that it asks for pass."""
+        wanted = tuple(pod.requests.items())
+        return BatchFilterResult(state.snapshot.nodes_that(("with room", wanted), lambda node: _has_room(node, wanted)))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""
@@ -110,10 +106,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             devices = self._device_usage()
             return [scoring.score(pod, node, devices) for node in nodes]
         wanted = pod.scoring_requests
-        return [
-            score if (score := node.least_allocated.get(wanted)) is not None else _least_allocated(node, wanted)
-            for node in nodes
-        ]
+        scores = state.snapshot.value_of_each(("least allocated", wanted), lambda node: _least_allocated(node, wanted))
+        return [scores[node] for node in nodes]
 
     def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
@@ -153,7 +147,15 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
         if not cpu and not memory:
             return None
-        return [_balance(node, cpu, memory) for node in nodes]
+        scores = state.snapshot.value_of_each(("balance", cpu, memory), lambda node: _balance(node, cpu, memory))
+        return [scores[node] for node in nodes]
+
+
+def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> bool:
+    allocatable, requested = node.allocatable, node.requested
+    if len(node.pods) >= allocatable.get(PODS, 0):
+        return False
+    return all(amount <= allocatable.get(name, 0) - requested.get(name, 0) for name, amount in wanted)
 
 
 def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:
@@ -167,8 +169,7 @@ def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:
             weights += 1
             if used <= capacity:
                 total += (capacity - used) * MAX_SCORE // capacity
-    score = node.least_allocated[wanted] = total // weights if weights else 0
-    return score
+    return total // weights if weights else 0
 
 
 def _balance(node: NodeInfo, cpu: int, memory: int) -> int:

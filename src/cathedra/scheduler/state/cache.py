@@ -6,6 +6,7 @@ is not written yet. The informer's event confirms it; a failed binding forgets i
 
 from __future__ import annotations
 
+from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -19,6 +20,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
+        self._changes: Changelog[NodeInfo] = Changelog()
         self._known: dict[str, None] = {}
         self._places: dict[str, str] = {}
         self._assumed: set[str] = set()
@@ -32,7 +34,7 @@ class Cache:
         name = node.metadata.name
         info = self._nodes.get(name)
         if info is None:
-            info = self._nodes[name] = NodeInfo(name=name)
+            info = self._nodes[name] = NodeInfo(name=name, changes=self._changes)
         moved = name not in self._known or info.node.metadata.labels != node.metadata.labels
         info.set_node(node)
         self._known[name] = None
@@ -107,14 +109,14 @@ class Cache:
         """The nodes as they are now, for one cycle."""
         if self._snapshot is None:
             nodes = zone_by_zone(self._nodes[name] for name in self._known)
-            self._snapshot = Snapshot.of(nodes, self._with_affinity)
+            self._snapshot = Snapshot.of(nodes, self._with_affinity, self._changes)
         return self._snapshot
 
     def _put(self, pod: PodInfo) -> None:
         name = pod.pod.spec.node_name
         info = self._nodes.get(name)
         if info is None:
-            info = self._nodes[name] = NodeInfo(name=name)
+            info = self._nodes[name] = NodeInfo(name=name, changes=self._changes)
         info.add(pod)
         self._places[pod.uid] = name
         if pod.has_affinity:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node, Taint
 from cathedra.api.selectors import Selector
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -30,10 +31,10 @@ class NodeInfo:
     __slots__ = (
         "alike",
         "allocatable",
+        "changes",
         "generation",
         "hard_taints",
         "image_sizes",
-        "least_allocated",
         "name",
         "node",
         "order",
@@ -46,8 +47,10 @@ class NodeInfo:
         "unschedulable",
     )
 
-    def __init__(self, node: Node | None = None, name: str = "") -> None:
+    def __init__(self, node: Node | None = None, name: str = "", *, changes: Changelog[NodeInfo] | None = None) -> None:
+        """``changes`` hears of every change of the node or of what its pods take."""
         self.name = name
+        self.changes = changes
         self.node = Node()
         self.pods: dict[str, PodInfo] = {}
         self.order: list[str] = []
@@ -55,9 +58,6 @@ class NodeInfo:
         self.requested: Amounts = {}
         self.scoring_cpu = 0
         self.scoring_memory = 0
-        self.least_allocated: dict[tuple[int, int], int] = {}
-        """Scores of the node as it is, by what a pod asks for of cpu and memory: most nodes are as they were for the
-        pod before."""
         self.alike: dict[tuple[str, Selector], int] = {}
         """What `selected` answered for the pods that there are."""
         self.ports: dict[tuple[str, str, int], int] = {}
@@ -159,8 +159,9 @@ class NodeInfo:
 
     def _changed(self) -> None:
         self.generation += 1
-        self.least_allocated.clear()
         self.alike.clear()
+        if self.changes is not None:
+            self.changes.note(self)
 
 
 def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[str, str, int]]) -> bool:

@@ -7,13 +7,19 @@ turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final
 
+from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node
+from cathedra.scheduler.state.followed import Followed, NodesThat, ValueOfEach
 from cathedra.scheduler.state.node_info import NodeInfo
 
 __all__ = ["Snapshot", "zone_by_zone"]
+
+MOST_FOLLOWED: Final = 64
+"""So much is kept about all nodes; pods of more shapes than that in turn begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,44 @@ class Snapshot:
     """Nodes that have pods with pod affinity or anti-affinity, and how many."""
     places: Mapping[str, int]
     """Node → where it stands in ``nodes``."""
+    changes: Changelog[NodeInfo] | None = None
+    """What tells of every change of a node, if anything does."""
+    followed: dict[Hashable, Followed] = field(default_factory=dict)
+    """What is kept about all nodes from pod to pod."""
 
     @classmethod
-    def of(cls, nodes: Sequence[NodeInfo], with_affinity: Mapping[str, int]) -> Snapshot:
+    def of(
+        cls, nodes: Sequence[NodeInfo], with_affinity: Mapping[str, int], changes: Changelog[NodeInfo] | None = None
+    ) -> Snapshot:
         """A snapshot of ``nodes``, which are in the order of search already."""
         by_name = {info.name: info for info in nodes}
-        return cls(nodes, by_name, with_affinity, {info.name: place for place, info in enumerate(nodes)})
+        places = {info.name: place for place, info in enumerate(nodes)}
+        return cls(nodes, by_name, with_affinity, places, changes)
+
+    def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool]) -> Set[str]:
+        """The names of the nodes for which ``holds`` does, which asks for nothing but the node's generation and ``key``
+        tells."""
+        found = self.followed.get(key)
+        if found is None:
+            found = self._follow(key, NodesThat(self.by_name, self.changes, holds))
+        assert isinstance(found, NodesThat)
+        found.follow_up()
+        return found.names
+
+    def value_of_each(self, key: Hashable, value: Callable[[NodeInfo], int]) -> Mapping[NodeInfo, int]:
+        """The value of every node, under the same condition."""
+        found = self.followed.get(key)
+        if found is None:
+            found = self._follow(key, ValueOfEach(self.by_name, self.changes, value))
+        assert isinstance(found, ValueOfEach)
+        found.follow_up()
+        return found.values
+
+    def _follow(self, key: Hashable, what: Followed) -> Followed:
+        if len(self.followed) >= MOST_FOLLOWED:
+            self.followed.clear()
+        self.followed[key] = what
+        return what
 
     def with_node(self, node: NodeInfo) -> Snapshot:
         """The same with another state of one node."""

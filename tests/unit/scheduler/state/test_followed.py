@@ -1,0 +1,99 @@
+"""What is kept about all nodes is what would be worked out anew (state.followed)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.allocation.supply.changelog import Changelog
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import MOST_FOLLOWED, Snapshot
+from tests.unit.scheduler.objects import node, pod
+
+NAMES = ("a", "b", "c")
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("pod", "gone", "cordon", "uncordon", "vanish", "look")), st.sampled_from(NAMES)),
+    max_size=30,
+)
+
+
+def idle(info: NodeInfo) -> bool:
+    return not info.pods and not info.unschedulable
+
+
+def count(info: NodeInfo) -> int:
+    return len(info.pods)
+
+
+@given(STEPS)
+def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    for number, (step, name) in enumerate(steps):
+        match step:
+            case "pod":
+                cache.assume(PodInfo(pod(f"p{number}")).on(name))
+            case "gone":
+                for uid in list(cache.snapshot().by_name[name].pods)[:1] if name in cache.snapshot().by_name else ():
+                    cache.remove_pod(uid)
+            case "vanish":
+                cache.remove_node(name)
+            case "look":
+                pass
+            case _:
+                cache.set_node(node(name, labels={}, unschedulable=step == "cordon"))
+        if step != "pod":
+            check(cache.snapshot())
+    check(cache.snapshot())
+
+
+def check(snapshot: Snapshot) -> None:
+    assert snapshot.nodes_that("idle", idle) == {info.name for info in snapshot.nodes if idle(info)}
+    values = snapshot.value_of_each("pods", count)
+    assert {info.name: values[info] for info in snapshot.nodes} == {i.name: count(i) for i in snapshot.nodes}
+
+
+def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    looked: list[str] = []
+
+    def value(info: NodeInfo) -> int:
+        looked.append(info.name)
+        return 0
+
+    for _ in range(2):
+        cache.snapshot().value_of_each("value", value)
+    assert looked == ["a", "b", "c"]
+    cache.assume(PodInfo(pod("p")).on("b"))
+    cache.snapshot().value_of_each("value", value)
+    assert looked == ["a", "b", "c", "b"]
+
+
+def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> None:
+    cache = Cache()
+    cache.set_node(node("a", labels={}))
+    assert cache.snapshot().value_of_each("pods", count)[cache.snapshot().nodes[0]] == 0
+    cache.assume(PodInfo(pod("p")).on("a"))
+    for number in range(Changelog.LIMIT):
+        cache.set_node(node("a", labels={}, unschedulable=bool(number % 2)))
+    check(cache.snapshot())
+
+
+def test_a_snapshot_without_changes_looks_each_time() -> None:
+    info = NodeInfo(node("a"))
+    snapshot = Snapshot.of([info], {})
+    assert snapshot.nodes_that("idle", idle) == {"a"}
+    info.add(PodInfo(pod("p")))
+    assert snapshot.nodes_that("idle", idle) == set()
+
+
+def test_no_more_is_kept_than_so_much() -> None:
+    snapshot = Snapshot.of([NodeInfo(node("a"))], {})
+    for number in range(3 * MOST_FOLLOWED):
+        snapshot.value_of_each(number, count)
+        assert len(snapshot.followed) <= MOST_FOLLOWED
