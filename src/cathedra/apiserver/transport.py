@@ -7,13 +7,14 @@ by speed (spec of the interface: `cathedra.client.transport`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure, not_found
+from cathedra.api.struct import encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.selection import Selection
@@ -147,6 +148,20 @@ class InProcessTransport:
             call.definition, namespace, list_options.label_selector, list_options.field_selector
         )
         await delete.delete_collection(self._server, call, selection, options)
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The schemas of a group version, as on ``/openapi/v3/apis/apps/v1``.
+
+        Raises:
+            StatusError: 404, the path is another one.
+        """
+        from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients ask
+
+        documents = Documents(self._catalog, self._server.gates.release)
+        for group, version in documents.group_versions():
+            if path == (f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"):
+                return encode(documents.group_version(group, version))
+        raise failure(404, "NotFound", "the server could not find the requested resource")
 
     async def close(self) -> None:
         """Nothing to let go of."""

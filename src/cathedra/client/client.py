@@ -41,6 +41,15 @@ class Client:
         """The same way to the server, writing under another name."""
         return Client(self._negotiated, clock=self.clock, field_manager=field_manager)
 
+    async def read(self, path: str) -> bytes:
+        """What the server answers on a path that is no resource, as ``/openapi/v3/api/v1``.
+
+        Raises:
+            StatusError: it refused; 404, also where the transport reads resources alone.
+            ConnectionError: it cannot be reached.
+        """
+        return await self._negotiated.get_raw(path)
+
     async def close(self) -> None:
         """Let go of connections."""
         await self.transport.close()

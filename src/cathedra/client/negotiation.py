@@ -19,12 +19,13 @@ from cathedra.api import resource
 from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.status import StatusError
+from cathedra.api.status import StatusError, failure
 from cathedra.client.transport import (
     EventType,
     ListOptions,
     Page,
     PatchType,
+    RawTransport,
     ResourceRef,
     Transport,
     WatchEvent,
@@ -197,6 +198,16 @@ class NegotiatedTransport:
         """Delete the objects that match."""
         served, _ = await self._resolve(ref)
         await self._inner.delete_collection(served, namespace, list_options, options)
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """GET any path of the server.
+
+        Raises:
+            StatusError: 404, also where the transport below reads resources alone.
+        """
+        if not isinstance(self._inner, RawTransport):
+            raise failure(404, "NotFound", "the server could not find the requested resource")
+        return await self._inner.get_raw(path, query)
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 
@@ -90,6 +90,15 @@ class WriteOptions:
     field_validation: str = ""
     force: bool = False
     query: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class RawTransport(Protocol):
+    """A way to a server that hands over the bytes of its answers."""
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """GET a path of the server."""
+        ...
 
 
 class Transport(Protocol):

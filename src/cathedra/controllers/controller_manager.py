@@ -33,6 +33,7 @@ from cathedra.clock import Clock
 from cathedra.controllers.administration.clusterroles import ClusterRoleAggregationController
 from cathedra.controllers.administration.disruptions import DisruptionController
 from cathedra.controllers.administration.podgroups import PodGroupProtectionController
+from cathedra.controllers.administration.policystatus import ValidatingAdmissionPolicyStatusController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.bootstraptokens.cleaning import TokenCleanerController
 from cathedra.controllers.bootstraptokens.signing import BootstrapSignerController
@@ -98,6 +99,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     "certificatesigningrequest-cleaner-controller": CSRCleanerController,
     "bootstrap-signer-controller": BootstrapSignerController,
     "token-cleaner-controller": TokenCleanerController,
+    "validatingadmissionpolicy-status-controller": ValidatingAdmissionPolicyStatusController,
 }
 """Every controller by its name in Kubernetes."""
 
@@ -134,6 +136,7 @@ _QUEUES: Final[Mapping[str, str]] = {
     "certificatesigningrequest-signing-controller": "certificate",
     "certificatesigningrequest-approving-controller": "certificate",
     "bootstrap-signer-controller": "bootstrap_signer_queue",
+    "validatingadmissionpolicy-status-controller": "validatingadmissionpolicy-status",
     "token-cleaner-controller": "token_cleaner",
 }
 """Names of queues in metrics, where they are not the controllers' without their last word."""

@@ -22,6 +22,7 @@ from cathedra.apiserver.custom.costs import (
     extent_of,
 )
 from cathedra.apiserver.custom.schema import Schema, identity
+from cathedra.cel.fieldnames import escaped
 
 __all__ = ["RuleFault", "ValidationRules", "compile_rules"]
 
@@ -381,20 +382,3 @@ def _metadata(objects: dict[str, dict[str, Any]]) -> Any:
 
     objects["kubernetes.ObjectMeta"] = {"name": types.STRING, "generateName": types.STRING}
     return types.struct("kubernetes.ObjectMeta")
-
-
-_RESERVED: Final = frozenset(
-    (
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
-        *("import", "let", "loop", "package", "namespace", "return"),
-    )
-)
-
-
-def escaped(name: str) -> str:
-    """A field's name as expressions have to write it."""
-    if name in _RESERVED:
-        return f"__{name}__"
-    for letter, word in (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")):
-        name = name.replace(letter, word)
-    return name

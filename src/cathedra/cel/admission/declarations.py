@@ -10,7 +10,7 @@ from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
 
-__all__ = ["NAMESPACE_METADATA", "environment"]
+__all__ = ["NAMESPACE_METADATA", "environment", "typed_environment"]
 
 _TEXTS: Final = types.list_of(types.STRING)
 _TEXT_MAP: Final = types.map_of(types.STRING, types.STRING)
@@ -97,3 +97,24 @@ def environment(
     if not patches:
         return Environment(variables=declared, objects=objects)
     return Environment(variables=declared, objects=objects, libraries=(*BASE_LIBRARIES, "json patch"), patch_types=True)
+
+
+def typed_environment(
+    object_type: Type | None,
+    params: Type | None,
+    objects: Mapping[str, Mapping[str, Type]],
+    variables: Mapping[str, Type],
+) -> Environment:
+    """What an expression may mention when its types are checked: objects have types, ``params`` are there if their
+    type is known, and of the authorizer there is only its own variable."""
+    declared: dict[str, Type] = {
+        "object": object_type or types.DYN,
+        "oldObject": object_type or types.DYN,
+        "request": types.struct("kubernetes.AdmissionRequest"),
+        "namespaceObject": types.struct("kubernetes.Namespace"),
+        "authorizer": types.AUTHORIZER,
+        "variables": types.struct(_VARIABLES),
+    }
+    if params is not None:
+        declared["params"] = params
+    return Environment(variables=declared, objects={**_OBJECTS, **objects, _VARIABLES: dict(variables)})

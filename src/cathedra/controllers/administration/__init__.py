@@ -1,2 +1,3 @@
 """What keeps an administrator's settings true: `clusterroles` fills aggregated roles, `quotas` counts what is used,
-`disruptions` says how many pods may be evicted, `podgroups` lets deleted groups go."""
+`policystatus` checks the types of admission policies, `disruptions` says how many pods may be evicted, `podgroups` lets
+deleted groups go."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from cathedra.api.gates import NEWEST, RELEASES, FeatureGates
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
-from cathedra.client.transport import ResourceRef
+from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader
 from cathedra.insight.reading.kinds import READ_KINDS, ReadKind, read_kind
 from cathedra.insight.reading.objects import definition_of
@@ -33,12 +33,6 @@ __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
 PAGE: Final = 500
 """Objects that are asked for at once, as kubectl does."""
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
-
-
-class RawTransport(Protocol):
-    """A way to a server that hands over the bytes of its answers."""
-
-    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes: ...
 
 
 async def read_live(
