@@ -96,7 +96,7 @@ def compose(
             ignores_wishes_of_others=configuration.ignores_wishes_of_others,
         ),
         devices,
-        DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, fits, share),
+        DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, nominations, fits, share),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
         DefaultBinder(client, clock),

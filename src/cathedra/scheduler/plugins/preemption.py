@@ -29,6 +29,7 @@ from cathedra.scheduler.framework.events import Action, EventRegistration, Resou
 from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 
@@ -70,6 +71,7 @@ class DefaultPreemption(PostFilterPlugin):
         clock: Clock,
         recorder: EventRecorder,
         budgets: Store[PodDisruptionBudget],
+        nominations: Nominations,
         try_out: TryOut,
         share: tuple[int, int] = DEFAULT_SHARE,
     ) -> None:
@@ -78,6 +80,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._clock = clock
         self._recorder = recorder
         self._budgets = budgets
+        self._nominations = nominations
         self._try_out = try_out
         self._share = share
 
@@ -95,9 +98,13 @@ class DefaultPreemption(PostFilterPlugin):
         if not candidates:
             return Nomination("", f"preemption: {told.message()}")
         chosen = min(candidates, key=_Candidate.harm)
+        # What an earlier preemption, or its owner, is ending already is waited for and not ended again.
+        victims = [one.pod for one in chosen.victims if one.pod.metadata.deletion_timestamp is None]
+        if victims:
+            await self._withdraw_nominations(pod, chosen.node)
         try:
-            for victim in chosen.victims:
-                await self._evict(victim.pod, pod.pod, chosen.node)
+            for victim in victims:
+                await self._evict(victim, pod.pod, chosen.node)
         except (StatusError, ConnectionError) as failure:
             return error(f"preemption: {failure}")
         return Nomination(chosen.node)
@@ -182,10 +189,20 @@ class DefaultPreemption(PostFilterPlugin):
             (violating if violates else others).append(pod)
         return violating, others
 
+    async def _withdraw_nominations(self, preemptor: PodInfo, node: str) -> None:
+        """Pods of lower priority may not fit on ``node`` any longer, and had better look for another one at once."""
+        for other in self._nominations.behind(preemptor, node):
+            if not other.pod.status.nominated_node_name:
+                continue
+            patch = {"metadata": {"uid": other.uid}, "status": {"nominatedNodeName": None}}
+            pods = self._client.resource(PODS, other.namespace)
+            try:
+                await pods.patch(other.name, PatchType.STRATEGIC, patch, "status")
+            except (StatusError, ConnectionError) as failure:
+                # Preemption goes on: at its next attempt the other pod sees for itself.
+                _LOG.warning("%s: nomination not withdrawn: %s", other.key, failure)
+
     async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
-        if victim.metadata.deletion_timestamp is not None:
-            # An earlier preemption, or its owner, is ending it already.
-            return
         pods = self._client.resource(PODS, victim.metadata.namespace)
         condition = {
             "type": "DisruptionTarget",

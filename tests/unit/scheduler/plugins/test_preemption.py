@@ -17,7 +17,9 @@ from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable, unschedulable
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.conditions import find_condition
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -58,6 +60,29 @@ def test_a_nomination_ends_when_there_is_no_room_to_be_made_any_more() -> None:
     play(body)
 
 
+def test_who_needs_more_room_takes_back_the_nominations_of_less_important_pods() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n", cpu="4"))
+        for name, priority, cpu in (("a", 1, "2"), ("b", 1, "2"), ("mid", 10, "2"), ("high", 100, "4")):
+            await world.create(from_dict(PriorityClass, {"metadata": {"name": name}, "value": priority}))
+            await world.create(pod(name, requests={"cpu": cpu}, priorityClassName=name))
+            await world.quiet()
+        assert (await nominated(world, "high"), await nominated(world, "mid")) == ("n", "")
+
+    play(body)
+
+
+def test_an_evicted_pod_says_that_it_made_room() -> None:
+    async def body(world: World) -> None:
+        await crowd(world, low=1, high=100)
+        condition = find_condition((await world.pod("low")).status.conditions, "DisruptionTarget")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+        assert condition.message == "default-scheduler: preempting to accommodate a higher priority pod"
+
+    play(body)
+
+
 def words(refusal: Status, *placed: Pod, nominated: str = "", **spec: Any) -> str:
     """What is said when node ``n`` gave that refusal, whatever is evicted there."""
     cache = Cache()
@@ -66,7 +91,9 @@ def words(refusal: Status, *placed: Pod, nominated: str = "", **spec: Any) -> st
         cache.add_pod(PodInfo(one).on("n").pod)
     diagnosis = Diagnosis(1)
     diagnosis.refuse("n", refusal)
-    plugin = DefaultPreemption(UNUSED, UNUSED, UNUSED, Store(), lambda *_: unschedulable("still too small"))
+    plugin = DefaultPreemption(
+        UNUSED, UNUSED, UNUSED, Store(), Nominations(), lambda *_: unschedulable("still too small")
+    )
     state = CycleState(cache.snapshot())
     preemptor = replace(pod("p", priority=5, **spec), status=PodStatus(nominated_node_name=nominated))
     answer = run_virtual(plugin.post_filter(state, PodInfo(preemptor), diagnosis))
