@@ -102,18 +102,18 @@ class EventHandlers:
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod has gone, and what it held is free."""
-        uid = pod.metadata.uid
         if is_terminal(pod):
             return
-        if not pod.spec.node_name:
-            self._queue.delete(uid)
-            self._nominations.remove(uid)
-            if pod.status.nominated_node_name:
-                # Others treated it as if it had been there.
-                self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+        if pod.spec.node_name:
+            self._cache.remove_pod(pod.metadata.uid)
+            self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
             return
-        self._cache.remove_pod(uid)
-        self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+        self._queue.delete(pod.metadata.uid)
+        self._nominations.remove(pod.metadata.uid)
+        if self._cache.is_assumed(pod.metadata.uid):
+            self._assumption_ends(pod)
+        elif pod.status.nominated_node_name:
+            self._nomination_ends(pod)
 
     def _occupies(self, pod: Pod, actions: Action, old: Pod | None) -> None:
         self._cache.add_pod(pod)
@@ -122,9 +122,24 @@ class EventHandlers:
     def _waiting_pod_updated(self, old: Pod, new: Pod) -> None:
         if not self._is_ours(new):
             return
-        if not self._cache.is_assumed(new.metadata.uid):
-            self._nominate(new)
-            self._queue.update(old, new)
+        if self._cache.is_assumed(new.metadata.uid):
+            if new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None:
+                self._assumption_ends(new)
+            return
+        self._nominations.update(old, PodInfo(new))
+        self._queue.update(old, new)
+        if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
+            self._nomination_ends(old)
+
+    def _assumption_ends(self, pod: Pod) -> None:
+        """A pod that was on its way to a node is deleted: its binding will fail, and its place is free at once."""
+        self._cache.forget(pod.metadata.uid)
+        self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+
+    def _nomination_ends(self, pod: Pod) -> None:
+        """Pods of lower or equal priority treated ``pod`` as if it had been on its node."""
+        change = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None)
+        self._queue.move(change, up_to_priority=PodInfo(pod).priority)
 
     def _is_ours(self, pod: Pod) -> bool:
         return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._scheduler_names

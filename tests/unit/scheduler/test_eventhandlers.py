@@ -8,7 +8,8 @@ import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.struct import replace
+from cathedra.api.struct import Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.scheduler.eventhandlers import EventHandlers, node_actions
 from cathedra.scheduler.framework.events import Action
@@ -98,6 +99,26 @@ def test_a_pod_that_goes_before_it_was_placed_leaves_nothing() -> None:
     s.handlers.pod_deleted(nominated)
     assert s.waiting() == 0
     assert len(s.nominations) == 0
+
+
+def test_a_nomination_that_another_takes_back_is_over() -> None:
+    s = scene()
+    nominated = pod("p", priority=5, status={"nominatedNodeName": "n1"})
+    s.handlers.pod_added(nominated)
+    s.handlers.pod_updated(nominated, pod("p", priority=5))
+    assert len(s.nominations) == 0
+
+
+@pytest.mark.parametrize("deleted", ["at once", "with a finalizer"])
+def test_a_pod_that_is_deleted_on_its_way_to_a_node_takes_no_room_any_more(deleted: str) -> None:
+    s = scene()
+    s.handlers.node_added(node("n1"))
+    s.cache.assume(PodInfo(pod("p")).on("n1"))
+    if deleted == "at once":
+        s.handlers.pod_deleted(pod("p"))
+    else:
+        s.handlers.pod_updated(pod("p"), with_metadata(pod("p"), deletion_timestamp=Time(0)))
+    assert s.on("n1") == set()
 
 
 def test_a_node_that_goes_takes_no_pods_any_more() -> None:

@@ -136,8 +136,8 @@ class SchedulingQueue:
 
     # --- waking
 
-    def move(self, change: ClusterEvent) -> None:
-        """Something in the cluster has changed: wake those whom it may concern."""
+    def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
+        """Something in the cluster has changed: wake those whom it may concern, of that priority at most if given."""
         self._in_flight.record(change)
         if not self._unschedulable:
             return
@@ -146,7 +146,7 @@ class SchedulingQueue:
                 continue
             for registration in registrations:
                 if registration.matches(change):
-                    self._wake_by(plugin, registration, change)
+                    self._wake_by(plugin, registration, change, up_to_priority)
 
     async def run(self) -> None:
         """End back-offs and over-long waits when their time comes; runs until cancelled."""
@@ -250,11 +250,15 @@ class SchedulingQueue:
         for sleepers in self._by_plugin.values():
             sleepers.pop(entry.uid, None)
 
-    def _wake_by(self, plugin: str, registration: EventRegistration, change: ClusterEvent) -> None:
+    def _wake_by(
+        self, plugin: str, registration: EventRegistration, change: ClusterEvent, up_to_priority: int | None
+    ) -> None:
         sleepers = self._by_plugin[plugin]
         affected = _affected(registration, change)
         chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
         for entry in chosen:
+            if up_to_priority is not None and entry.info.priority > up_to_priority:
+                continue
             if _hints(registration, entry, change):
                 self._requeue(entry)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["Nominations"]
@@ -26,6 +27,16 @@ class Nominations:
         if node:
             self._node_of[pod.uid] = node
             self._on.setdefault(node, {})[pod.uid] = pod
+
+    def update(self, old: Pod, new: PodInfo) -> None:
+        """A waiting pod has a new version; its status decides, unless neither version has anything to say.
+
+        An update without a nomination may arrive before the one that was decided on here has been written.
+        """
+        node = new.pod.status.nominated_node_name
+        if not node and not old.status.nominated_node_name:
+            node = self._node_of.get(new.uid, "")
+        self.set(new, node)
 
     def remove(self, uid: str) -> None:
         """The pod is placed or gone."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, Progress, progress, waits
@@ -86,6 +87,22 @@ def test_other_pods_are_bound_while_one_waits() -> None:
         await prepare(world)
         await world.create(pod("other"))
         await world.elapse(0.1)
+        assert await world.node_of("other") == "n1"
+
+    play(body)
+
+
+def test_a_pod_that_is_deleted_while_it_waits_makes_room_at_once() -> None:
+    async def body(world: World) -> None:
+        await world.create(device_class(), node("n1", cpu="2"), slice_("n1", 1, **CONDITIONS), claim("c"))
+        claims = [{"name": "c", "resourceClaimName": "c"}]
+        await world.create(pod("p", requests={"cpu": "2"}, resourceClaims=claims))
+        await world.elapse(1)
+        await world.create(pod("other", requests={"cpu": "2"}))
+        await world.elapse(1)
+        assert await world.node_of("other") == ""
+        await world.api(Pod).delete("p")
+        await world.elapse(1)
         assert await world.node_of("other") == "n1"
 
     play(body)

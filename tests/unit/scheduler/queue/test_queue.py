@@ -88,6 +88,20 @@ def test_a_refused_pod_sleeps_until_an_event_its_plugin_cares_about() -> None:
     trial(body)
 
 
+def test_what_concerns_pods_up_to_a_priority_wakes_no_others() -> None:
+    async def body(t: Trial) -> None:
+        for name, priority in (("below", 1), ("equal", 5), ("above", 9)):
+            t.queue.add(pod(name, priority=priority))
+        for _ in range(3):
+            await t.next()
+            t.queue.put_back(t.entry, ["Fit"])
+        t.queue.move(NODE_ADDED, up_to_priority=5)
+        assert {await t.next(), await t.next()} == {"below", "equal"}
+        assert t.idle()
+
+    trial(body)
+
+
 def test_the_hint_decides_pod_by_pod() -> None:
     async def body(t: Trial) -> None:
         for name, wants in (("a", "n1"), ("b", "n2")):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import pod
@@ -41,3 +43,19 @@ def test_a_pod_that_is_gone_may_be_removed_twice() -> None:
     nominations.remove("uid-a")
     nominations.remove("uid-a")
     assert len(nominations) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "node"),
+    [("", "", "n"), ("n", "n", "n"), ("", "m", "m"), ("n", "m", "m"), ("n", "", None)],
+)
+def test_a_new_version_of_a_pod_decides_unless_its_status_never_had_a_nomination(
+    before: str, after: str, node: str | None
+) -> None:
+    nominations = Nominations()
+    old, new = (pod("p", priority=1, status={"nominatedNodeName": name}) for name in (before, after))
+    nominations.set(PodInfo(old), "n")
+    nominations.update(old, PodInfo(new))
+    me = info("me", 0)
+    found = [place for place in ("n", "m") if nominations.ahead_of(me, place)]
+    assert found == ([node] if node else [])
