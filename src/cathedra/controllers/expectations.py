@@ -32,12 +32,17 @@ class Expectations(Generic[K]):
         self._informer = informer
         self._clock = clock
         self._expected: dict[K, tuple[str, float]] = {}
+        self._leaving: dict[K, dict[str, tuple[KubeObject, float]]] = {}
+        """By key and uid: objects that lost their last hold with a write, and when (monotonic seconds)."""
         self._doubts: set[K] = set()
 
     def expect(self, key: K, written: KubeObject | None) -> None:
         """Wait for ``written``, as the API server answered it."""
         if written is None:
             return
+        if _is_released(written):
+            # The answer has the version before the object went, so the version alone does not tell.
+            self._leaving.setdefault(key, {})[written.metadata.uid] = (written, self._clock.monotonic())
         version = written.metadata.resource_version
         before = self._expected.get(key)
         if before is not None and before[0].isdigit() and version.isdigit() and int(before[0]) > int(version):
@@ -46,6 +51,8 @@ class Expectations(Generic[K]):
 
     def met(self, key: K) -> bool:
         """Whether the store shows everything that was written for ``key``."""
+        if not self._have_left(key):
+            return False
         expected = self._expected.get(key)
         if expected is None:
             return True
@@ -54,6 +61,17 @@ class Expectations(Generic[K]):
             return False
         del self._expected[key]
         return True
+
+    def _have_left(self, key: K) -> bool:
+        leaving = self._leaving.get(key, {})
+        now = self._clock.monotonic()
+        for uid, (obj, since) in tuple(leaving.items()):
+            shown = self._informer.store.get(obj.metadata.namespace, obj.metadata.name)
+            if shown is None or shown.metadata.uid != uid or now - since >= LONGEST_WAIT:
+                del leaving[uid]
+        if not leaving:
+            self._leaving.pop(key, None)
+        return not leaving
 
     def doubt(self, key: K) -> None:
         """Something may have been written for ``key`` although no answer came."""
@@ -78,4 +96,13 @@ class Expectations(Generic[K]):
     def forget(self, key: K) -> None:
         """The key's object is gone."""
         self._expected.pop(key, None)
+        self._leaving.pop(key, None)
         self._doubts.discard(key)
+
+
+def _is_released(obj: KubeObject) -> bool:
+    """Whether nothing keeps an object that is being deleted."""
+    metadata = obj.metadata
+    if metadata.deletion_timestamp is None:
+        return False
+    return not metadata.finalizers and not metadata.deletion_grace_period_seconds

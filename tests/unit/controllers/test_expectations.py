@@ -6,6 +6,7 @@ from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS
 from cathedra.controllers.expectations import LONGEST_WAIT, Expectations
+from cathedra.controllers.finalizers import remove_finalizer
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import pod
 
@@ -21,6 +22,27 @@ def test_a_write_is_waited_for_until_the_informer_shows_it() -> None:
         assert not expectations.met("k")
         assert expectations.met("other")
         await api.until(lambda: expectations.met("k"), seconds=5)
+
+    with_api(body)
+
+
+def test_an_object_that_goes_with_its_last_finalizer_is_waited_for_until_it_is_gone() -> None:
+    """The API server answers such a write with the version that the object had before."""
+
+    async def body(api: API) -> None:
+        informer = api.informers.of(PODS)
+        expectations: Expectations[str] = Expectations(informer, api.clock)
+        api.follow()
+        pods = api.client.resource(PODS, "default")
+        await pods.create(with_metadata(pod("p"), finalizers=("a.b/c",)))
+        deleted = await pods.delete("p")
+        assert deleted is not None
+        await api.until(lambda: informer.has_reached(deleted.metadata.resource_version), seconds=5)
+        expectations.expect("k", await remove_finalizer(pods, deleted, "a.b/c"))
+        assert informer.store.get("default", "p") is not None
+        assert not expectations.met("k")
+        await api.until(lambda: expectations.met("k"), seconds=5)
+        assert informer.store.get("default", "p") is None
 
     with_api(body)
 
