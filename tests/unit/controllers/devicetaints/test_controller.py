@@ -28,8 +28,10 @@ from cathedra.api.resource import (
     ResourceSliceSpec,
 )
 from cathedra.api.struct import Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
+from cathedra.semantics.conditions import find_condition
 from tests.unit.controllers.world import World, play
 
 SPEC = ResourceClaimSpec(
@@ -86,6 +88,21 @@ def test_a_tainted_device_loses_its_pod() -> None:
         await world.quiet()
         assert await world.names(PODS) == ["on-b"]
         assert ("Normal", "DeviceTaintManagerEviction", "Marking for deletion") in await world.events()
+
+    play(DeviceTaintEvictionController, story)
+
+
+def test_a_pod_that_leaves_its_device_says_that_it_was_disrupted() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+        leaving = await user(world, "p", "a")
+        await world.change(PODS, "p", lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
+        await world.quiet()
+        status = (await world.of(PODS).get(leaving.metadata.name)).status
+        told = find_condition(status.conditions, "DisruptionTarget")
+        assert told is not None
+        assert (told.status, told.reason) == ("True", "DeletionByDeviceTaintManager")
+        assert told.message == "Device Taint manager: deleting due to NoExecute taint"
 
     play(DeviceTaintEvictionController, story)
 

@@ -346,6 +346,25 @@ def test_the_failure_policy_can_end_the_job_at_once_and_ignore_failures() -> Non
     play(JobController, story)
 
 
+@pytest.mark.parametrize(("action", "tally"), [("FailJob", (2, 0)), ("Count", (1, 2)), ("Ignore", (0, 2))])
+def test_a_rule_decides_what_a_failed_pod_and_those_beside_it_count(action: str, tally: tuple[int, int]) -> None:
+    """Failed and active pods of two, of which one fails by the rule while the other one runs."""
+
+    async def story(world: World) -> None:
+        codes = PodFailurePolicyOnExitCodesRequirement(operator="In", values=(42,))
+        policy = PodFailurePolicy(rules=(PodFailurePolicyRule(action=action, on_exit_codes=codes),))
+        await world.create(JOBS, job(parallelism=2, completions=2, pod_failure_policy=policy, backoff_limit=1))
+        await world.quiet()
+        first, _ = await bound(world)
+        await world.quiet()
+        await end(world, first, code=42)
+        await world.clock.sleep(15)
+        after = await status(world)
+        assert (after.failed, after.active) == tally
+
+    play(JobController, story)
+
+
 def test_the_success_policy_ends_an_indexed_job_early() -> None:
     async def story(world: World) -> None:
         policy = SuccessPolicy(rules=(SuccessPolicyRule(succeeded_indexes="0"),))
@@ -356,7 +375,7 @@ def test_the_success_policy_ends_an_indexed_job_early() -> None:
         await world.clock.sleep(90)
         after = await status(world)
         assert conditions(after)["Complete"] == ("True", "SuccessPolicy", "Matched rules at index 0")
-        assert after.succeeded == 1
+        assert (after.succeeded, after.failed) == (1, 0)
 
     play((JobController, Reaper), story)
 
@@ -366,7 +385,9 @@ def test_the_deadline_ends_the_job() -> None:
         await world.create(JOBS, job(active_deadline_seconds=30))
         await world.clock.sleep(25)
         assert conditions(await status(world)) == {}
-        await world.clock.sleep(90)
+        await world.clock.sleep(6)
+        assert conditions(await status(world))["FailureTarget"][1] == "DeadlineExceeded"
+        await world.clock.sleep(84)
         wanted = ("True", "DeadlineExceeded", "Job was active longer than specified deadline")
         assert conditions(await status(world))["Failed"] == wanted
 

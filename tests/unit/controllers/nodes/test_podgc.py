@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from cathedra.api.core.core_v1 import NodeSpec, Taint
+from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, PODS
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
+from cathedra.semantics.conditions import find_condition
 from tests.unit.controllers.nodes.objects import node, pod
 from tests.unit.controllers.world import World, play
+
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 def test_pods_of_a_deleted_node_are_failed_and_deleted_after_quarantine() -> None:
@@ -20,6 +27,48 @@ def test_pods_of_a_deleted_node_are_failed_and_deleted_after_quarantine() -> Non
         assert await world.names(PODS) == ["p"]
         await world.clock.sleep(30)
         assert await world.names(PODS) == []
+
+    play(PodGarbageCollector, story)
+
+
+def test_a_pod_of_a_deleted_node_says_why_it_ended() -> None:
+    async def story(world: World) -> None:
+        await node(world, "n1")
+        orphan = await pod(world, "p", "n1")
+        await world.of(PODS).update(with_metadata(orphan, finalizers=("a.b/c",)))
+        await world.of(NODES).delete("n1")
+        await world.clock.sleep(65)
+        status = (await world.of(PODS).get("p")).status
+        told = find_condition(status.conditions, "DisruptionTarget")
+        assert told is not None
+        assert (status.phase, told.status, told.reason) == ("Failed", "True", "DeletionByPodGC")
+        assert told.message == "PodGC: node no longer exists"
+
+    play(PodGarbageCollector, story)
+
+
+@pytest.mark.parametrize(
+    ("ready", "taint", "deleted", "stays"),
+    [
+        ("False", OUT_OF_SERVICE, True, False),
+        ("Unknown", OUT_OF_SERVICE, True, False),
+        ("True", OUT_OF_SERVICE, True, True),
+        ("False", "node.kubernetes.io/unreachable", True, True),
+        ("False", OUT_OF_SERVICE, False, True),
+    ],
+)
+def test_pods_that_are_being_deleted_go_from_a_node_that_is_out_of_service(
+    ready: str, taint: str, deleted: bool, stays: bool
+) -> None:
+    async def story(world: World) -> None:
+        await node(world, "n1", ready)
+        tainted = NodeSpec(taints=(Taint(key=taint, value="nodeshutdown", effect="NoExecute"),))
+        await world.change(NODES, "n1", lambda n: replace(n, spec=tainted))
+        await pod(world, "p", "n1")
+        if deleted:
+            await world.of(PODS).delete("p")
+        await world.clock.sleep(30)
+        assert bool(await world.names(PODS)) == stays
 
     play(PodGarbageCollector, story)
 

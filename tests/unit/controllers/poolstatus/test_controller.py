@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.resource_v1alpha3 import (
     ResourcePoolStatusRequest,
@@ -12,6 +14,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     Device,
 )
+from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
 from cathedra.controllers.poolstatus.controller import ResourcePoolStatusRequestController
 from tests.unit.controllers.poolstatus.objects import slice_
@@ -48,6 +51,23 @@ def test_a_request_is_answered_and_goes_after_an_hour() -> None:
         assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == ["q"]
         await world.clock.sleep(800)
         assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == []
+
+    play(ResourcePoolStatusRequestController, story, gates=GATES)
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(1, 1), (2, 2), (5, 3), (None, 3)])
+def test_no_more_pools_are_shown_than_wanted_but_all_are_counted(limit: int | None, shown: int) -> None:
+    async def story(world: World) -> None:
+        for pool in ("a", "b", "c"):
+            made = slice_(pool, Device(name="d"))
+            of_pool = replace(made.spec.pool, name=pool)
+            await world.create(RESOURCESLICES, replace(made, spec=replace(made.spec, pool=of_pool)))
+        await world.create(RESOURCEPOOLSTATUSREQUESTS, request(limit=limit))
+        await world.quiet()
+        answer = await status_of(world)
+        assert answer is not None
+        assert (answer.pool_count, [pool.pool_name for pool in answer.pools]) == (3, ["a", "b", "c"][:shown])
+        assert answer.conditions[0].message == f"Calculated status for {shown} pools"
 
     play(ResourcePoolStatusRequestController, story, gates=GATES)
 

@@ -112,6 +112,18 @@ def test_a_deployment_adopts_a_replica_set_of_its_template_and_releases_what_it_
     play((DeploymentController, ReplicaSetController, Kubelet), story)
 
 
+def test_a_rollout_whose_pods_are_not_available_yet_is_progressing_and_says_from_where_it_scaled() -> None:
+    async def story(world: World) -> None:
+        await world.create(DEPLOYMENTS, deployment(replicas=3))
+        await world.quiet()
+        assert await progress(world) == ("True", "ReplicaSetUpdated")
+        (name,) = await world.names(REPLICASETS)
+        told = [message for _, reason, message in await world.events() if reason == "ScalingReplicaSet"]
+        assert told == [f"Scaled up replica set {name} from 0 to 3"]
+
+    play((DeploymentController, ReplicaSetController), story)
+
+
 def test_an_empty_deployment_tells_of_no_scaling() -> None:
     async def story(world: World) -> None:
         await world.create(DEPLOYMENTS, deployment(replicas=0))

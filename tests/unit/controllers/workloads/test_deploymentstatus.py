@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.apps_v1 import Deployment, ReplicaSet
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.controllers.workloads.deploymentstatus import has_deadline, numbers, paused_status, rollout_status
 from cathedra.semantics.conditions import find_condition
 
@@ -55,3 +55,19 @@ def test_a_pause_is_told_once() -> None:
     assert told.reason == "DeploymentPaused"
     running = deployment(progressDeadlineSeconds=600)
     assert paused_status(running, 0.0) == running.status
+
+
+def test_the_end_of_a_pause_is_told() -> None:
+    paused = deployment(progressDeadlineSeconds=600, paused=True)
+    resumed = replace(deployment(progressDeadlineSeconds=600), status=paused_status(paused, 0.0))
+    told = find_condition(paused_status(resumed, 1.0).conditions, "Progressing")
+    assert told is not None
+    assert (told.status, told.reason, told.message) == ("Unknown", "DeploymentResumed", "Deployment is resumed")
+
+
+def test_a_replica_set_that_was_found_is_told_otherwise_than_one_that_was_made() -> None:
+    new = replica_set("new", 2, 2)
+    timed = deployment(progressDeadlineSeconds=600)
+    told = find_condition(rollout_status(timed, [new], new, created=False, now=0.0).conditions, "Progressing")
+    assert told is not None
+    assert (told.reason, told.message) == ("FoundNewReplicaSet", 'Found new replica set "new"')
