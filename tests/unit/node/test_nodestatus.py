@@ -43,6 +43,15 @@ def test_a_node_that_others_change_meanwhile_is_written_again_in_silence(caplog:
     assert caplog.text == ""
 
 
+def test_a_node_declares_that_websockets_come_as_they_are() -> None:
+    async def body(s: Setting) -> None:
+        await asyncio.sleep(0.1)
+        status = (await s.client.resource(NODES).get(NODE)).status
+        assert status.declared_features == ("ExtendWebSocketsToKubelet",)
+
+    play(body)
+
+
 def test_pods_may_have_what_is_not_reserved() -> None:
     config = NodeConfig(
         name=NODE, root=None, capacity={"cpu": "4", "memory": "1Gi"}, reserved={"cpu": "1500m", "memory": "2Gi"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cathedra.api.core.core_v1 import Event, Pod
@@ -18,6 +18,7 @@ from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import EVENTS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.kinds.served import all_definitions
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
@@ -113,13 +114,23 @@ def play(
     transport: Callable[[Any], Any] = lambda inner: inner,
     configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
     metrics: SchedulerMetrics | None = None,
+    served: Sequence[str] | None = None,
 ) -> None:
-    """Run ``body`` beside a scheduler; ``transport`` may wrap the scheduler's way to the server."""
+    """Run ``body`` beside a scheduler; ``transport`` may wrap the scheduler's way to the server.
+
+    With ``served`` the API server is that of the release, with all rules for objects and these versions switched on;
+    otherwise it takes every kind in its newest version as it comes.
+    """
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         chosen = FeatureGates.for_release(release, gates or {})
         config = ServerConfig(gates=chosen, definitions=plain_definitions())
+        if served is not None:
+            real = all_definitions(chosen)
+            config = ServerConfig(
+                release=release, gates=chosen, definitions=real, runtime_config=dict.fromkeys(served, True)
+            )
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
         client = Client(server.transport(), clock=clock)
         own = Client(transport(server.transport("system:kube-scheduler")), clock=clock)

@@ -24,6 +24,9 @@ from tests.unit.cel.asking import shown
             "error: error during formatting: decimal clause can only be used on integers, was given string",
         ),
         ("'%.257f'.format([1.5])", "1.5"),
+        ("'%s'.format([-0.0])", "-0"),
+        ("'%f'.format([-0.0])", "-0.000000"),
+        ("'%s'.format([type(1)])", "int"),
     ],
 )
 def test_clauses_write_what_kubernetes_writes(expression: str, result: str) -> None:

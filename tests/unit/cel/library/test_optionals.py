@@ -30,6 +30,10 @@ def test_everything_else_is_something(value: Any) -> None:
         ("optional.ofNonZeroValue('').hasValue()", "false"),
         ("[1, 2].first().value() + [1, 2].last().value()", "3"),
         ("[].first().hasValue()", "false"),
+        ("optional.of(optional.none()).hasValue()", "true"),
+        ("optional.ofNonZeroValue(optional.none()).hasValue()", "false"),
+        ("{'a': optional.none()}.?a.hasValue()", "true"),
+        ("[optional.none()]", "[optional.none()]"),
         ("optional.unwrap([optional.of(1), optional.none(), optional.of(3)])", "[1, 3]"),
     ],
 )

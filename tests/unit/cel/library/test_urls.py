@@ -15,6 +15,11 @@ from tests.unit.cel.asking import shown
         ("url('http://[::1]:80/').getHostname()", "::1"),
         ("isURL('relative')", "false"),
         ("url('/a/b').getEscapedPath()", "/a/b"),
+        ("url('/a/b').getHost()", ""),
+        ("url('/a/b').getHostname()", ""),
+        ("url('/a/b').getPort()", ""),
+        ("url('/a/b').getScheme()", ""),
+        ("url('file:///a').getHost()", ""),
         ("url('HTTP://x').getScheme()", "http"),
     ],
 )

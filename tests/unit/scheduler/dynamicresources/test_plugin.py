@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
+from cathedra.api.resource import (
+    DeviceClaimConfiguration,
+    DeviceTaintRule,
+    OpaqueDeviceConfiguration,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict
-from cathedra.api.struct import from_dict, replace
+from cathedra.api.struct import RawJSON, from_dict, replace
 from cathedra.client.transport import EventType
-from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
+from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -46,6 +52,55 @@ def test_a_claim_is_allocated_protected_and_reserved_before_the_pod_is_bound() -
         assert stored.metadata.finalizers == (FINALIZER,)
         uid = (await world.pod("p")).metadata.uid
         assert [(r.resource, r.name, r.uid) for r in stored.status.reserved_for] == [("pods", "p", uid)]
+
+    play(body)
+
+
+def opaque(text: bytes) -> DeviceClaimConfiguration:
+    return DeviceClaimConfiguration(opaque=OpaqueDeviceConfiguration(driver=DRIVER, parameters=RawJSON(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{ "a" : 1 }',
+        b'{"a":1.0,\n\t"b" : [ ]}',
+        b'{"z":1,"a":{"y":1e3,"b":"\\u00e9 \xc3\xa9"}}',
+        b'{"n":12345678901234567890}',
+    ],
+)
+def test_parameters_of_drivers_reach_the_allocation_however_they_are_written(text: bytes) -> None:
+    """A pod whose claim's parameters came back in another spelling was never bound: the spec seemed to change."""
+
+    async def body(world: World) -> None:
+        await gpus(world, "n1")
+        made = claim("c")
+        devices = replace(made.spec.devices, config=(opaque(text),))
+        await world.create(replace(made, spec=replace(made.spec, devices=devices)), user("p", "c"))
+        await world.quiet()
+        assert await world.node_of("p") == "n1"
+        allocation = (await world.claim("c")).status.allocation
+        assert allocation is not None
+        (config,) = allocation.devices.config
+        assert config.opaque is not None
+        assert config.opaque.parameters is not None
+        assert config.opaque.parameters.load() == RawJSON(text).load()
+
+    play(body, served=())
+
+
+def test_two_entries_may_name_one_claim() -> None:
+    """kube-scheduler allocates it for both, finds so when it writes the second, and succeeds at its next attempt."""
+
+    async def body(world: World) -> None:
+        await gpus(world, "n1", devices=2)
+        await world.create(claim("c"), user("p", "c", "c"))
+        await world.quiet()
+        assert await world.node_of("p") == "n1"
+        assert len(await world.devices("c")) == 1
+        assert [consumer.name for consumer in (await world.claim("c")).status.reserved_for] == ["p"]
+        why = 'running PreBind plugin "DynamicResources": claim default/c got allocated elsewhere in the meantime'
+        assert ("FailedScheduling", why) in await world.events("p")
 
     play(body)
 
