@@ -25,6 +25,7 @@ from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
 from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
+from cathedra.apiserver.bootstrap.danglingschemas import DanglingSchemas
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
@@ -193,10 +194,12 @@ class APIServer:
             kept.append(authentication_info(self._client_authorities, self._front_proxy.authority))
         kept_objects = ObjectKeeper(self.context, kept)
         await kept_objects.reconcile()
+        dangling = DanglingSchemas(self.context)
         services = APIServiceKeeper(self.context, self.catalog, self.aggregated.probe)
         self._keeping = (
             asyncio.create_task(kept_objects.run(), name="kept objects"),
             asyncio.create_task(services.run(), name="API services"),
+            asyncio.create_task(dangling.run(), name="flow schemas"),
         )
 
     @property

@@ -1,10 +1,13 @@
-"""The flow schemas and priority levels that every cluster has: the mandatory ones are kept as they are, the suggested
-ones are made once more when they are missing."""
+"""The flow schemas and priority levels that every cluster has, all made again when they are missing.
+
+Mandatory ones are kept as they are. A suggested one is kept as long as its annotation ``autoupdate-spec`` says so;
+where that is gone or says something else, whether its spec was ever changed decides, and is written down.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.core.flowcontrol_v1 import (
     ExemptPriorityLevelConfiguration,
@@ -27,6 +30,7 @@ from cathedra.api.core.flowcontrol_v1 import (
 )
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP
 from cathedra.apiserver.bootstrap.keeping import KeptObject
 
@@ -35,6 +39,11 @@ __all__ = ["flow_control"]
 _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 _ALL: Final = ("*",)
+_BOOLS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""What Go takes for a boolean."""
 
 
 def flow_control() -> Iterator[KeptObject]:
@@ -51,7 +60,25 @@ def _metadata(name: str) -> ObjectMeta:
 
 
 def _kept(plural: str, obj: KubeObject, mandatory: bool) -> KeptObject:
-    return KeptObject(GroupResource(_GROUP, plural), obj, ("spec",) if mandatory else ())
+    correct = _mandatory if mandatory else _suggested
+    return KeptObject(GroupResource(_GROUP, plural), obj, (), correct)
+
+
+def _mandatory(found: Any, wanted: Any) -> Any:
+    return _annotated(replace(found, spec=wanted.spec), kept=True)
+
+
+def _suggested(found: Any, wanted: Any) -> Any:
+    said = _BOOLS.get(found.metadata.annotations.get(_AUTOUPDATE, ""))
+    kept = found.metadata.generation == 1 if said is None else said
+    return _annotated(replace(found, spec=wanted.spec) if kept else found, kept=kept)
+
+
+def _annotated(obj: Any, *, kept: bool) -> Any:
+    if _BOOLS.get(obj.metadata.annotations.get(_AUTOUPDATE, "")) is kept:
+        return obj
+    annotations = {**obj.metadata.annotations, _AUTOUPDATE: "true" if kept else "false"}
+    return replace(obj, metadata=replace(obj.metadata, annotations=annotations))
 
 
 # Priority levels.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
@@ -38,6 +38,14 @@ class KeptObject:
     object: KubeObject
     fields: tuple[str, ...]
     """Fields whose values are kept too; others may be changed by users."""
+    correct: Callable[[Any, Any], Any] | None = None
+    """Found and wanted object → what it is to be, where that is more than to keep fields."""
+
+    def corrected(self, found: Any) -> Any:
+        """The object that is there as it is to be."""
+        if self.correct is not None:
+            return self.correct(found, self.object)
+        return replace(found, **{name: getattr(self.object, name) for name in self.fields})
 
 
 class ObjectKeeper:
@@ -69,7 +77,7 @@ class ObjectKeeper:
         if found is None:
             await self._create(kept)
             return
-        right = replace(found, **{name: getattr(kept.object, name) for name in kept.fields})
+        right = kept.corrected(found)
         if right != found:
             await update(self._server, self._call("update", kept, metadata.name), right)
 

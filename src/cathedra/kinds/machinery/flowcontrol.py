@@ -1,6 +1,6 @@
 """FlowSchemas and PriorityLevelConfigurations: which requests wait in which queues.
 
-They are objects to read and write here; the server's own queues (`cathedra.apiserver.traffic.flow`) do not follow them.
+What they are is said here; `cathedra.apiserver.traffic.flow` puts requests into flows and queues by them.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.flowcontrol_v1 import FlowSchema
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
@@ -13,6 +15,7 @@ from cathedra.client.resources import resource_ref
 from cathedra.kinds.machinery.flowcontrol import validate_flow_schema, validate_priority_level
 from tests.unit.apiserver.guarded import Guarded, guarded
 
+AUTOUPDATE = "apf.kubernetes.io/autoupdate-spec"
 GROUP = "flowcontrol.apiserver.k8s.io"
 FLOWSCHEMAS = resource_ref(FlowSchema, "flowschemas", namespaced=False)
 
@@ -31,22 +34,60 @@ def test_every_object_obeys_the_rules_and_every_schema_names_a_level() -> None:
     assert {schema.spec.priority_level_configuration.name for schema in schemas} == levels.keys()
 
 
-def test_mandatory_objects_are_kept_and_suggested_ones_may_be_changed() -> None:
+def test_mandatory_objects_are_kept_and_missing_ones_made_again() -> None:
     async def body(api: Guarded) -> None:
         keeper = ObjectKeeper(api.server.context, list(flow_control()))
         await keeper.reconcile()
         schemas = api.admin.resource(FLOWSCHEMAS)
-        for name in ("catch-all", "service-accounts"):
-            schema = await schemas.get(name)
-            await schemas.update(replace(schema, spec=replace(schema.spec, matching_precedence=77)))
+        await change(api, "catch-all", annotation="false")
         await keeper.reconcile()
-        assert (await schemas.get("catch-all")).spec.matching_precedence == 10_000
-        assert (await schemas.get("service-accounts")).spec.matching_precedence == 77
+        kept = await schemas.get("catch-all")
+        assert (kept.spec.matching_precedence, kept.metadata.annotations) == (10_000, {AUTOUPDATE: "true"})
         await schemas.delete("probes")
         await keeper.reconcile()
         assert (await schemas.get("probes")).spec.priority_level_configuration.name == "exempt"
 
     guarded(body)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "precedence", "after"),
+    [("true", 9_000, "true"), ("false", 77, "false"), ("0", 77, "0"), (None, 77, "false"), ("perhaps", 77, "false")],
+)
+def test_a_suggested_object_that_was_changed_is_kept_as_its_annotation_says(
+    annotation: str | None, precedence: int, after: str
+) -> None:
+    async def body(api: Guarded) -> None:
+        keeper = ObjectKeeper(api.server.context, list(flow_control()))
+        await keeper.reconcile()
+        await change(api, "service-accounts", annotation=annotation)
+        await keeper.reconcile()
+        kept = await api.admin.resource(FLOWSCHEMAS).get("service-accounts")
+        assert (kept.spec.matching_precedence, kept.metadata.annotations) == (precedence, {AUTOUPDATE: after})
+
+    guarded(body)
+
+
+def test_a_suggested_object_that_was_never_changed_gets_its_annotation_back() -> None:
+    async def body(api: Guarded) -> None:
+        keeper = ObjectKeeper(api.server.context, list(flow_control()))
+        await keeper.reconcile()
+        schemas = api.admin.resource(FLOWSCHEMAS)
+        schema = await schemas.get("service-accounts")
+        await schemas.update(replace(schema, metadata=replace(schema.metadata, annotations={})))
+        await keeper.reconcile()
+        assert (await schemas.get("service-accounts")).metadata.annotations == {AUTOUPDATE: "true"}
+
+    guarded(body)
+
+
+async def change(api: Guarded, name: str, *, annotation: str | None) -> None:
+    """Give a schema another precedence, and another annotation or none."""
+    schemas = api.admin.resource(FLOWSCHEMAS)
+    schema = await schemas.get(name)
+    annotations = {} if annotation is None else {AUTOUPDATE: annotation}
+    changed = replace(schema, spec=replace(schema.spec, matching_precedence=77))
+    await schemas.update(replace(changed, metadata=replace(schema.metadata, annotations=annotations)))
 
 
 def test_nothing_is_written_when_everything_is_there() -> None:
