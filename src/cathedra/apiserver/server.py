@@ -25,6 +25,7 @@ from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
 from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
+from cathedra.apiserver.bootstrap.clusterinfo import cluster_info
 from cathedra.apiserver.bootstrap.danglingschemas import DanglingSchemas
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
@@ -192,6 +193,7 @@ class APIServer:
         kept = [*kubernetes_service(address, self.port), *flow_control()]
         if self.pki is not None and self._front_proxy is not None:
             kept.append(authentication_info(self._client_authorities, self._front_proxy.authority))
+            kept.extend(cluster_info(self.url, self.pki.authority_certificate))
         kept_objects = ObjectKeeper(self.context, kept)
         await kept_objects.reconcile()
         dangling = DanglingSchemas(self.context)
