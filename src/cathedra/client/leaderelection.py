@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from random import Random
 
 from cathedra.api.core.coordination_v1 import Lease, LeaseSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -20,7 +23,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import LEASES
 from cathedra.clock import Clock
 
-__all__ = ["LeaderElector", "LeaseTiming", "LostLeadership"]
+__all__ = ["LeaderElector", "LeaseTiming", "LostLeadership", "make_elector"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -180,3 +183,17 @@ class LeaderElector:
             await self._leases.update(replace(lease, spec=spec))
         except (StatusError, ConnectionError) as error:
             _LOG.debug("%s: lease %s was not given back: %s", self.identity, self._name, error)
+
+
+def make_elector(
+    client: Client,
+    lease: str,
+    *,
+    clock: Clock,
+    random: Random,
+    namespace: str = "kube-system",
+    timing: LeaseTiming = LeaseTiming(),
+) -> LeaderElector:
+    """A candidate for ``lease``, under a name like those of Kubernetes' own: ``<host>_<uuid>``."""
+    identity = f"{socket.gethostname()}_{uuid.UUID(int=random.getrandbits(128), version=4)}"
+    return LeaderElector(client, lease, identity, clock=clock, namespace=namespace, timing=timing)

@@ -20,7 +20,7 @@ from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.leaderelection import LeaderElector, make_elector
 from cathedra.client.resources import DEVICECLASSES
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
@@ -36,7 +36,6 @@ from cathedra.cluster.identity.permissions import (
     driver_user,
     node_user,
 )
-from cathedra.cluster.parts.electors import make_elector
 from cathedra.cluster.parts.failures import fails
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.parts.generations import generation_of, how_to_enable_devices

@@ -20,12 +20,11 @@ from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
-from cathedra.client.leaderelection import LeaderElector, LeaseTiming
+from cathedra.client.leaderelection import LeaderElector, LeaseTiming, make_elector
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.partconfig import PartConfig
-from cathedra.cluster.parts.electors import make_elector
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.process.health import serving_health
 from cathedra.cluster.process.signals import run_until, stop_event

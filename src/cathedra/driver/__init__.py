@@ -17,7 +17,8 @@
 In the order of a claim's way: `device` (what there is), `publishing` (ResourceSlices), `serving` (the sockets on
 which the node agent calls), `claim` (what was allocated), `preparing` (checkpoint, CDI files, metadata files),
 `edits` (what changes in a container), `health`; `driver` is the class to derive from, and `run` puts everything to
-work. `attributes` says where a device sits in the machine, as all drivers say it; `kit` is a bench to try a driver on.
+work. `fabric` is for devices that no node has until they are attached to one. `attributes` says where a device sits in
+the machine, as all drivers say it; `kit` is a bench to try a driver on.
 """
 
 from __future__ import annotations
@@ -38,12 +39,15 @@ from cathedra.driver.errors import (
     RegistrationFailed,
     Retry,
 )
+from cathedra.driver.fabric.controller import FabricController
+from cathedra.driver.fabric.driver import Attachment, FabricDriver
 from cathedra.driver.files import DiskFiles, Files, MemoryFiles
 from cathedra.driver.health import DeviceHealth, Health
 from cathedra.driver.metrics import Observer, PrometheusMetrics
 from cathedra.driver.run import DriverRunner, run
 
 __all__ = [
+    "Attachment",
     "CallFailed",
     "Claim",
     "ClaimedDevice",
@@ -60,6 +64,8 @@ __all__ = [
     "DriverRunner",
     "DroppedFieldsError",
     "Edits",
+    "FabricController",
+    "FabricDriver",
     "Files",
     "Health",
     "Hook",

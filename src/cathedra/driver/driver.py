@@ -173,7 +173,7 @@ class Driver:
         """Whether the driver overrides `health`."""
         return type(self).health is not Driver.health
 
-    def attach(self, node_name: str, republish: Callable[[], None]) -> None:
+    def install(self, node_name: str, republish: Callable[[], None]) -> None:
         """Called by the runner before anything else."""
         self.node_name = node_name
         self._republish = republish

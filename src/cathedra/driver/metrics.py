@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["Observer", "PrometheusMetrics", "Silent"]
+__all__ = ["FabricMetrics", "FabricObserver", "Observer", "PrometheusMetrics", "Silent"]
 
 RESULTS = ("success", "error")
 
@@ -32,6 +32,18 @@ class Observer(Protocol):
         ...
 
 
+class FabricObserver(Protocol):
+    """A listener to what the controller of a fabric driver does."""
+
+    def attached(self, result: str, seconds: float) -> None:
+        """A device was attached, or was not: ``success``, ``error``, or ``retry`` if it will be tried again."""
+        ...
+
+    def detached(self, result: str, seconds: float) -> None:
+        """A device was detached, or was not yet: ``success`` or ``error``."""
+        ...
+
+
 class Silent:
     """Counts nothing."""
 
@@ -42,6 +54,12 @@ class Silent:
         """Nothing."""
 
     def background_error(self, *, recoverable: bool) -> None:
+        """Nothing."""
+
+    def attached(self, result: str, seconds: float) -> None:
+        """Nothing."""
+
+    def detached(self, result: str, seconds: float) -> None:
         """Nothing."""
 
 
@@ -85,3 +103,38 @@ class PrometheusMetrics:
         """Count a fatal error."""
         if not recoverable:
             self._fatal.inc()
+
+
+class FabricMetrics:
+    """What a `FabricController` does, in a Prometheus registry; counters exist with 0 from the start."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str = "dra_driver") -> None:
+        """``prefix`` begins every metric's name."""
+        from prometheus_client import Counter, Histogram  # only for drivers that are measured
+
+        self._attached = Counter(
+            f"{prefix}_attach_devices_total", "Attempts to attach a device, by result.", ["result"], registry=registry
+        )
+        self._attach_seconds = Histogram(
+            f"{prefix}_attach_device_duration_seconds", "Time of one attempt to attach a device.", registry=registry
+        )
+        self._detached = Counter(
+            f"{prefix}_detach_devices_total", "Attempts to detach a device, by result.", ["result"], registry=registry
+        )
+        self._detach_seconds = Histogram(
+            f"{prefix}_detach_device_duration_seconds", "Time of one attempt to detach a device.", registry=registry
+        )
+        for result in RESULTS:
+            self._attached.labels(result)
+            self._detached.labels(result)
+        self._attached.labels("retry")
+
+    def attached(self, result: str, seconds: float) -> None:
+        """Count an attempt to attach a device."""
+        self._attached.labels(result).inc()
+        self._attach_seconds.observe(seconds)
+
+    def detached(self, result: str, seconds: float) -> None:
+        """Count an attempt to detach a device."""
+        self._detached.labels(result).inc()
+        self._detach_seconds.observe(seconds)

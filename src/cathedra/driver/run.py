@@ -35,6 +35,7 @@ from cathedra.driver.preparing.specs import ClaimSpecs, vendor_for
 from cathedra.driver.progress import narrate
 from cathedra.driver.publishing.controller import ResourceSliceController
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
+from cathedra.driver.publishing.republishing import keep_published
 from cathedra.driver.serving.registration import PluginInfo, Registration, supported_services
 from cathedra.driver.serving.sockets import socket_paths
 
@@ -43,8 +44,6 @@ __all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "only_error"
 KUBELET_ROOT = Path("/var/lib/kubelet")
 DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
 
-REPUBLISH_PAUSE = 0.05
-"""Seconds in which further calls of `Driver.republish` are counted as one."""
 HEALTH_RESTART_PAUSE = 5.0
 """Seconds after which a driver's failed health source is asked again."""
 
@@ -100,7 +99,7 @@ class DriverRunner:
         self._unplaced: set[str] = set()
         """Devices whose health was reported without a pool to be found in."""
         self._wanted = asyncio.Event()
-        driver.attach(node_name, self._wanted.set)
+        driver.install(node_name, self._wanted.set)
         self.slices = ResourceSliceController(
             client,
             driver.name,
@@ -132,7 +131,9 @@ class DriverRunner:
             self.service.open()
             async with self._listening(), asyncio.TaskGroup() as group:
                 group.create_task(self.slices.run())
-                group.create_task(self._publish())
+                group.create_task(
+                    keep_published(self.slices, self._desired, self._wanted, clock=self._clock, on_error=self._on_error)
+                )
                 group.create_task(self._background())
                 if self.health is not None:
                     group.create_task(self._follow_health(self.health))
@@ -179,18 +180,6 @@ class DriverRunner:
 
     async def _background(self) -> None:
         await resolve(self.driver.background(self._client, None if self.registry_dir is None else self._plugin_dir))
-
-    async def _publish(self) -> None:
-        self.slices.update(await self._desired())
-        while True:
-            await self._wanted.wait()
-            await self._clock.sleep(REPUBLISH_PAUSE)
-            self._wanted.clear()
-            try:
-                self.slices.update(await self._desired())
-            except Exception as error:
-                # What was published stays until the driver's author has corrected this.
-                self._on_error(error, "asking the driver for its devices")
 
     async def _desired(self) -> Mapping[str, DesiredPool]:
         answer: Pool | Iterable[Pool] = await resolve(self.driver.resources())

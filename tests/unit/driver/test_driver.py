@@ -88,7 +88,7 @@ def test_a_driver_knows_its_node_and_can_have_its_devices_asked_for_again() -> N
     asked = []
     driver = Plain()
     driver.republish()
-    driver.attach("node-a", lambda: asked.append(1))
+    driver.install("node-a", lambda: asked.append(1))
     driver.republish()
     assert (driver.node_name, asked) == ("node-a", [1])
 

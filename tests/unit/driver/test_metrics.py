@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from cathedra.driver.metrics import PrometheusMetrics
+from cathedra.driver.metrics import FabricMetrics, PrometheusMetrics
 
 
 def test_counters_exist_from_the_start_and_count() -> None:
@@ -24,3 +24,19 @@ def test_counters_exist_from_the_start_and_count() -> None:
     assert value("fatal_background_errors_total") == 0
     metrics.background_error(recoverable=False)
     assert value("fatal_background_errors_total") == 1
+
+
+def test_attempts_to_attach_and_detach_are_counted_by_result() -> None:
+    registry = CollectorRegistry()
+    metrics = FabricMetrics(registry)
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"dra_driver_{name}", labels)
+
+    assert value("attach_devices_total", result="retry") == 0
+    metrics.attached("success", 2.0)
+    metrics.detached("error", 0.5)
+    assert value("attach_devices_total", result="success") == 1
+    assert value("attach_device_duration_seconds_sum") == 2.0
+    assert value("detach_devices_total", result="error") == 1
+    assert value("detach_device_duration_seconds_sum") == 0.5

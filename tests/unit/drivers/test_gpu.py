@@ -52,7 +52,7 @@ def test_gpus_have_the_attributes_and_capacities_that_selectors_ask_for() -> Non
 def test_uuids_depend_on_node_and_index_alone() -> None:
     def uuids(node: str) -> list[object]:
         driver = GpuDriver()
-        driver.attach(node, lambda: None)
+        driver.install(node, lambda: None)
         return [device.attributes["uuid"] for device in driver.devices()]
 
     assert uuids("a") == uuids("a")
@@ -63,7 +63,7 @@ def test_uuids_depend_on_node_and_index_alone() -> None:
 def test_name_memory_and_attributes_are_options() -> None:
     gpus = GpuOptions(memory="64Gi", attributes={"model": "X", "fast": True})
     driver = GpuDriver(gpus, DriverOptions(name="driver.example.com"))
-    driver.attach(NODE, lambda: None)
+    driver.install(NODE, lambda: None)
     device = driver.devices()[0].to_api()
     assert driver.name == "driver.example.com"
     assert device.capacity["memory"].value == Quantity("64Gi")
@@ -74,7 +74,7 @@ def test_a_container_finds_its_options_in_the_environment() -> None:
     driver = GpuDriver.from_environment(
         {"DRIVER_NAME": "d.example.com", "NUM_DEVICES": "2", "GPU_ALLOW_MULTIPLE_ALLOCATIONS": "true"}
     )
-    driver.attach(NODE, lambda: None)
+    driver.install(NODE, lambda: None)
     assert driver.name == "d.example.com"
     assert [device.multiple_allocations for device in driver.devices()] == [True, True]
 

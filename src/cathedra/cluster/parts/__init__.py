@@ -1,4 +1,4 @@
 """The parts as a cluster composes them: `nodes` with their drivers, the `generations` of a release, `classicprograms`.
 
-`electors` chooses who works, `gctuning` sets up the garbage collector.
+`gctuning` sets up the garbage collector.
 """

@@ -56,11 +56,13 @@ class ResourceSliceController:
         on_error: ErrorHandler,
         node_name: str = "",
         pool_name: str = "",
+        owner: meta_v1.OwnerReference | None = None,
         validate_names: bool = True,
     ) -> None:
-        """``node_name``: the slices belong to this node and vanish with it. ``pool_name``: only this pool is looked
-        after, and it is visible to the whole cluster although a node owns it. ``validate_names``: whether names that
-        spell the driver's own domain are refused.
+        """``node_name``: the slices belong to this node and vanish with it. ``owner``: of slices that belong to no
+        node, the object of the cluster with which they vanish; without one they stay. ``pool_name``: only this pool is
+        looked after, and it is visible to the whole cluster although a node owns it. ``validate_names``: whether names
+        that spell the driver's own domain are refused.
         """
         self.statistics = SliceStatistics()
         self._client = client
@@ -71,7 +73,7 @@ class ResourceSliceController:
         self._node_name = node_name
         self._pool_name = pool_name
         self._own_domain = driver if validate_names else ""
-        self._owner: meta_v1.OwnerReference | None = None
+        self._owner = owner
         self._desired: dict[str, DesiredPool] = {}
         self._started = False
         self._written: dict[str, tuple[resource.ResourceSlice, float]] = {}
@@ -100,6 +102,8 @@ class ResourceSliceController:
         self._synced_pools.difference_update(affected)
         for name in affected:
             self._queue.add(name)
+        if self.in_sync:
+            self._tell_progress()  # no pools at all are published as soon as they are wanted
 
     async def run(self) -> None:
         """Work until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
@@ -221,7 +225,7 @@ class ResourceSliceController:
 
     async def _publisher(self) -> Publisher:
         if not self._node_name:
-            return Publisher(self._driver)
+            return Publisher(self._driver, self._owner)
         if self._owner is None:
             node: core_v1.Node = await self._client.resource(NODES).get(self._node_name)
             self._owner = meta_v1.OwnerReference(
@@ -269,6 +273,9 @@ class ResourceSliceController:
 
     def _done(self, pool_name: str) -> None:
         self._synced_pools.add(pool_name)
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
         progress, self._progress = self._progress, asyncio.Event()
         progress.set()
 

@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.resource import DeviceRequestAllocationResult, ResourceClaim
-from cathedra.api.status import StatusError
-from cathedra.api.timestamp import Time
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.workqueue import WorkQueue, run_workers
-from cathedra.semantics.conditions import is_true
+from cathedra.driver import Ref
+from cathedra.driver.fabric.conditions import (
+    BindingConditionTypes,
+    Verdict,
+    device_key,
+    is_ready,
+    own_results,
+    status_entries,
+)
+from cathedra.driver.preparing.status import write_device_status
 
 __all__ = ["BINDING_CONDITION", "FAILURE_CONDITION", "BindingConditions"]
 
 BINDING_CONDITION: Final = "BindingConditions"
 FAILURE_CONDITION: Final = "BindingFailureConditions"
 """The names of the reference driver."""
+
+_READY: Final = Verdict("Ready", "Device is ready", ready=True)
+_FAILED: Final = Verdict("Failed", "Device cannot be made ready", failed=True)
 
 Key = tuple[str, str]
 """Namespace and name of a claim."""
@@ -69,59 +79,31 @@ class BindingConditions:
                 self._look(claim)
 
     def _look(self, claim: ResourceClaim) -> None:
-        if self._unsatisfied(claim):
+        if self._undecided(claim):
             self._queue.add((claim.metadata.namespace, claim.metadata.name))
 
     def _results(self, claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
         """The claim's devices of this driver on this node that have binding conditions."""
-        allocation = claim.status.allocation
-        results = () if allocation is None else allocation.devices.results or ()
-        return [
-            result
-            for result in results
-            if result.driver == self._driver and result.pool == self._node and result.binding_conditions
-        ]
+        results = own_results(claim, self._driver)
+        return [one for one in results if one.pool == self._node and one.binding_conditions]
 
-    def _unsatisfied(self, claim: ResourceClaim) -> bool:
-        return any(
-            not is_true(_conditions(claim, result), kind)
-            for result in self._results(claim)
-            for kind in result.binding_conditions
-        )
+    def _undecided(self, claim: ResourceClaim) -> bool:
+        return any(not is_ready(claim, one, _types(one)) for one in self._results(claim))
 
     async def _sync(self, key: Key) -> float | None:
         claim = self._claims.store.get(*key)
         mode = self._mode()
-        if claim is None or not self._unsatisfied(claim) or mode == "hold":
+        if claim is None or not self._undecided(claim) or mode == "hold":
             return None
-        # What this manager has set before and does not set again would be removed: so all its entries, every time.
-        entries = [self._entry(result, failed=mode == "fail") for result in self._results(claim)]
-        fields = {"metadata": {"uid": claim.metadata.uid}, "status": {"devices": entries}}
-        try:
-            await self._client.resource(RESOURCECLAIMS, key[0]).apply(key[1], fields, "status")
-        except StatusError as error:
-            if not error.is_not_found and not error.is_conflict:
-                raise
+        results = self._results(claim)
+        verdict = _FAILED if mode == "fail" else _READY
+        entries = [
+            entry for one in results for entry in status_entries(claim, [one], {device_key(one): verdict}, _types(one))
+        ]
+        ref = Ref(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
+        await write_device_status(self._client, ref, entries)
         return None
 
-    def _entry(self, result: DeviceRequestAllocationResult, *, failed: bool) -> dict[str, Any]:
-        kinds = result.binding_failure_conditions if failed else result.binding_conditions
-        reason, message = ("Failed", "Device cannot be made ready") if failed else ("Ready", "Device is ready")
-        condition = {
-            "status": "True",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": str(Time(self._client.clock.now())),
-        }
-        identity = {"driver": result.driver, "pool": result.pool, "device": result.device}
-        if result.share_id is not None:
-            identity["shareID"] = result.share_id
-        return {**identity, "conditions": [{"type": kind, **condition} for kind in kinds]}
 
-
-def _conditions(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Any:
-    identity = (result.driver, result.pool, result.device, result.share_id)
-    for entry in claim.status.devices:
-        if (entry.driver, entry.pool, entry.device, entry.share_id) == identity:
-            return entry.conditions or ()
-    return ()
+def _types(result: DeviceRequestAllocationResult) -> BindingConditionTypes:
+    return BindingConditionTypes(result.binding_conditions, result.binding_failure_conditions)

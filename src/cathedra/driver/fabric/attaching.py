@@ -1,0 +1,309 @@
+"""Claims brought to what their allocations say: devices attached, conditions set, and detached when they are free.
+
+Level-triggered: what is allocated is compared with what the claim's record says, so it does not matter what happened
+while no controller ran. The order keeps a device from being lost, whatever dies in between: the record is written
+before a device is attached and taken back after it is detached, and a device that stands in one claim's record is
+attached for no other. The scheduler may give a device to the next claim as soon as the last one is deallocated; that
+claim waits here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from cathedra.api.resource import AllocationResult, ResourceClaim
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.objects import ObjectKey, key_of
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.driver.claim import Claim, ClaimedDevice, Ref
+from cathedra.driver.driver import resolve
+from cathedra.driver.errors import DriverError, Retry
+from cathedra.driver.fabric.conditions import (
+    BindingConditionTypes,
+    DeviceKey,
+    Verdict,
+    device_key,
+    is_decided,
+    own_results,
+    status_entries,
+)
+from cathedra.driver.fabric.driver import Attachment, FabricDriver
+from cathedra.driver.fabric.record import recorded, with_record
+from cathedra.driver.metrics import FabricObserver
+from cathedra.driver.preparing.status import write_device_status
+from cathedra.driver.publishing.controller import ErrorHandler
+
+__all__ = ["AttachingController", "allocated_attachments", "node_of"]
+
+WORKERS: Final = 16
+"""Claims at a time: attaching may take minutes, and is waited for."""
+SHORTEST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 60.0
+"""Seconds before what failed is tried again; the scheduler waits ten minutes."""
+
+LONGEST_MESSAGE: Final = 1024
+"""Characters of an error that the status shows."""
+_LOOKED_AT: Final = Verdict("AdminAccess", "Administrators use the device where it is", ready=True)
+_RECORDED: Final = "recorded"
+_ALLOCATED: Final = "allocated"
+
+
+def node_of(allocation: AllocationResult) -> str:
+    """The one node that the allocation is for; "" if it is for several."""
+    terms = () if allocation.node_selector is None else allocation.node_selector.node_selector_terms
+    names = {
+        field.values
+        for term in terms
+        for field in term.match_fields
+        if (field.key, field.operator) == ("metadata.name", "In")
+    }
+    return next(iter(names))[0] if len(terms) == 1 and len(names) == 1 else ""
+
+
+def allocated_attachments(claim: ResourceClaim, driver: str) -> frozenset[Attachment]:
+    """What is to be attached for the claim. Administrators look at devices where they are."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return frozenset()
+    node = node_of(allocation)
+    return frozenset(
+        Attachment(one.pool, one.device, node, one.share_id)
+        for one in own_results(claim, driver)
+        if not one.admin_access
+    )
+
+
+class AttachingController:
+    """The claims of one fabric driver: `run` until cancelled, by one instance at a time."""
+
+    def __init__(
+        self, client: Client, driver: FabricDriver, *, observer: FabricObserver, on_error: ErrorHandler
+    ) -> None:
+        """``on_error`` hears of what is tried again."""
+        self._client = client.as_manager(f"{driver.name}-fabric")
+        self._driver = driver
+        self._observer = observer
+        self._on_error = on_error
+        self._types = BindingConditionTypes((driver.attached_condition,), (driver.failed_condition,))
+        self._attempts: dict[tuple[str, Attachment], asyncio.Task[Verdict]] = {}
+        self._written: dict[ObjectKey, str] = {}
+        """The version that was last written of a claim: older ones are not looked at."""
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(client.clock, base_delay=SHORTEST_PAUSE, max_delay=LONGEST_PAUSE)
+        self._claims: Informer[ResourceClaim] = Informer(client, RESOURCECLAIMS, clock=client.clock)
+        self._claims.store.add_index(_RECORDED, lambda claim: map(str, recorded(claim, driver.name)))
+        self._claims.store.add_index(_ALLOCATED, lambda claim: map(str, allocated_attachments(claim, driver.name)))
+        self._claims.add_handler(self._look, self._changed, self._vanished)
+
+    async def run(self) -> None:
+        """Work until cancelled; what is being attached then is attached again by the next leader."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._claims.run())
+            await self._claims.wait_synced()
+            group.create_task(run_workers(self._queue, self._sync, workers=WORKERS))
+
+    def _look(self, claim: ResourceClaim) -> None:
+        if own_results(claim, self._driver.name) or recorded(claim, self._driver.name):
+            self._queue.add(key_of(claim))
+
+    def _changed(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        wanted = allocated_attachments(new, self._driver.name)
+        for (uid, attachment), attempt in self._attempts.items():
+            if uid == new.metadata.uid and attachment not in wanted:
+                attempt.cancel()
+        self._look(new)
+        self._look_at_those_who_wait(recorded(old, self._driver.name) - recorded(new, self._driver.name))
+
+    def _vanished(self, claim: ResourceClaim) -> None:
+        self._written.pop(key_of(claim), None)
+        for (uid, _), attempt in self._attempts.items():
+            if uid == claim.metadata.uid:
+                attempt.cancel()
+        self._look_at_those_who_wait(recorded(claim, self._driver.name))
+
+    def _look_at_those_who_wait(self, detached: Iterable[Attachment]) -> None:
+        for attachment in detached:
+            for claim in self._claims.store.by_index(_ALLOCATED, str(attachment)):
+                self._look(claim)
+
+    async def _sync(self, key: ObjectKey) -> float | None:
+        claim = self._claims.store.get(*key)
+        if claim is None or not self._claims.has_reached(self._written.get(key, "")):
+            return None  # gone; or it comes again with the event of what was written
+        try:
+            claim = await self._detach_surplus(claim)
+            await self._attach_missing(claim)
+        except StatusError as error:
+            if error.is_conflict or error.is_not_found:
+                # The claim has changed; it comes again with the event, or is gone.
+                raise RetryLater(str(error)) from error
+            self._on_error(error, f"writing claim {key}")
+            raise
+        except ConnectionError as error:
+            self._on_error(error, f"writing claim {key}")
+            raise
+        return None
+
+    # --- detaching
+
+    async def _detach_surplus(self, claim: ResourceClaim) -> ResourceClaim:
+        """Detach what the claim no longer has; the claim as it is now."""
+        record = recorded(claim, self._driver.name)
+        surplus = record - allocated_attachments(claim, self._driver.name)
+        if not surplus:
+            return claim
+        order = sorted(surplus, key=str)
+        outcomes = await asyncio.gather(*(self._detach(claim, one) for one in order), return_exceptions=True)
+        faults = [one for one in outcomes if isinstance(one, BaseException)]
+        done = {one for one, outcome in zip(order, outcomes, strict=True) if not isinstance(outcome, BaseException)}
+        if done:
+            claim = await self._write_record(claim, record - done)
+        if faults:
+            raise RetryLater(str(faults[0])) from faults[0]
+        return claim
+
+    async def _detach(self, claim: ResourceClaim, attachment: Attachment) -> None:
+        if self._is_another_claims(claim, attachment):
+            return  # a record that was not written here: the device stays with the claim that has it
+        began = self._client.clock.monotonic()
+        try:
+            await resolve(self._driver.detach(_ref(claim), attachment))
+        except Exception as error:
+            self._observer.detached("error", self._client.clock.monotonic() - began)
+            if not isinstance(error, Retry):
+                self._on_error(error, f"detaching {attachment} from {attachment.node} for claim {_ref(claim)}")
+            raise
+        self._observer.detached("success", self._client.clock.monotonic() - began)
+
+    def _is_another_claims(self, claim: ResourceClaim, attachment: Attachment) -> bool:
+        return any(
+            attachment.excludes(one)
+            for other in self._others(claim, _RECORDED, attachment)
+            for one in recorded(other, self._driver.name) & allocated_attachments(other, self._driver.name)
+        )
+
+    def _others(self, claim: ResourceClaim, index: str, attachment: Attachment) -> list[ResourceClaim]:
+        found = self._claims.store.by_index(index, str(attachment))
+        return [one for one in found if one.metadata.uid != claim.metadata.uid]
+
+    # --- attaching
+
+    async def _attach_missing(self, claim: ResourceClaim) -> None:
+        view = self._view(claim)
+        if isinstance(view, DriverError):
+            await self._report(claim, {key: _failed(view) for key in self._undecided(claim)})
+            return
+        claim, waiting = await self._record_missing(claim)
+        attempts = await self._attempt_all(claim, view)
+        await self._report(claim, {**waiting, **attempts})
+        again = [one for one in attempts.values() if not one.ready and not one.failed]
+        if again:
+            raise RetryLater(again[0].message)
+
+    async def _record_missing(self, claim: ResourceClaim) -> tuple[ResourceClaim, dict[DeviceKey, Verdict]]:
+        """Record what is to be attached, and say of which devices that has to wait; the claim as it is now."""
+        record = recorded(claim, self._driver.name)
+        missing = allocated_attachments(claim, self._driver.name) - record
+        if not missing or claim.metadata.deletion_timestamp is not None:
+            return claim, {}
+        holders = {one: self._holder(claim, one) for one in missing}
+        free = {one for one, holder in holders.items() if holder is None}
+        if free:
+            claim = await self._write_record(claim, record | free)
+        return claim, {_key(one): holder for one, holder in holders.items() if holder is not None}
+
+    def _holder(self, claim: ResourceClaim, attachment: Attachment) -> Verdict | None:
+        """Why the device cannot be attached yet: it is still recorded for another claim."""
+        for other in self._others(claim, _RECORDED, attachment):
+            for one in recorded(other, self._driver.name):
+                if attachment.excludes(one):
+                    where = f" to {one.node}" if one.node else ""
+                    return Verdict("DeviceInUse", f"still attached{where} for claim {_ref(other)}")
+        return None
+
+    def _view(self, claim: ResourceClaim) -> Claim | DriverError:
+        try:
+            return Claim.of(claim, self._driver.name, self._driver.configs)
+        except DriverError as error:
+            return error
+
+    def _undecided(self, claim: ResourceClaim) -> list[DeviceKey]:
+        results = own_results(claim, self._driver.name)
+        return [device_key(one) for one in results if not is_decided(claim, one, self._types)]
+
+    async def _attempt_all(self, claim: ResourceClaim, view: Claim) -> dict[DeviceKey, Verdict]:
+        """Attach every recorded device that is neither ready nor failed; what became of each.
+
+        Of an attempt that was cancelled it says nothing: the device is no longer wanted, and is detached when the claim
+        is looked at again.
+        """
+        undecided = set(self._undecided(claim))
+        devices = {(one.pool, one.device, one.share_id): one for one in view.allocations if not one.admin}
+        seen = [(one.pool, one.device, one.share_id) for one in view.allocations if one.admin]
+        record = recorded(claim, self._driver.name) & allocated_attachments(claim, self._driver.name)
+        attempts: dict[Attachment, asyncio.Task[Verdict]] = {}
+        for one in sorted(record, key=str):
+            if _key(one) in undecided:
+                attempts[one] = asyncio.ensure_future(self._attach(view, devices[_key(one)], one))
+                self._attempts[view.uid, one] = attempts[one]
+        try:
+            outcomes = await asyncio.gather(*attempts.values(), return_exceptions=True)
+        finally:
+            for one in attempts:
+                del self._attempts[view.uid, one]
+        made = zip(attempts, outcomes, strict=True)
+        verdicts = {_key(one): verdict for one, verdict in made if isinstance(verdict, Verdict)}
+        return {**{key: _LOOKED_AT for key in seen if key in undecided}, **verdicts}
+
+    async def _attach(self, claim: Claim, device: ClaimedDevice, attachment: Attachment) -> Verdict:
+        began = self._client.clock.monotonic()
+        try:
+            await resolve(self._driver.attach(claim, device, attachment.node))
+        except Retry as error:
+            self._observer.attached("retry", self._client.clock.monotonic() - began)
+            return Verdict("Attaching", str(error)[:LONGEST_MESSAGE] or "Will be tried again")
+        except Exception as error:
+            self._observer.attached("error", self._client.clock.monotonic() - began)
+            where = f"attaching {attachment} to {attachment.node} for claim {claim.ref}"
+            self._on_error(error, where)
+            return _failed(error)
+        self._observer.attached("success", self._client.clock.monotonic() - began)
+        where = f" to {attachment.node}" if attachment.node else ""
+        return Verdict("Attached", f"Device is attached{where}", ready=True)
+
+    # --- writing
+
+    async def _write_record(self, claim: ResourceClaim, record: Iterable[Attachment]) -> ResourceClaim:
+        """Write what is attached; refused with a conflict if the claim has changed since it was looked at."""
+        claims = self._client.resource(RESOURCECLAIMS, claim.metadata.namespace)
+        written = await claims.update(with_record(claim, self._driver.name, record))
+        self._remember(written)
+        return written
+
+    async def _report(self, claim: ResourceClaim, verdicts: dict[DeviceKey, Verdict]) -> None:
+        if not verdicts:
+            return
+        entries = status_entries(claim, own_results(claim, self._driver.name), verdicts, self._types)
+        written = await write_device_status(self._client, _ref(claim), entries)
+        if written is not None:
+            self._remember(written)
+
+    def _remember(self, written: ResourceClaim) -> None:
+        if self._claims.store.get(*key_of(written)) is not None:
+            self._written[key_of(written)] = written.metadata.resource_version
+
+
+def _ref(claim: ResourceClaim) -> Ref:
+    return Ref(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
+
+
+def _key(attachment: Attachment) -> DeviceKey:
+    return attachment.pool, attachment.device, attachment.share_id
+
+
+def _failed(error: Exception) -> Verdict:
+    return Verdict("AttachFailed", str(error)[:LONGEST_MESSAGE] or type(error).__name__, failed=True)

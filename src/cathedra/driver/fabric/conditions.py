@@ -1,0 +1,118 @@
+"""Binding conditions of allocated devices: which are decided, and what the claim's status is to say of the others.
+
+The scheduler has written the allocation and waits until each device's conditions are true, or one of its failure
+conditions is (KEP-5007; docs/spec/driver-sdk.md §14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cathedra.api.core.meta_v1 import Condition
+from cathedra.api.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
+from cathedra.semantics.conditions import is_true
+
+__all__ = [
+    "BindingConditionTypes",
+    "DeviceKey",
+    "Verdict",
+    "device_key",
+    "is_decided",
+    "is_ready",
+    "own_results",
+    "status_entries",
+]
+
+DeviceKey = tuple[str, str, str | None]
+"""Pool, device and share."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingConditionTypes:
+    """The conditions that one controller sets."""
+
+    attached: Sequence[str]
+    failed: Sequence[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every one of them."""
+        return frozenset((*self.attached, *self.failed))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a device."""
+
+    reason: str
+    message: str
+    ready: bool = False
+    failed: bool = False
+
+
+def own_results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocationResult]:
+    """The devices of ``driver`` that are allocated to the claim."""
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results or ()
+    return [result for result in results if result.driver == driver]
+
+
+def device_key(one: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> DeviceKey:
+    """What tells allocated devices of one driver apart."""
+    return one.pool, one.device, one.share_id
+
+
+def is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult, types: BindingConditionTypes) -> bool:
+    """Whether the device is said to be ready: each of its conditions is true."""
+    conditions = _present(claim, result)
+    return all(is_true(conditions, one) for one in types.attached)
+
+
+def is_decided(claim: ResourceClaim, result: DeviceRequestAllocationResult, types: BindingConditionTypes) -> bool:
+    """Whether the device is said to be ready, or to have failed."""
+    conditions = _present(claim, result)
+    return is_ready(claim, result, types) or any(is_true(conditions, one) for one in types.failed)
+
+
+def status_entries(
+    claim: ResourceClaim,
+    results: Sequence[DeviceRequestAllocationResult],
+    verdicts: Mapping[DeviceKey, Verdict],
+    types: BindingConditionTypes,
+) -> tuple[AllocatedDeviceStatus, ...]:
+    """The entries to apply: what ``verdicts`` say, and for the other devices what the claim says already.
+
+    What a manager has applied before and leaves out would be removed, so they are all its entries, every time.
+    """
+    entries = (_entry(claim, result, verdicts.get(device_key(result)), types) for result in results)
+    return tuple(entry for entry in entries if entry.conditions)
+
+
+def _entry(
+    claim: ResourceClaim,
+    result: DeviceRequestAllocationResult,
+    verdict: Verdict | None,
+    types: BindingConditionTypes,
+) -> AllocatedDeviceStatus:
+    conditions = tuple(one for one in _present(claim, result) if one.type in types.all)
+    if verdict is not None:
+        kinds = types.failed if verdict.failed else types.attached
+        status = "True" if verdict.ready or verdict.failed else "False"
+        conditions = tuple(
+            Condition(type=kind, status=status, reason=verdict.reason, message=verdict.message) for kind in kinds
+        )
+    return AllocatedDeviceStatus(
+        driver=result.driver,
+        pool=result.pool,
+        device=result.device,
+        share_id=result.share_id,
+        conditions=conditions,
+    )
+
+
+def _present(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Sequence[Condition]:
+    for entry in claim.status.devices:
+        if entry.driver == result.driver and device_key(entry) == device_key(result):
+            return entry.conditions or ()
+    return ()
