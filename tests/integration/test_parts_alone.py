@@ -74,6 +74,12 @@ class Parts:
         process.send_signal(signal.SIGTERM)
         return process.wait(120)
 
+    def kill(self, part: str) -> None:
+        """End it as a crash does."""
+        process = self._running.pop(part)
+        process.kill()
+        process.wait(120)
+
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:

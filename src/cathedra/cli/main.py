@@ -254,6 +254,11 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
     if words[:1] == ["driver-webhook"]:
         importlib.import_module("cathedra.cli.driverwebhook").add(webhook)
 
+    fabric = commands.add_parser("driver-fabric", help="attach devices of a fabric to the nodes that use them")
+    fabric.set_defaults(command="driverfabric")
+    if words[:1] == ["driver-fabric"]:
+        importlib.import_module("cathedra.cli.driverfabric").add(fabric)
+
     check = commands.add_parser("driver-check", help="does a driver keep the contract? any driver, in any language")
     check.set_defaults(command="drivercheck")
     if words[:1] == ["driver-check"]:

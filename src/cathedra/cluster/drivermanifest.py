@@ -1,7 +1,7 @@
 """What installs a driver of one's own in a cluster: ``cathedra driver-manifest`` prints it, no Helm needed.
 
-Account, role, policy, device class, and a DaemonSet of ``cathedra driver --module MODULE:DRIVER``
-(docs/spec/driver-sdk.md §14 and §17.7).
+Account, role, policy, device class, and a DaemonSet of ``cathedra driver --module MODULE:DRIVER``; for devices of a
+fabric also a Deployment of ``cathedra driver-fabric MODULE:DRIVER`` (docs/spec/driver-sdk.md §14 and §17.7).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.decoding.yaml import write_yaml
 from cathedra.api.struct import to_dict
 from cathedra.cluster.identity.driverpermissions import driver_objects
+from cathedra.cluster.identity.fabricpermissions import controller_account, fabric_objects
 
-__all__ = ["driver_manifest"]
+__all__ = ["driver_manifest", "fabric_manifest"]
 
 _KUBELET: Final = PurePosixPath("/var/lib/kubelet")
 _CDI: Final = "/var/run/cdi"
@@ -39,6 +40,17 @@ def driver_manifest(driver: str, target: str, *, image: str, namespace: str) -> 
     documents += [_plain("apps/v1", "DaemonSet", _daemon_set(driver, target, image, namespace))]
     space = _plain("v1", "Namespace", core_v1.Namespace(metadata=ObjectMeta(name=namespace)))
     return b"---\n".join(write_yaml(one, sort_keys=False) for one in (space, *documents))
+
+
+def fabric_manifest(driver: str, target: str, *, image: str, namespace: str) -> bytes:
+    """The same, and the controller of the fabric: two instances, of which one leads."""
+    documents = [
+        _plain(f"{ref.group}/{ref.version}" if ref.group else ref.version, ref.kind, obj)
+        for ref, obj in fabric_objects(driver, namespace)
+    ]
+    documents += [_plain("apps/v1", "Deployment", _deployment(driver, target, image, namespace))]
+    nodes = driver_manifest(driver, target, image=image, namespace=namespace)
+    return b"---\n".join((nodes, *(write_yaml(one, sort_keys=False) for one in documents)))
 
 
 def _plain(api_version: str, kind: str, obj: Any) -> dict[str, Any]:
@@ -70,6 +82,36 @@ def _daemon_set(driver: str, target: str, image: str, namespace: str) -> apps_v1
             selector=LabelSelector(match_labels=labels),
             update_strategy=apps_v1.DaemonSetUpdateStrategy(type="RollingUpdate", rolling_update=rolling),
             template=core_v1.PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=_pod(driver, target, image)),
+        ),
+    )
+
+
+def _deployment(driver: str, target: str, image: str, namespace: str) -> apps_v1.Deployment:
+    name = controller_account(driver)
+    labels = {_LABEL: name}
+    container = core_v1.Container(
+        name="controller",
+        image=image,
+        command=("cathedra", "driver-fabric"),
+        args=(
+            target,
+            f"--leader-elect-resource-namespace={namespace}",
+            f"--owner-class={driver}",
+            f"--http-endpoint=0.0.0.0:{_PORT}",
+        ),
+        ports=(core_v1.ContainerPort(name="health", container_port=_PORT, protocol="TCP"),),
+        liveness_probe=_probe("/livez"),
+        readiness_probe=_probe("/readyz"),
+    )
+    pod = core_v1.PodSpec(
+        service_account_name=name, priority_class_name="system-cluster-critical", containers=(container,)
+    )
+    return apps_v1.Deployment(
+        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels),
+        spec=apps_v1.DeploymentSpec(
+            replicas=2,
+            selector=LabelSelector(match_labels=labels),
+            template=core_v1.PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=pod),
         ),
     )
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cathedra.driver.publishing.controller import ResourceSliceController
     from cathedra.driver.run import DriverRunner
 
-__all__ = ["narrate"]
+__all__ = ["narrate", "tell_published"]
 
 Say = Callable[[str], None]
 
@@ -17,17 +18,18 @@ Say = Callable[[str], None]
 async def narrate(runner: DriverRunner, say: Say) -> None:
     """Say what becomes of ``runner``, a line for every change, until cancelled."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(_published(runner, say))
+        group.create_task(tell_published(runner.slices, say, place=f" for node {runner.node_name}"))
         group.create_task(_registered(runner, say))
 
 
-async def _published(runner: DriverRunner, say: Say) -> None:
+async def tell_published(slices: ResourceSliceController, say: Say, prefix: str = "", *, place: str = "") -> None:
+    """Say how many devices are published, whenever that changes, until cancelled."""
     told = ""
     while True:
-        await runner.slices.wait_published()
-        changed = runner.slices.changed()
-        devices, slices = runner.slices.published()
-        line = f"published {_count(devices, 'device')} in {_count(slices, 'slice')} for node {runner.node_name}"
+        await slices.wait_published()
+        changed = slices.changed()
+        devices, parts = slices.published()
+        line = f"{prefix}published {_count(devices, 'device')} in {_count(parts, 'slice')}{place}"
         if line != told:
             say(line)
         told = line

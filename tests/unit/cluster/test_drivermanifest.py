@@ -13,9 +13,9 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.cli.main import main
 from cathedra.client.client import Client
-from cathedra.client.resources import DAEMONSETS, DEVICECLASSES
+from cathedra.client.resources import DAEMONSETS, DEPLOYMENTS, DEVICECLASSES
 from cathedra.clock import SystemClock
-from cathedra.cluster.drivermanifest import driver_manifest
+from cathedra.cluster.drivermanifest import driver_manifest, fabric_manifest
 from cathedra.cluster.manifests import create_all, read_manifests
 
 DRIVER = "lamp.example.com"
@@ -58,6 +58,21 @@ def test_an_update_never_leaves_the_node_without_the_driver(manifest: Path) -> N
     documents = {one["kind"]: one for one in yaml.safe_load_all(manifest.read_text())}
     strategy = documents["DaemonSet"]["spec"]["updateStrategy"]
     assert strategy["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+async def test_a_fabric_driver_comes_with_its_controller(tmp_path: Path) -> None:
+    file = tmp_path / "fabric.yaml"
+    file.write_bytes(fabric_manifest(DRIVER, "switch:Switch", image="switch:1", namespace="lamps"))
+    clock = SystemClock()
+    server = await APIServer.open(ServerConfig(), clock=clock, random=random.Random(1))
+    client = Client(server.transport(), clock=clock)
+    assert len(await create_all(client, read_manifests(file, FeatureGates.for_release()))) == 14
+    found = await client.resource(DEPLOYMENTS, "lamps").get(f"{DRIVER}-controller")
+    pod = found.spec.template.spec
+    assert (found.spec.replicas, pod.service_account_name) == (2, f"{DRIVER}-controller")
+    assert pod.containers[0].args[:2] == ("switch:Switch", "--leader-elect-resource-namespace=lamps")
+    assert pod.containers[0].security_context is None
+    await server.close()
 
 
 @pytest.mark.parametrize(

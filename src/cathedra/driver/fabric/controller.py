@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from cathedra.api.core import meta_v1
 from cathedra.client.client import Client
@@ -20,6 +20,7 @@ from cathedra.driver.errors import DroppedFieldsError, OptionError
 from cathedra.driver.fabric.attaching import AttachingController
 from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.metrics import FabricObserver, Silent
+from cathedra.driver.progress import tell_published
 from cathedra.driver.publishing.controller import ResourceSliceController
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.publishing.republishing import keep_published
@@ -41,12 +42,14 @@ class FabricController:
         elector: LeaderElector,
         owner_class: str = "",
         observer: FabricObserver | None = None,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Set up; nothing happens before `run`.
 
         Args:
             elector: a candidate for the lease that all instances share.
             owner_class: a DeviceClass with which the slices vanish; without one they stay when the driver is removed.
+            say: hears lines of progress.
 
         Raises:
             OptionError: the driver has no name.
@@ -58,6 +61,7 @@ class FabricController:
         self._elector = elector
         self._owner_class = owner_class
         self._observer = observer or Silent()
+        self._say = say
         self._wanted = asyncio.Event()
         self.slices: ResourceSliceController | None = None
         """What publishes the pools; None as long as another instance leads."""
@@ -78,6 +82,7 @@ class FabricController:
             StatusError: the DeviceClass that is to own the slices cannot be read.
             Exception: what `FabricDriver.pools` raises at the first attempt.
         """
+        self._say(f"waiting to lead: one instance holds the lease {self._elector.name}")
         await self._elector.run(self._lead)
 
     async def _lead(self) -> None:
@@ -99,6 +104,7 @@ class FabricController:
                     )
                 )
                 group.create_task(attaching.run())
+                group.create_task(tell_published(slices, self._say, "leading, "))
         finally:
             self.slices = None
 
