@@ -71,6 +71,19 @@ _MAPPINGS: Final = {
     "repeated": True,
     "type": "map[v1.ResourceName]NodeAllocatableResourceMapping",
 }
+_OLD_SELECTOR: Final = {
+    "deviceClassName": {"omitempty": True, "optional": True, "pb": 1, **_TEXT, "type": "*string"},
+    "selectors": {
+        "listType": "atomic",
+        "omitempty": True,
+        "optional": True,
+        "pb": 5,
+        "pbtype": "bytes",
+        "repeated": True,
+        "type": "[]DeviceSelector",
+    },
+}
+"""What a taint rule could say of its devices beside their names, before it came to beta."""
 _NEW_TYPES: Final[dict[str, Any]] = {
     "DeviceDerivedAttribute": {
         "fields": {
@@ -97,7 +110,9 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "DeviceSubRequest": {"derivedAttributes": _DERIVED},
         "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
         "Device": {"nodeAllocatableResourceMappings": _MAPPINGS},
+        "DeviceTaintSelector": _OLD_SELECTOR,
     },
+    "resource/v1alpha3": {"DeviceTaintSelector": _OLD_SELECTOR},
     "resource/v1beta2": {
         "ExactDeviceRequest": {"derivedAttributes": _DERIVED},
         "DeviceSubRequest": {"derivedAttributes": _DERIVED},
@@ -292,6 +307,8 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("DeviceAttribute", "strings"): ("1.36", ""),
     ("DeviceAttribute", "versions"): ("1.36", ""),
     ("DeviceTaintRule", "status"): ("1.35", ""),
+    ("DeviceTaintSelector", "deviceClassName"): ("1.33", "1.34"),
+    ("DeviceTaintSelector", "selectors"): ("1.33", "1.34"),
     ("NodeAllocatableResourceClaimStatus", "resources"): ("1.36", "1.36"),
     ("NodeAllocatableResourceClaimStatus", "mapping"): ("1.37", ""),
     ("NodeAllocatableResourceClaimStatus", "overhead"): ("1.37", ""),

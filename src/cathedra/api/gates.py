@@ -223,6 +223,11 @@ class FeatureGates(Mapping[str, bool]):
         """Whether claims may ask for admin access: 1.31 had that without a gate."""
         return self["DRAAdminAccess"] or not self.at_least("1.32")
 
+    @property
+    def merged_taint_rules(self) -> bool:
+        """Whether DeviceTaintRules are merged into slices before anything else reads these, as in 1.33 and 1.34."""
+        return self.within("1.33", "1.34") and self["DRADeviceTaints"]
+
     def at_least(self, release: str) -> bool:
         """Whether this is that release or a newer one."""
         return _order(self.release) >= _order(release)

@@ -1,7 +1,4 @@
-"""The kinds of resource.k8s.io/v1: devices as drivers publish them, and claims on them.
-
-Inside there is only this version; older ones convert at the edge (docs/spec/api.md §2 and §5).
-"""
+"""The kinds of resource.k8s.io/v1, the only version inside; older ones convert at the edge (docs/spec/api.md §2)."""
 
 from __future__ import annotations
 
@@ -384,12 +381,14 @@ class DeviceTaintRuleStatus(KubeStruct, frozen=True):
     conditions: tuple[meta_v1.Condition, ...] = ()
 
 
-class DeviceTaintSelector(KubeStruct, frozen=True):
-    """Selects devices; what is left out matches everything."""
+class DeviceTaintSelector(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName"}):
+    """Selects devices; what is left out matches everything. By class and expressions in 1.33 and 1.34 only."""
 
+    device_class_name: str | None = None
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    selectors: tuple[DeviceSelector, ...] = ()
 
 
 class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "tolerationSeconds"}):

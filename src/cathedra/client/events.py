@@ -101,6 +101,7 @@ class _Note:
     message: str
     action: str
     at: float
+    component: str
 
 
 class EventRecorder:
@@ -130,12 +131,15 @@ class EventRecorder:
         *,
         action: str = "",
         field_path: str = "",
+        component: str = "",
     ) -> None:
         """Tell that something happened to ``involved`` (an object, or an `ObjectReference` to one).
 
-        ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``.
+        ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
+        named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
         """
-        note = _Note(reference_to(involved, field_path), type_, reason, message, action, self._clock.now())
+        regarding, now = reference_to(involved, field_path), self._clock.now()
+        note = _Note(regarding, type_, reason, message, action, now, component or self._component)
         try:
             self._queue.put_nowait(note)
         except asyncio.QueueFull:
@@ -169,7 +173,7 @@ class EventRecorder:
 
     async def _write_counted(self, note: _Note) -> None:
         source = (note.regarding.kind, note.regarding.namespace, note.regarding.name, note.regarding.uid)
-        alike = (source, note.regarding.field_path, note.type, note.reason)
+        alike = (source, note.component, note.regarding.field_path, note.type, note.reason)
         folded = self._is_one_of_many(alike, note)
         if not self._spam.of(source).take():
             return
@@ -190,12 +194,12 @@ class EventRecorder:
             involved_object=note.regarding,
             reason=note.reason,
             message=message,
-            source=EventSource(component=self._component, host=self._host),
+            source=EventSource(component=note.component, host=self._host),
             first_timestamp=Time(note.at),
             last_timestamp=Time(note.at),
             count=1,
             type=note.type,
-            reporting_component=self._component,
+            reporting_component=note.component,
             reporting_instance=self._host,
         )
         written.count = 1
@@ -230,7 +234,7 @@ class EventRecorder:
             type=note.type,
             event_time=MicroTime(note.at),
             action=note.action,
-            reporting_component=self._component,
+            reporting_component=note.component,
             reporting_instance=self._instance,
         )
         written.count = 1

@@ -175,6 +175,8 @@ class VersionDefinition(msgspec.Struct, frozen=True):
     subresources: tuple[str, ...] | None = None
     """Sub-resources in this version where they differ from the definition's."""
     deprecation_warning: str = ""
+    shown: Callable[[Any], Any] | None = None
+    """What is shown of an object, where that is more or less than what its struct spells."""
 
 
 PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")

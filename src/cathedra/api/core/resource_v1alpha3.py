@@ -422,12 +422,14 @@ class DeviceTaintRuleStatus(KubeStruct, frozen=True):
     conditions: tuple[meta_v1.Condition, ...] = ()
 
 
-class DeviceTaintSelector(KubeStruct, frozen=True):
+class DeviceTaintSelector(KubeStruct, frozen=True, rename={"device_class_name": "deviceClassName"}):
     """resource/v1alpha3 DeviceTaintSelector."""
 
+    device_class_name: str | None = None
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    selectors: tuple[DeviceSelector, ...] = ()
 
 
 class DeviceToleration(KubeStruct, frozen=True, rename={"toleration_seconds": "tolerationSeconds"}):

@@ -23,7 +23,7 @@ def split_key(key: str) -> tuple[str, str]:
 class StoredObject:
     """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope."""
 
-    __slots__ = ("_bodies", "_messages", "_seen", "_views", "key", "object", "revision")
+    __slots__ = ("_bodies", "_messages", "_seen", "_shown", "_views", "key", "object", "revision")
 
     def __init__(self, key: str, obj: Any, revision: int) -> None:
         self.key = key
@@ -33,6 +33,7 @@ class StoredObject:
         self._bodies: dict[type, bytes] = {}
         self._messages: dict[type, bytes] | None = None
         self._seen: dict[type, StoredObject] | None = None
+        self._shown: dict[type, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"StoredObject({self.key!r}, revision={self.revision})"
@@ -53,6 +54,19 @@ class StoredObject:
         found = self._bodies.get(version.type)
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
+        return found
+
+    def shown(self, version: VersionDefinition) -> bytes:
+        """JSON for readers in that version: `body`, unless the release shows more or less; encoded once."""
+        if version.shown is None:
+            return self.body(version)
+        if self._shown is None:
+            self._shown = {}
+        found = self._shown.get(version.type)
+        if found is None:
+            view = self.view(version)
+            shown = version.shown(view)
+            found = self._shown[version.type] = self.body(version) if shown is view else encode(shown)
         return found
 
     def message(self, version: VersionDefinition) -> bytes:

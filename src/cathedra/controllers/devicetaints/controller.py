@@ -12,6 +12,7 @@ from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time
 from cathedra.client.informer import Informer
+from cathedra.client.mergedslices import MergedSliceInformer
 from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -64,11 +65,13 @@ class DeviceTaintEvictionController:
         informers = context.informers
         self._pods = informers.of(PODS)
         self._claims = informers.of(RESOURCECLAIMS)
-        self._slices = informers.of(RESOURCESLICES)
+        self._slices: Informer[ResourceSlice] | MergedSliceInformer = informers.of(RESOURCESLICES)
+        if context.gates.merged_taint_rules:
+            self._slices = MergedSliceInformer(informers, self._recorder, context.gates)
         self._rules: Informer[Any] | None = None
         if context.enabled("DRADeviceTaintRules"):
             self._rules = informers.of(DEVICETAINTRULES)
-        self._taints = DeviceTaints(self._slices, self._rules)
+        self._taints = DeviceTaints(self._slices.store, self._rules)
         self._scheduled: dict[TaintKey, EvictionTime] = {}
         """Pods with an eviction ahead."""
         self._evicted: OrderedDict[str, None] = OrderedDict()

@@ -16,6 +16,7 @@ from cathedra.api.resource import (
     ResourceSlice,
 )
 from cathedra.client.informer import Informer
+from cathedra.client.store import Store
 
 __all__ = ["BY_DEVICE", "DeviceTaints", "Tainted", "by_device", "rule_selects"]
 
@@ -63,13 +64,13 @@ def rule_selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> 
 class DeviceTaints:
     """All NoExecute taints as informers show them."""
 
-    def __init__(self, slices: Informer[ResourceSlice] | None, rules: Informer[Any] | None) -> None:
-        """Either may be None when its feature is off."""
+    def __init__(self, slices: Store[ResourceSlice] | None, rules: Informer[Any] | None) -> None:
+        """Either may be None when its feature is off, or when the taints of rules are in the slices already."""
         self._slices = slices
         self._rules = rules
         self._tainted: dict[str, Mapping[str, tuple[DeviceTaint, ...]]] = {}
         if slices is not None:
-            slices.store.add_index(_BY_POOL, _pool_keys)
+            slices.add_index(_BY_POOL, _pool_keys)
 
     def enter(self, slice_: ResourceSlice) -> None:
         """Take note of a slice's tainted devices."""
@@ -93,7 +94,7 @@ class DeviceTaints:
         """The slices of the newest generation of a pool."""
         if self._slices is None:
             return []
-        slices = self._slices.store.by_index(_BY_POOL, f"{driver}/{pool}")
+        slices = self._slices.by_index(_BY_POOL, f"{driver}/{pool}")
         newest = max((slice_.spec.pool.generation for slice_ in slices), default=0)
         return [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
 

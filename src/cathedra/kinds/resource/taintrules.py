@@ -8,10 +8,11 @@ from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.gates import FeatureGates
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Time, json_names, replace
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.names import validate_driver_name, validate_pool_name
 from cathedra.kinds.resource.taints import dated_taint, validate_taint
 from cathedra.kinds.resource.versions import GROUP, deprecation
@@ -51,18 +52,32 @@ def validate_taint_rule(
 ) -> ErrorList:
     """What is wrong with a taint rule."""
     errors = ErrorList()
-    selector = new.spec.device_selector
-    if selector is not None:
-        path = _SPEC.child("deviceSelector")
-        if selector.driver is not None:
-            validate_driver_name(errors, path.child("driver"), selector.driver)
-        if selector.pool is not None:
-            validate_pool_name(errors, path.child("pool"), selector.pool)
-        if selector.device is not None:
-            check(errors, path.child("device"), selector.device, formats.dns_label)
+    if new.spec.device_selector is not None:
+        known = old.spec.device_selector if old is not None else None
+        _validate_selector(errors, new.spec.device_selector, known, context)
     before = old.spec.taint if old is not None else None
     validate_taint(errors, _SPEC.child("taint"), new.spec.taint, context.gates, old=before)
     return errors
+
+
+def _validate_selector(
+    errors: ErrorList,
+    selector: resource.DeviceTaintSelector,
+    old: resource.DeviceTaintSelector | None,
+    context: RequestContext,
+) -> None:
+    """Names, and the expressions of 1.33 and 1.34, which count as stored while they are what they were."""
+    path = _SPEC.child("deviceSelector")
+    if selector.device_class_name is not None:
+        check(errors, path.child("deviceClassName"), selector.device_class_name, formats.dns_subdomain)
+    if selector.driver is not None:
+        validate_driver_name(errors, path.child("driver"), selector.driver)
+    if selector.pool is not None:
+        validate_pool_name(errors, path.child("pool"), selector.pool)
+    if selector.device is not None:
+        check(errors, path.child("device"), selector.device, formats.dns_label)
+    stored = old is not None and old.selectors == selector.selectors
+    validate_selectors(errors, path.child("selectors"), selector.selectors, context, stored=stored)
 
 
 def validate_taint_rule_status(new: resource.DeviceTaintRule) -> ErrorList:
@@ -130,6 +145,16 @@ class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):
         return validate_taint_rule_status(new)
 
 
+class _RuleWithoutStatus(resource.DeviceTaintRule, frozen=True, rename=json_names(resource.DeviceTaintRule)):
+    """A rule as 1.33 and 1.34 show it."""
+
+    status: resource.DeviceTaintRuleStatus = resource.DeviceTaintRuleStatus()
+
+
+def _without_status(rule: resource.DeviceTaintRule) -> resource.DeviceTaintRule:
+    return _RuleWithoutStatus(kind=rule.kind, api_version=rule.api_version, metadata=rule.metadata, spec=rule.spec)
+
+
 def taint_rule_cells(rule: resource.DeviceTaintRule, now: float) -> list[Any]:
     """Cells of a DeviceTaintRule."""
     taint = rule.spec.taint
@@ -149,6 +174,7 @@ def taint_rule_definition(gates: FeatureGates) -> ResourceDefinition[resource.De
             resource.DeviceTaintRule,
             served_by_default=False,
             deprecation_warning=deprecation(gates, "v1alpha3", "DeviceTaintRule", "1.36", "1.39"),
+            shown=None if gates.at_least("1.35") else _without_status,
         )
     )
     return ResourceDefinition(

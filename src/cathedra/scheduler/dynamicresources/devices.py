@@ -26,7 +26,9 @@ from cathedra.allocation import (
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
-from cathedra.client.informer import SharedInformers
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import Informer, SharedInformers
+from cathedra.client.mergedslices import MergedSliceInformer
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
@@ -40,12 +42,20 @@ class Devices:
     """Inventory and ledger, kept up to date by informers and by the scheduler's own decisions."""
 
     def __init__(
-        self, claims: ClaimCache, *, clock: Clock, random: Random, gates: FeatureGates, filter_timeout: float
+        self,
+        claims: ClaimCache,
+        *,
+        recorder: EventRecorder,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+        filter_timeout: float,
     ) -> None:
         """``filter_timeout``: seconds that the allocator may take for one node; 0 is no limit."""
+        self._gates = gates
+        self._recorder = recorder
         features = Features.from_gates(gates, behaviour_of(gates.release))
         self._features = msgspec.structs.replace(features, admin_access=gates.admin_access)
-        self._taint_rules = gates["DRADeviceTaintRules"]
         self._claims = claims
         self._random = random
         limited = gates["DRASchedulerFilterTimeout"] and filter_timeout > 0
@@ -61,12 +71,15 @@ class Devices:
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Follow slices, classes, rules and claims."""
         self._notify = wake
-        if self._taint_rules:
+        if self._gates["DRADeviceTaintRules"]:
             informers.of(DEVICETAINTRULES).add_handler(
                 self._rule_set, lambda _, rule: self._rule_set(rule), self._rule_gone
             )
         informers.of(DEVICECLASSES).add_handler(self._class_added, self._class_updated, self._class_deleted)
-        informers.of(RESOURCESLICES).add_handler(self._slice_added, self._slice_updated, self._slice_deleted)
+        slices: Informer[ResourceSlice] | MergedSliceInformer = informers.of(RESOURCESLICES)
+        if self._gates.merged_taint_rules:
+            slices = MergedSliceInformer(informers, self._recorder, self._gates)
+        slices.add_handler(self._slice_added, self._slice_updated, self._slice_deleted)
         self._claims.listen(self._claim_changed)
 
     # --- decisions

@@ -104,7 +104,9 @@ class DynamicResources(
         self._random = random
         self._gates = gates
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
-        self._devices = Devices(self._claims, clock=clock, random=random, gates=gates, filter_timeout=timeouts.filter)
+        self._devices = Devices(
+            self._claims, recorder=recorder, clock=clock, random=random, gates=gates, filter_timeout=timeouts.filter
+        )
         shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]
         self._groups = informers.of(PODGROUPS) if shared else None
         self._resolver = Resolver(self._claims.get, self._groups.store if self._groups is not None else None)

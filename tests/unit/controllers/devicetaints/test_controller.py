@@ -6,13 +6,18 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     AllocationResult,
+    CELDeviceSelector,
     Device,
     DeviceAllocationResult,
+    DeviceAttribute,
     DeviceClaim,
+    DeviceClass,
     DeviceRequest,
     DeviceRequestAllocationResult,
+    DeviceSelector,
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
@@ -29,7 +34,7 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import Time, replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.semantics.conditions import find_condition
 from tests.unit.controllers.world import World, play
@@ -199,3 +204,28 @@ def test_a_rule_without_effect_only_counts() -> None:
         assert await world.names(PODS) == ["p"]
 
     play(DeviceTaintEvictionController, story)
+
+
+def test_until_134_rules_choose_devices_by_class_and_expression() -> None:
+    """Such rules are merged into slices; they have no status (docs/spec/allocation.md §4)."""
+
+    async def story(world: World) -> None:
+        old = Device(name="a", attributes={"model": DeviceAttribute(string="old")})
+        new = Device(name="b", attributes={"model": DeviceAttribute(string="new")})
+        await world.create(RESOURCESLICES, slice_("s", old, new))
+        await user(world, "on-a", "a")
+        await user(world, "on-b", "b")
+        await world.create(DEVICECLASSES, DeviceClass(metadata=ObjectMeta(name="gpu")))
+        chosen = DeviceTaintSelector(
+            device_class_name="gpu",
+            selectors=(DeviceSelector(cel=CELDeviceSelector(expression='device.attributes["d"].model == "old"')),),
+        )
+        spec = DeviceTaintRuleSpec(device_selector=chosen, taint=taint(world))
+        await world.create(DEVICETAINTRULES, DeviceTaintRule(metadata=ObjectMeta(name="rule"), spec=spec))
+        await world.quiet()
+        assert await world.names(PODS) == ["on-b"]
+        assert (await world.of(DEVICETAINTRULES).get("rule")).status.conditions == ()
+
+    for release in ("1.33", "1.34"):
+        gates = FeatureGates.for_release(release, {"DynamicResourceAllocation": True, "DRADeviceTaints": True})
+        play(DeviceTaintEvictionController, story, gates=gates)

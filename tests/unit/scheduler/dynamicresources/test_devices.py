@@ -6,12 +6,14 @@ import random
 
 from cathedra.allocation import Allocation
 from cathedra.api.gates import FeatureGates
-from cathedra.api.resource import AllocationResult, ResourceClaim
-from cathedra.api.struct import replace
-from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim
+from cathedra.api.struct import from_dict, replace
+from cathedra.client.events import EventRecorder
+from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, node, slice_
 
@@ -22,8 +24,14 @@ class Scene:
     def __init__(self, api: API) -> None:
         self.api = api
         self.cache = ClaimCache(api.informers.of(RESOURCECLAIMS))
-        gates = FeatureGates.for_release()
-        self.devices = Devices(self.cache, clock=api.clock, random=random.Random(1), gates=gates, filter_timeout=10.0)
+        self.devices = Devices(
+            self.cache,
+            recorder=EventRecorder(api.client, "default-scheduler", api.clock),
+            clock=api.clock,
+            random=random.Random(1),
+            gates=FeatureGates.for_release(),
+            filter_timeout=10.0,
+        )
         self.told: list[ClusterEvent] = []
 
     async def start(self) -> None:
@@ -137,3 +145,35 @@ def test_a_decision_that_pods_share_is_held_until_the_last_of_them_lets_go() -> 
         assert not scene.devices.is_in_flight(wanted)
 
     with_api(body)
+
+
+def test_until_134_rules_taint_the_devices_of_a_class() -> None:
+    """Rules are merged into slices before the scheduler reads these (docs/spec/allocation.md §4)."""
+    gates = FeatureGates.for_release("1.34", {"DRADeviceTaints": True})
+
+    async def story(world: World) -> None:
+        informers = world.context.informers
+        devices = Devices(
+            ClaimCache(informers.of(RESOURCECLAIMS)),
+            recorder=world.context.recorder("default-scheduler"),
+            clock=world.clock,
+            random=random.Random(1),
+            gates=gates,
+            filter_timeout=0.0,
+        )
+        told: list[ClusterEvent] = []
+        devices.listen(informers, told.append)
+        await world.create(DEVICECLASSES, device_class())
+        await world.create(RESOURCESLICES, slice_("n1"))
+        wanted = await world.create(RESOURCECLAIMS, claim("a"))
+        spec = {"deviceSelector": {"deviceClassName": "gpu"}, "taint": {"key": "k", "effect": "NoSchedule"}}
+        await world.create(DEVICETAINTRULES, from_dict(DeviceTaintRule, {"metadata": {"name": "r"}, "spec": spec}))
+        await world.quiet()
+        assert not isinstance(devices.prepare([wanted]).on(node("n1")), Allocation)
+        told.clear()
+        await world.of(DEVICETAINTRULES).delete("r")
+        await world.quiet()
+        assert isinstance(devices.prepare([wanted]).on(node("n1")), Allocation)
+        assert [(one.resource, one.actions) for one in told] == [(Resource.RESOURCE_SLICE, Action.UPDATE)]
+
+    play((), story, gates=gates)

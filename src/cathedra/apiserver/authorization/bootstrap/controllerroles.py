@@ -148,6 +148,7 @@ CONTROLLER_ROLES: Final = (
         EVENTS,
         when("DRADeviceTaintRules", rule("patch update", RESOURCE, "devicetaintrules/status")),
         when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules")),
+        when("DRADeviceTaints", rule("read", RESOURCE, "devicetaintrules"), since="1.33", until="1.34"),
         gates="DRADeviceTaints",
     ),
     _controller(

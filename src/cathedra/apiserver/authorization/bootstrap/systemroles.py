@@ -73,6 +73,7 @@ _SCHEDULER: Final = (
     rule("read", RESOURCE, "resourceslices"),
     when("DRAExtendedResource", rule("create delete", RESOURCE, "resourceclaims")),
     when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules")),
+    when("DRADeviceTaints", rule("read", RESOURCE, "devicetaintrules"), since="1.33", until="1.34"),
     when(
         "DRAResourceClaimGranularStatusAuthorization",
         rule("patch update", RESOURCE, "resourceclaims/binding"),

@@ -40,7 +40,7 @@ def render_object(
     if not form.transform:
         if form.media_type == PROTOBUF_TYPE:
             return _protobuf(wrap(call.gvk, entry.message(call.version)), status, headers)
-        body = call.prefix + entry.body(call.version)[1:]
+        body = call.prefix + entry.shown(call.version)[1:]
         return formatted(body, form, status, headers)
     if form.transform == "Table":
         row = tables.row(call, entry, tables.check_include(include), now, form.version)
@@ -91,7 +91,7 @@ def render_list(
 def items_of(call: Call, listing: Listing) -> bytes:
     """The items of a list and what closes it."""
     version = call.version
-    bodies = [entry.body(version) for entry in listing.entries]
+    bodies = [entry.shown(version) for entry in listing.entries]
     if is_custom(version.type):
         prefix = call.prefix
         bodies = [prefix + body[1:] for body in bodies]

@@ -142,7 +142,7 @@ class WatchStream:
         call, entry = self._call, seen.entry
         if self._protobuf:
             return watch_frame(seen.type.value, wrap(call.gvk, entry.message(call.version)))
-        body = entry.body(call.version)
+        body = entry.shown(call.version)
         return b"".join((b'{"type":"', seen.type.value.encode(), b'","object":', call.prefix, body[1:], b"}\n"))
 
     def _table_line(self, kind: str, row: dict[str, Any], revision: str) -> bytes:
@@ -176,7 +176,8 @@ class WatchStream:
         if not self._form.transform:
             empty = self._call.version.type()
             marked = replace(empty, metadata=ObjectMeta(resource_version=str(revision), annotations=annotations or {}))
-            return _event(self._form, "BOOKMARK", self._call.prefix + encode(marked)[1:])
+            body = StoredObject("", marked, 0).shown(self._call.version)
+            return _event(self._form, "BOOKMARK", self._call.prefix + body[1:])
         return _event(self._form, "BOOKMARK", encode(shown))
 
 

@@ -89,7 +89,7 @@ def row(call: Call, entry: StoredObject, include: str, now: float, version: str)
 
 def whole(entry: StoredObject, call: Call) -> bytes:
     """The object's JSON with its kind."""
-    return call.prefix + entry.body(call.version)[1:]
+    return call.prefix + entry.shown(call.version)[1:]
 
 
 def partial(entry: StoredObject, call: Call, version: str) -> dict[str, Any]:
