@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
 from cathedra.api.gates import FeatureGates
+from cathedra.api.nulltimes import with_null_times
 from cathedra.kinds.apps.definitions import apps_definitions
 from cathedra.kinds.batch.definitions import batch_definitions
 from cathedra.kinds.core.definitions import core_definitions
-from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.kinds.machinery.definitions import machinery_definitions
 from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.kinds.scheduling.definitions import scheduling_definitions
@@ -27,4 +34,15 @@ def all_definitions(gates: FeatureGates, devices: tuple[AnyDefinition, ...] | No
         *scheduling_definitions(gates),
         *(device_definitions(gates) if devices is None else devices),
     )
-    return tuple(kind for kind in kinds if not kind.gate or gates[kind.gate])
+    served = tuple(kind for kind in kinds if not kind.gate or gates[kind.gate])
+    return served if gates.at_least("1.34") else tuple(map(_with_null_times, served))
+
+
+def _with_null_times(definition: AnyDefinition) -> AnyDefinition:
+    versions = tuple(msgspec.structs.replace(one, shown=_null_times_of(one)) for one in definition.versions)
+    return dataclasses.replace(definition, versions=versions)
+
+
+def _null_times_of(version: VersionDefinition) -> Callable[[Any], Any]:
+    shown = version.shown
+    return with_null_times if shown is None else lambda obj: with_null_times(shown(obj))

@@ -107,6 +107,7 @@ class VersionedAttributes:
         if kind is None:
             kind = self._request.definition.gvk(version.name)
             obj = obj if type(obj) is version.type else version.from_hub(obj)
+            obj = obj if version.shown is None else version.shown(obj)
         return _shown(kind, obj)
 
     def _options(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusDetails
 from cathedra.api.decoding import DecodeError
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.nulltimes import as_shown
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
@@ -207,6 +208,7 @@ class ResourceHandler:
         call = self._call(request, definition, version, field_validation=query.field_validation)
         form = self._form(request, call)
         answer = review.answer(self._server, call, await decode_object(request, call))
+        answer = as_shown(answer, self._server.gates)
         shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
         return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
 

@@ -1,0 +1,87 @@
+"""``creationTimestamp: null``, which every metadata without that time had in JSON until 1.33.
+
+Go leaves out no struct that is empty, and a time is one; in 1.34 the field got the tag ``omitzero``. It shows in what
+is never created by itself: templates of pods, claims and volumes, reviews, bookmarks, objects during admission.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from typing import Any, Final, TypeVar, get_args
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import UNSET_LIST, KubeStruct, Time, json_names, replace
+
+__all__ = ["as_shown", "with_null_times"]
+
+S = TypeVar("S", bound=KubeStruct)
+
+
+class _TimelessMeta(ObjectMeta, frozen=True, rename=json_names(ObjectMeta)):
+    """Metadata that says that it has no time of creation."""
+
+    creation_timestamp: Time | None = UNSET_LIST
+
+
+def as_shown(obj: S, gates: FeatureGates) -> S:
+    """The object as that release shows it."""
+    return obj if gates.at_least("1.34") else with_null_times(obj)
+
+
+def with_null_times(obj: S) -> S:
+    """The object for showing: all metadata in it without a time of creation say so. It is not to be kept."""
+    changed = {}
+    for name, kind in _ways(type(obj)):
+        value = getattr(obj, name)
+        shown = _shown(value, kind)
+        if shown is not value:
+            changed[name] = shown
+    return replace(obj, **changed) if changed else obj
+
+
+def _shown(value: Any, kind: type[KubeStruct]) -> Any:
+    if not value and not isinstance(value, KubeStruct):
+        return value
+    if isinstance(value, tuple):
+        shown = tuple(_shown(item, kind) for item in value)
+        return value if all(map(operator.is_, shown, value)) else shown
+    if kind is not ObjectMeta:
+        return with_null_times(value)
+    if value.creation_timestamp is not None:
+        return value
+    return _TimelessMeta(**{name: getattr(value, name) for name in _METADATA})
+
+
+_METADATA: Final = tuple(json_names(ObjectMeta))
+
+
+@cache
+def _ways(kind: type[KubeStruct]) -> tuple[tuple[str, type[KubeStruct]], ...]:
+    """The fields of a type in which metadata can be, with the struct that each holds."""
+    return tuple(
+        (field.name, inner)
+        for field in msgspec.structs.fields(kind)
+        for inner in _structs(field.type)
+        if inner is ObjectMeta or _leads_to_metadata(inner, frozenset())
+    )
+
+
+def _leads_to_metadata(kind: type[KubeStruct], above: frozenset[type[KubeStruct]]) -> bool:
+    if kind in above:
+        return False
+    return any(
+        inner is ObjectMeta or _leads_to_metadata(inner, above | {kind})
+        for field in msgspec.structs.fields(kind)
+        for inner in _structs(field.type)
+    )
+
+
+def _structs(hint: Any) -> tuple[type[KubeStruct], ...]:
+    """The struct that a field holds, or whose list or None it is."""
+    if isinstance(hint, type) and issubclass(hint, KubeStruct):
+        return (hint,)
+    return tuple(struct for argument in get_args(hint) for struct in _structs(argument))
