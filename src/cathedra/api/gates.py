@@ -96,6 +96,7 @@ _HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "AuthorizeNodeWithSelectors": (_alpha("1.31"), _beta("1.32"), _ga("1.34")),
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
     "MutatingAdmissionPolicy": (_alpha("1.32"), _beta("1.34", on=False), _ga("1.36", locked=True)),
+    "PodTopologyLabelsAdmission": (_alpha("1.33"), _beta("1.35")),
     "MaxUnavailableStatefulSet": (_alpha("1.26"), _beta("1.35")),
     "MutablePodResourcesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
     "MutableSchedulingDirectivesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),

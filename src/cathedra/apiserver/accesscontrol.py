@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.certificates import CertificateChecks
+from cathedra.apiserver.admission.defaultclasses import DefaultIngressClass, DefaultStorageClass
 from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.limitranger import LimitRanger
@@ -16,6 +17,9 @@ from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.nodetaints import TaintNodesByCondition
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods.defaults import DefaultTolerations, PodPriority, PodServiceAccount
+from cathedra.apiserver.admission.pods.runtimeclasses import RuntimeClasses
+from cathedra.apiserver.admission.pods.topologylabels import PodTopologyLabels
+from cathedra.apiserver.admission.podsecurity.enforcement import PodSecurity
 from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.policies.mutating import MutatingPolicies
 from cathedra.apiserver.admission.protection import PodGroupProtection
@@ -68,6 +72,7 @@ def access_control(
         NamespaceLifecycle(registry),
         LimitRanger(registry),
         PodServiceAccount(registry, required=config.service_accounts, clock=clock, random=random),
+        PodSecurity(registry, gates),
     ]
     authorizer: Authorizer = AlwaysAllow()
     rbac: RBAC | None = None
@@ -87,7 +92,17 @@ def access_control(
         MutatingPolicies(registry, authorizer, kinds, rebuilder),
         MutatingWebhooks(Hooks(registry, MUTATING, authorizer), dispatcher, rebuilder),
     )
-    plugins += [PodPriority(registry), DefaultTolerations(), PodGroupProtection(), *mutating]
+    plugins += [
+        PodPriority(registry),
+        DefaultTolerations(),
+        PodGroupProtection(),
+        DefaultStorageClass(registry),
+        RuntimeClasses(registry),
+        DefaultIngressClass(registry),
+    ]
+    if gates.get("PodTopologyLabelsAdmission", False):
+        plugins.append(PodTopologyLabels(registry))
+    plugins += mutating
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [

@@ -15,6 +15,7 @@ __all__ = [
     "first_untolerated",
     "first_untolerated_on_device",
     "is_tolerated",
+    "merged_tolerations",
     "tolerates",
     "tolerates_device_taint",
 ]
@@ -105,3 +106,36 @@ def _integer(text: str) -> int | None:
         return None
     number = int(text) if len(text) <= 20 else _LIMIT
     return number if -_LIMIT <= number < _LIMIT else None
+
+
+def merged_tolerations(first: Iterable[Toleration], second: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """All tolerations without those that another one includes; of equal ones the first stays.
+
+    Source: ``pkg/util/tolerations`` (MergeTolerations).
+    """
+    everything = (*first, *second)
+    merged: list[Toleration] = []
+    for position, one in enumerate(everything):
+        if any(_includes(other, one) for other in merged):
+            continue
+        if any(other != one and _includes(other, one) for other in everything[position + 1 :]):
+            continue
+        merged.append(one)
+    return tuple(merged)
+
+
+def _includes(wide: Toleration, narrow: Toleration) -> bool:
+    """Whether ``wide`` tolerates everything that ``narrow`` does."""
+    if wide == narrow:
+        return True
+    if narrow.key != wide.key and (wide.key or wide.operator != "Exists"):
+        return False
+    if wide.effect and narrow.effect != wide.effect:
+        return False
+    if wide.effect == "NoExecute" and wide.toleration_seconds is not None:
+        seconds = narrow.toleration_seconds
+        if seconds is None or seconds > wide.toleration_seconds:
+            return False
+    if wide.operator in ("", "Equal"):
+        return narrow.operator == "Equal" and narrow.value == wide.value
+    return wide.operator == "Exists"

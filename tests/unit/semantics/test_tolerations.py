@@ -13,6 +13,7 @@ from cathedra.semantics.tolerations import (
     first_untolerated,
     first_untolerated_on_device,
     is_tolerated,
+    merged_tolerations,
     tolerates,
     tolerates_device_taint,
 )
@@ -75,3 +76,20 @@ def test_a_device_taint_of_effect_none_keeps_nothing_away() -> None:
     hard = DeviceTaint(key="b", value="1", effect="NoExecute")
     assert first_untolerated_on_device([harmless, hard], ()) is hard
     assert first_untolerated_on_device([harmless, hard], (DeviceToleration(key="b", value="1"),)) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (("a", "Exists", "", "NoSchedule"), ("a", "Equal", "v", "NoSchedule"), 1),
+        (("a", "Equal", "v", "NoSchedule"), ("a", "Exists", "", ""), 1),
+        (("a", "Equal", "v", "NoSchedule"), ("a", "Equal", "w", "NoSchedule"), 2),
+        (("", "Exists", "", ""), ("b", "Exists", "", "NoExecute"), 1),
+        (("a", "Exists", "", "NoSchedule"), ("a", "Exists", "", "NoSchedule"), 1),
+    ],
+)
+def test_merged_tolerations_hold_none_that_another_includes(
+    first: tuple[str, str, str, str], second: tuple[str, str, str, str], kept: int
+) -> None:
+    one, other = (Toleration(key=k, operator=o, value=v, effect=e) for k, o, v, e in (first, second))
+    assert len(merged_tolerations((one,), (other,))) == kept

@@ -1,0 +1,46 @@
+"""The plugin PodTopologyLabels (KEP-4742): a pod that is bound carries zone and region of its node as labels, where the
+downward API can show them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Binding, Node, Pod
+from cathedra.api.struct import replace
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.resources import NODES, PODS
+
+__all__ = ["PodTopologyLabels"]
+
+_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class PodTopologyLabels(AdmissionPlugin):
+    """Copies the labels to bindings, and to pods that are made with their node."""
+
+    kinds = frozenset({PODS})
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def admit(self, request: AdmissionAttributes) -> Any:
+        """The binding or pod with the labels of its node; what it has itself stays."""
+        obj = request.object
+        if request.operation != "CREATE":
+            return obj
+        if isinstance(obj, Binding) and request.subresource == "binding" and obj.target.kind == "Node":
+            return self._labelled(obj, obj.target.name)
+        if isinstance(obj, Pod) and not request.subresource and obj.spec.node_name:
+            return self._labelled(obj, obj.spec.node_name)
+        return obj
+
+    def _labelled(self, obj: Binding | Pod, node_name: str) -> Any:
+        node: Node | None = self._registry.find(NODES, node_name)
+        if node is None:
+            return obj
+        labels = {name: node.metadata.labels[name] for name in _LABELS if name in node.metadata.labels}
+        if not labels.keys() - obj.metadata.labels.keys():
+            return obj
+        return replace(obj, metadata=replace(obj.metadata, labels={**labels, **obj.metadata.labels}))

@@ -1,0 +1,206 @@
+"""The plugin PodSecurity: pods that their namespace does not want are refused, noted in the audit log, or warned of.
+
+Workloads whose template would make such pods are never refused, only noted and warned of. A namespace that begins to
+enforce a level says which of the pods that it has already would not be let in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.field import ErrorList
+from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import forbidden, internal_error, invalid
+from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.admission.podsecurity.evaluation import in_detail, in_short, violations
+from cathedra.apiserver.admission.podsecurity.standards import PREFIX, PRIVILEGED, LevelVersion, Policy, policy_of
+from cathedra.apiserver.admission.podsecurity.violations import Violation, containers
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.resources import NAMESPACES, PODS
+from cathedra.semantics.owners import controller_of
+
+__all__ = ["PodSecurity"]
+
+_IGNORED: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
+_MOST_PODS: Final = 3000
+_WORKLOADS: Final = frozenset(
+    {
+        GroupResource("", "replicationcontrollers"),
+        GroupResource("", "podtemplates"),
+        *(GroupResource("apps", plural) for plural in ("replicasets", "deployments", "statefulsets", "daemonsets")),
+        *(GroupResource("batch", plural) for plural in ("jobs", "cronjobs")),
+    }
+)
+
+
+class PodSecurity(AdmissionPlugin):
+    """Holds pods to what the labels of their namespace say."""
+
+    kinds = frozenset({PODS, NAMESPACES, *_WORKLOADS})
+
+    def __init__(self, registry: Registry, gates: FeatureGates) -> None:
+        self._registry = registry
+        self._newest = int(gates.release.partition(".")[2])
+
+    async def validate(self, request: AdmissionAttributes) -> None:
+        """Refuse, note and warn.
+
+        Raises:
+            StatusError: 403, the namespace enforces a level that the pod does not obey; 422, labels of a namespace
+                that is written make no sense.
+        """
+        if request.operation not in {"CREATE", "UPDATE"}:
+            return
+        resource = request.definition.group_resource
+        if resource == NAMESPACES:
+            if not request.subresource:
+                self._check_namespace(request)
+        elif resource == PODS:
+            self._check_pod(request)
+        elif not request.subresource:
+            self._check_workload(request)
+
+    def _check_namespace(self, request: AdmissionAttributes) -> None:
+        policy, errors = policy_of(request.object.metadata.labels)
+        if request.operation == "CREATE":
+            if errors:
+                raise invalid("", "Namespace", request.name, errors)
+            return
+        before, old_errors = policy_of(request.old_object.metadata.labels)
+        if errors and _texts(errors) != _texts(old_errors):
+            raise invalid("", "Namespace", request.name, errors)
+        enforce, old = policy.enforce, before.enforce
+        if enforce == old or enforce.level == PRIVILEGED:
+            return
+        if enforce.minor == old.minor and not enforce.is_stricter(old):
+            return
+        request.warnings.extend(self._warnings_about_pods(request.name, enforce))
+
+    def _warnings_about_pods(self, namespace: str, enforce: LevelVersion) -> list[str]:
+        pods = _unlike_first(entry.object for entry in self._registry.table(PODS).select(Selection(namespace)))
+        by_text: dict[str, list[str]] = {}
+        for pod in pods[:_MOST_PODS]:
+            found = violations(enforce, self._newest, pod.metadata, pod.spec)
+            if found:
+                by_text.setdefault(in_short(found), []).append(pod.metadata.name)
+        warnings = []
+        if len(pods) > _MOST_PODS:
+            warnings.append(
+                f"new PodSecurity enforce level only checked against the first {_MOST_PODS} of {len(pods)} existing "
+                "pods"
+            )
+        if by_text:
+            warnings.append(
+                f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"'
+            )
+        return warnings + sorted(f"{_some(names)}: {text}" for text, names in by_text.items())
+
+    def _check_pod(self, request: AdmissionAttributes) -> None:
+        if request.subresource in _IGNORED or not isinstance(request.object, Pod):
+            return
+        policy, errors = self._policy(request)
+        if policy.is_privileged and not errors:
+            request.annotations[f"{PREFIX}enforce-policy"] = str(LevelVersion())
+            return
+        pod: Pod = request.object
+        if request.operation == "UPDATE" and not _is_significant(pod, request.old_object):
+            return
+        request.annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
+        found = self._violations(policy.enforce, pod.metadata, pod.spec)
+        self._note(request, policy, errors, pod.metadata, pod.spec)
+        if found:
+            why = f'violates PodSecurity "{policy.enforce}": {in_detail(found)}'
+            raise forbidden(PODS, request.name, why)
+        self._warn(request, policy, pod.metadata, pod.spec)
+
+    def _check_workload(self, request: AdmissionAttributes) -> None:
+        policy, errors = self._policy(request)
+        if policy.warn.level == policy.audit.level == PRIVILEGED and not errors:
+            return
+        template = _template(request.object)
+        if template is None:
+            return
+        self._note(request, policy, errors, template.metadata, template.spec)
+        self._warn(request, policy, template.metadata, template.spec)
+
+    def _policy(self, request: AdmissionAttributes) -> tuple[Policy, ErrorList]:
+        namespace = self._registry.find(NAMESPACES, request.namespace)
+        if namespace is None:
+            raise internal_error(f'failed to lookup namespace "{request.namespace}"')
+        return policy_of(namespace.metadata.labels)
+
+    def _note(
+        self, request: AdmissionAttributes, policy: Policy, errors: ErrorList, metadata: ObjectMeta, spec: PodSpec
+    ) -> None:
+        """Tell the audit log."""
+        if errors:
+            texts = _texts(errors)
+            shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            request.annotations[f"{PREFIX}error"] = f"Failed to parse policy: {shown}"
+        found = self._violations(policy.audit, metadata, spec)
+        if found:
+            request.annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, found)
+
+    def _warn(self, request: AdmissionAttributes, policy: Policy, metadata: ObjectMeta, spec: PodSpec) -> None:
+        found = self._violations(policy.warn, metadata, spec)
+        if found:
+            request.warnings.append(_would(policy.warn, found))
+
+    def _violations(self, asked: LevelVersion, metadata: ObjectMeta, spec: PodSpec) -> list[Violation]:
+        return violations(asked, self._newest, metadata, spec)
+
+
+def _would(asked: LevelVersion, found: list[Violation]) -> str:
+    return f'would violate PodSecurity "{asked}": {in_detail(found)}'
+
+
+def _texts(errors: ErrorList) -> list[str]:
+    return [str(error) for error in errors]
+
+
+def _template(workload: Any) -> Any:
+    """The template of a workload's pods; None if it has none."""
+    if not hasattr(workload, "spec"):
+        return workload.template
+    spec = workload.spec
+    return spec.job_template.spec.template if hasattr(spec, "job_template") else spec.template
+
+
+def _is_significant(pod: Pod, old: Pod) -> bool:
+    """Whether an update changes what can be changed of interest: images, and the ephemeral containers."""
+    if len(pod.spec.containers) != len(old.spec.containers):
+        return True
+    if len(pod.spec.init_containers) != len(old.spec.init_containers):
+        return True
+    before = {container.name: container.image for container in containers(old.spec)}
+    return any(before.get(container.name) != container.image for container in containers(pod.spec))
+
+
+def _unlike_first(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods, those behind the first of each controller last."""
+    first: list[Pod] = []
+    others: list[Pod] = []
+    seen: set[str] = set()
+    for pod in pods:
+        owner = controller_of(pod)
+        if owner is not None and owner.uid in seen:
+            others.append(pod)
+            continue
+        first.append(pod)
+        if owner is not None:
+            seen.add(owner.uid)
+    return first + others
+
+
+def _some(names: list[str]) -> str:
+    """The first of the names, and how many more there are."""
+    others = len(names) - 1
+    if not others:
+        return names[0]
+    return f"{min(names)} (and {others} other {'pod' if others == 1 else 'pods'})"

@@ -1,0 +1,109 @@
+"""Which checks a level has in which version, and what they have against a pod.
+
+Checks are asked in order of their names, those of baseline first; a check of restricted may stand in for one of
+baseline. A version that the server does not know yet is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from cathedra.api.core.core_v1 import PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.apiserver.admission.podsecurity import baseline, restricted
+from cathedra.apiserver.admission.podsecurity.standards import PRIVILEGED, RESTRICTED, LevelVersion
+from cathedra.apiserver.admission.podsecurity.violations import Check, Violation
+
+__all__ = ["in_detail", "in_short", "violations"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    """A check's forms: from which minor version on, and what is asked then."""
+
+    name: str
+    forms: tuple[tuple[int, Check], ...]
+    instead_of: str = ""
+
+    def at(self, minor: int) -> Check | None:
+        return next((check for since, check in reversed(self.forms) if since <= minor), None)
+
+
+_KEEPALIVE: Final = tuple(f"net.ipv4.tcp_{name}" for name in ("keepalive_time", "fin_timeout"))
+_SYSCTLS_27: Final = ("net.ipv4.ip_local_reserved_ports",)
+_SYSCTLS_29: Final = (*_SYSCTLS_27, *_KEEPALIVE, "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes")
+_SYSCTLS_32: Final = (*_SYSCTLS_29, "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
+_SYSCTLS_37: Final = (*_SYSCTLS_32, "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat")
+
+_BASELINE: Final = (
+    _Versioned("appArmorProfile", ((0, baseline.app_armor),)),
+    _Versioned("capabilities_baseline", ((0, baseline.capabilities),)),
+    _Versioned("hostNamespaces", ((0, baseline.host_namespaces),)),
+    _Versioned("hostPathVolumes", ((0, baseline.host_path_volumes),)),
+    _Versioned("hostPorts", ((0, baseline.host_ports),)),
+    _Versioned("hostProbesAndHostLifecycle", ((34, baseline.host_probes),)),
+    _Versioned("privileged", ((0, baseline.privileged),)),
+    _Versioned("procMount", ((0, baseline.proc_mount), (35, baseline.relaxed(baseline.proc_mount)))),
+    _Versioned("seLinuxOptions", ((0, baseline.se_linux()), (31, baseline.se_linux("container_engine_t")))),
+    _Versioned("seccompProfile_baseline", ((0, baseline.seccomp_annotations), (19, baseline.seccomp))),
+    _Versioned(
+        "sysctls",
+        (
+            (0, baseline.sysctls()),
+            (27, baseline.sysctls(*_SYSCTLS_27)),
+            (29, baseline.sysctls(*_SYSCTLS_29)),
+            (32, baseline.sysctls(*_SYSCTLS_32)),
+            (37, baseline.sysctls(*_SYSCTLS_37)),
+        ),
+    ),
+    _Versioned("windowsHostProcess", ((0, baseline.windows_host_process),)),
+)
+_RESTRICTED: Final = (
+    _Versioned(
+        "allowPrivilegeEscalation",
+        ((8, restricted.no_escalation), (25, restricted.not_on_windows(restricted.no_escalation))),
+    ),
+    _Versioned(
+        "capabilities_restricted",
+        ((22, restricted.capabilities), (25, restricted.not_on_windows(restricted.capabilities))),
+        "capabilities_baseline",
+    ),
+    _Versioned("procMount_restricted", ((35, baseline.proc_mount),), "procMount"),
+    _Versioned("restrictedVolumes", ((0, restricted.volumes),), "hostPathVolumes"),
+    _Versioned("runAsNonRoot", ((0, restricted.run_as_non_root), (35, baseline.relaxed(restricted.run_as_non_root)))),
+    _Versioned("runAsUser", ((23, restricted.run_as_user), (35, baseline.relaxed(restricted.run_as_user)))),
+    _Versioned(
+        "seccompProfile_restricted",
+        ((19, restricted.seccomp), (25, restricted.not_on_windows(restricted.seccomp))),
+        "seccompProfile_baseline",
+    ),
+)
+
+
+def violations(asked: LevelVersion, newest: int, metadata: ObjectMeta, spec: PodSpec) -> list[Violation]:
+    """What a level has against a pod; ``newest`` is the minor version of the server."""
+    found = (check(metadata, spec) for check in _checks(asked.level, min(asked.minor, newest)))
+    return [one for one in found if one is not None]
+
+
+def in_detail(found: Iterable[Violation]) -> str:
+    """The reasons with what they are about."""
+    return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in found)
+
+
+def in_short(found: Iterable[Violation]) -> str:
+    """The reasons."""
+    return ", ".join(one.reason for one in found)
+
+
+@lru_cache(maxsize=256)
+def _checks(level: str, minor: int) -> Sequence[Check]:
+    if level == PRIVILEGED:
+        return ()
+    strict = {one: check for one in _RESTRICTED if level == RESTRICTED and (check := one.at(minor)) is not None}
+    replaced = {one.instead_of for one in strict}
+    basic = [check for one in _BASELINE if one.name not in replaced and (check := one.at(minor)) is not None]
+    return (*basic, *strict.values())

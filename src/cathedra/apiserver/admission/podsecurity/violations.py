@@ -1,0 +1,59 @@
+"""What a check has against a pod, and the words in which checks say who is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec, SecurityContext
+from cathedra.api.core.meta_v1 import ObjectMeta
+
+__all__ = ["AnyContainer", "Check", "Violation", "containers", "named", "plural", "quoted", "setters", "with_context"]
+
+AnyContainer = Container | EphemeralContainer
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Why a pod is not let in: in short, and for this pod."""
+
+    reason: str
+    detail: str
+
+
+Check = Callable[[ObjectMeta, PodSpec], Violation | None]
+"""What is wrong with a pod of that metadata and spec; None: nothing."""
+
+
+def containers(spec: PodSpec) -> Iterator[AnyContainer]:
+    """All containers of a pod: init, own, ephemeral."""
+    yield from spec.init_containers
+    yield from spec.containers
+    yield from spec.ephemeral_containers
+
+
+def with_context(spec: PodSpec) -> Iterator[tuple[str, SecurityContext]]:
+    """Containers' names and security contexts, where there is one."""
+    for container in containers(spec):
+        if container.security_context is not None:
+            yield container.name, container.security_context
+
+
+def quoted(items: Iterable[str]) -> str:
+    """``"a", "b"``."""
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def plural(word: str, count: int) -> str:
+    """The word, for one or for several."""
+    return word if count == 1 else f"{word}s"
+
+
+def named(names: Sequence[str]) -> str:
+    """``container "a"``, ``containers "a", "b"``."""
+    return f"{plural('container', len(names))} {quoted(names)}"
+
+
+def setters(names: Sequence[str], *, pod: bool) -> str:
+    """Who has set something: the pod itself, containers, or both; "" if nothing has."""
+    return " and ".join([*(["pod"] if pod else []), *([named(names)] if names else [])])

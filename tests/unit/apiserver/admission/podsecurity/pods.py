@@ -1,0 +1,46 @@
+"""Pods for the checks of the Pod Security Standards, as clients write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.struct import from_dict
+from cathedra.apiserver.admission.podsecurity.evaluation import in_detail, violations
+from cathedra.apiserver.admission.podsecurity.standards import LATEST, LevelVersion
+from cathedra.apiserver.admission.podsecurity.violations import Check
+
+__all__ = ["GOOD", "container", "pod", "refusal", "said"]
+
+GOOD: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""A security context that every level takes."""
+
+
+def container(name: str = "a", context: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """A container, by default with a context that every level takes."""
+    return {"name": name, "image": "i", "securityContext": {**GOOD, **(context or {})}, **fields}
+
+
+def pod(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
+    """A pod with these containers."""
+    body = {
+        "metadata": {"name": "p", "namespace": "n", "annotations": annotations or {}},
+        "spec": {"containers": list(containers) or [container()], **spec},
+    }
+    return from_dict(Pod, body)
+
+
+def refusal(made: Pod, level: str = "restricted", minor: int = LATEST) -> str:
+    """What a level has against a pod."""
+    return in_detail(violations(LevelVersion(level, minor), 37, made.metadata, made.spec))
+
+
+def said(check: Check, made: Pod) -> str:
+    """What one check has against a pod, in detail; "" for nothing."""
+    found = check(made.metadata, made.spec)
+    return found.detail if found is not None else ""
