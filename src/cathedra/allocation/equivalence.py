@@ -237,11 +237,12 @@ class NodeEquivalence:
         self._groups.setdefault(node_class, set()).add(row)
 
     def _move(self, pool: PoolID, rows: set[int], ledger: LedgerSnapshot) -> None:
-        """Only ``pool`` has changed: rows that stood alike, and see the same of it, stand alike again."""
-        moved: dict[tuple[NodeClass, PoolView], NodeClass] = {}
+        """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""
+        moved: dict[tuple[NodeClass, PoolView, int], NodeClass] = {}
         views = self._rows_of_pool[pool]
         for row in rows:
-            key = (self._rows[row], views[row])
+            view = views[row]
+            key = (self._rows[row], view, self._views[row].place_of(view))
             found = moved.get(key)
             if found is None:
                 found = moved[key] = self.class_of(self._nodes[row], self._views[row], ledger)

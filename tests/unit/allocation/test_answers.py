@@ -151,6 +151,40 @@ def test_any_order_of_events_gives_what_a_rebuild_gives(events: list[tuple[objec
             assert answers.fitting() == [at for at, one in enumerate(expected) if isinstance(one, bytes)]
 
 
+BETWEEN = "n1x"
+"""A pool that some nodes see before and others after their own."""
+HELD = st.one_of(
+    st.tuples(
+        st.just("hold"), st.integers(0, 5), st.sampled_from(["n0", "n1", BETWEEN, "n2", "n3"]), st.integers(0, 2)
+    ),
+    st.tuples(st.just("free"), st.integers(0, 5)),
+    st.tuples(st.just("take away"), st.integers(0, 3)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(HELD, max_size=20))
+def test_nodes_that_see_alike_pools_in_another_order_are_followed_each_in_its_own(
+    events: list[tuple[object, ...]],
+) -> None:
+    world = Events()
+    for number in range(4):
+        world._slice(local(number, 1, unique=False))
+    alike = [device(f"d{at}", attributes={"numa": at % 2}) for at in range(3)]
+    world._slice(resource_slice(*alike, name="net", pool=BETWEEN, node=None, allNodes=True))
+    for event in events:
+        match event:
+            case ("hold", int(holder), str(pool), int(at)):
+                world._hold("hold", held(f"d{at}", name=f"h{holder}", pool=pool))
+            case ("take away", int(number)):
+                world.apply(("drop", number))
+            case _:
+                world.apply(event)
+        fresh, followed = world.fresh(), world.followed()
+        for asked in ASKED[:3]:
+            assert [said(one) for one in followed.prepare(asked).on_each(NODES)] == alone(fresh, asked)
+
+
 def test_a_full_node_does_not_speak_for_the_free_ones_it_once_resembled() -> None:
     world = World([local(number, 1, unique=False) for number in range(4)])
     asked = [claim(exactly())]

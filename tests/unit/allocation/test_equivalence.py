@@ -67,6 +67,15 @@ def test_a_changed_slice_moves_its_node_alone() -> None:
     assert groups(equivalence, made) == [[0], [1, 3], [2]]
 
 
+def test_nodes_that_see_a_shared_pool_at_another_place_do_not_move_alike() -> None:
+    made, equivalence = world(), fresh()
+    shared = [device(f"d{at}", attributes={"numa": at}) for at in range(2)]
+    made.inventory.add_slice(resource_slice(*shared, name="net", node=None, pool="n1x", allNodes=True))
+    assert groups(equivalence, made) == [[0, 1, 2, 3]]
+    made.ledger.add(held("d0", pool="n1x"))
+    assert groups(equivalence, made) == groups(fresh(), made) == [[0, 1], [2, 3]]
+
+
 def test_attributes_that_no_claim_asks_about_tell_nothing_apart() -> None:
     """More than 64 different values are a serial number; it counts for claims alone that ask about it."""
     nodes = [node(f"n{number}") for number in range(70)]

@@ -182,6 +182,11 @@ class NodeView:
             )
         )
 
+    def place_of(self, pool: PoolView) -> int:
+        """At which place of the usable pools ``pool`` stands."""
+        known = self._states
+        return self.usable.index(pool) if known is None else known.place_of(pool.id)
+
     def states(self, ledger: LedgerSnapshot, *, shares: bool) -> tuple[PoolState, ...]:
         """What the ledger leaves of each usable pool. Of many pools the last answer is kept and followed up."""
         if len(self.usable) < _MANY:
@@ -204,6 +209,10 @@ class _KeptStates:
         self._places = {pool.id: place for place, pool in enumerate(pools)}
         self._states: tuple[PoolState, ...] = ()
         self._ledger: LedgerSnapshot | None = None
+
+    def place_of(self, pool: PoolID) -> int:
+        """The place of one of the pools."""
+        return self._places[pool]
 
     def at(self, ledger: LedgerSnapshot) -> tuple[PoolState, ...]:
         """The states at a moment."""
