@@ -91,6 +91,8 @@ _HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "KubeletPodResourcesDynamicResources": (_alpha("1.27"), _beta("1.34"), _ga("1.36")),
     "KubeletPodResourcesGet": (_alpha("1.27"), _beta("1.34"), _ga("1.36")),
     "KubeletPodResourcesListUseActivePods": (_beta("1.34"),),
+    "NominatedNodeNameForExpectation": (_alpha("1.34"), _beta("1.35")),
+    "ClearingNominatedNodeNameAfterBinding": (_alpha("1.34"), _beta("1.35")),
     "NodeDeclaredFeatures": (_alpha("1.35"), _beta("1.36"), _ga("1.37")),
     "ExtendWebSocketsToKubelet": (_beta("1.36"),),
     "AuthorizeNodeWithSelectors": (_alpha("1.31"), _beta("1.32"), _ga("1.34")),

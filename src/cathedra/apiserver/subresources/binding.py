@@ -37,7 +37,11 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
 
     def bound(entry: StoredObject) -> Pod:
         _check_version(call, entry, binding.metadata.resource_version)
-        return _bound(call, entry.object, binding, server.clock.now())
+        pod = _bound(call, entry.object, binding, server.clock.now())
+        if not server.gates["ClearingNominatedNodeNameAfterBinding"]:
+            return pod
+        # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
+        return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
     whole = call.but(subresource="binding")
     await change(server, whole, bound, uid=binding.metadata.uid)
@@ -78,8 +82,7 @@ def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
         observed_generation=_observed_generation(pod),
     )
     conditions = with_condition(pod.status.conditions, condition)
-    # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
-    status = replace(pod.status, conditions=conditions, nominated_node_name="")
+    status = replace(pod.status, conditions=conditions)
     return replace(pod, metadata=metadata, spec=replace(spec, node_name=node), status=status)
 
 

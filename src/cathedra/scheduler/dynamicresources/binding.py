@@ -182,7 +182,6 @@ class ClaimBinding:
         waiting = [claim for claim in cycle.all_claims if waits(claim)]
         if not waiting:
             return None
-        await self._nominate(pod, node)
         message = f"waiting for binding conditions for device on node {node}"
         self._recorder.record(pod, "Normal", "BindingConditionsPending", message, action="Scheduling")
         began = self._clock.monotonic()
@@ -212,19 +211,6 @@ class ClaimBinding:
         }
         for driver in sorted(drivers):
             self._observer.waited_for_devices(pod.spec.scheduler_name, driver, outcome, seconds)
-
-    async def _nominate(self, pod: Pod, node: str) -> None:
-        """Show in the pod's status for which node its devices are made ready; the binding clears it again.
-
-        kube-scheduler does so before every PreBind that has work; the write is spared where nothing is waited for.
-        """
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node}}
-        try:
-            await self._client.resource(PODS, pod.metadata.namespace).patch(
-                pod.metadata.name, PatchType.MERGE, patch, "status"
-            )
-        except (StatusError, ConnectionError) as failure:
-            _LOG.warning("%s: nomination of %s not written: %s", pod.metadata.name, node, failure)
 
     async def _ready(self, claim: ResourceClaim) -> None:
         """Wait for one claim; a change is seen at once, and time itself every few seconds."""

@@ -412,6 +412,11 @@ class DynamicResources(
         if cycle is not None:
             await self._binding.withdraw(cycle, pod.pod)
 
+    def pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
+        """Whether the pod has claims."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        return cycle is not None and bool(cycle.all_claims)
+
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Writes allocations and reservations."""
         cycle: ClaimCycle | None = state.data.get(self.name)

@@ -28,6 +28,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.nominating import write_nomination
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -192,15 +193,7 @@ class DefaultPreemption(PostFilterPlugin):
     async def _withdraw_nominations(self, preemptor: PodInfo, node: str) -> None:
         """Pods of lower priority may not fit on ``node`` any longer, and had better look for another one at once."""
         for other in self._nominations.behind(preemptor, node):
-            if not other.pod.status.nominated_node_name:
-                continue
-            patch = {"metadata": {"uid": other.uid}, "status": {"nominatedNodeName": None}}
-            pods = self._client.resource(PODS, other.namespace)
-            try:
-                await pods.patch(other.name, PatchType.STRATEGIC, patch, "status")
-            except (StatusError, ConnectionError) as failure:
-                # Preemption goes on: at its next attempt the other pod sees for itself.
-                _LOG.warning("%s: nomination not withdrawn: %s", other.key, failure)
+            await write_nomination(self._client, other.pod, "")
 
     async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
         pods = self._client.resource(PODS, victim.metadata.namespace)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.config import ServerConfig
 from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -48,6 +50,16 @@ async def test_a_binding_posted_to_the_collection_binds_the_pod_that_it_names(as
     await create(asgi)
     assert (await bind(asgi, path="/api/v1/namespaces/default/bindings", name="p")).status == 201
     assert (await asgi("GET", f"{PODS}/p")).json["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize(("release", "left"), [("1.34", "n1"), ("1.35", None), ("1.37", None)])
+async def test_a_nomination_ends_with_the_binding_from_1_35_on(release: str, left: str | None) -> None:
+    async with open_asgi(ServerConfig(release=release, gates=FeatureGates.for_release(release))) as asgi:
+        await create(asgi)
+        nominated = {"status": {"nominatedNodeName": "n1"}}
+        await asgi("PATCH", f"{PODS}/p/status", nominated, content_type="application/merge-patch+json")
+        await bind(asgi)
+        assert (await asgi("GET", f"{PODS}/p")).json["status"].get("nominatedNodeName") == left
 
 
 async def test_a_pod_is_bound_once(asgi: ASGIClient) -> None:
