@@ -82,8 +82,10 @@ class KeptStorage:
 class Machine:
     """What is still there when all programs have ended: the store, containers, and the files of agent and drivers."""
 
-    def __init__(self, clock: LoopClock) -> None:
+    def __init__(self, clock: LoopClock, cgroups: Path | None = None) -> None:
+        """``cgroups``: a directory that stands for the kernel's unified hierarchy."""
         self.clock = clock
+        self.cgroups = cgroups
         self.storage = KeptStorage()
         self.runtime = SimulatedRuntime(clock, behaviour=_acts)
         self.checkpoint = MemoryCheckpoint()
@@ -113,7 +115,7 @@ class Stage:
         self.runners = [self._runner(server, driver) for driver in drivers]
         self.runner = self.runners[0]
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
-        node = NodeConfig(name=NODE, root=None, capacity=capacity, stop_containers=False)
+        node = NodeConfig(name=NODE, root=None, capacity=capacity, stop_containers=False, cgroup_mount=machine.cgroups)
         registered = {
             driver.name: InProcessPlugin(runner.service)
             for driver, runner in zip(drivers, self.runners, strict=True)
@@ -245,18 +247,20 @@ async def staged(
     drivers: Sequence[ExampleDriver] = (),
     plugins: Sequence[str] | None = None,
     machine: Machine | None = None,
+    cgroups: Path | None = None,
 ) -> AsyncIterator[Stage]:
     """A cluster that ``cathedra up`` would start with these options.
 
-    ``drivers`` run instead of the one of the options. On a ``machine`` that is kept, the cluster goes on where the last
-    one there ended.
+    ``drivers`` run instead of the one of the options; ``plugins`` are those that the node agent knows. ``cgroups``
+    stands for the kernel's hierarchy. On a ``machine`` that is kept, the cluster goes on where the last one there
+    ended.
     """
     parser = argparse.ArgumentParser()
     for option in CLUSTER:
         option.add_to(parser)
     config = cluster_config(parser.parse_args(options))
     gates = FeatureGates.for_release(config.release, config.gates)
-    machine = machine or Machine(LoopClock(asyncio.get_running_loop()))
+    machine = machine or Machine(LoopClock(asyncio.get_running_loop()), cgroups)
     setup = ServerConfig(release=config.release, gates=gates, runtime_config=config.runtime_config)
     server = await APIServer.open(setup, clock=machine.clock, random=Random(4), store=machine.storage)
     stage = Stage(gates, server, drivers or (driver_for(config.driver, gates),), machine, plugins)

@@ -447,6 +447,18 @@ class LinuxContainerResources(_message.Message):
     hugepage_limits: _containers.RepeatedCompositeFieldContainer[HugepageLimit]
     def __init__(self, cpu_period: _Optional[int] = ..., cpu_quota: _Optional[int] = ..., cpu_shares: _Optional[int] = ..., memory_limit_in_bytes: _Optional[int] = ..., oom_score_adj: _Optional[int] = ..., hugepage_limits: _Optional[_Iterable[_Union[HugepageLimit, _Mapping]]] = ...) -> None: ...
 
+class UpdateContainerResourcesRequest(_message.Message):
+    __slots__ = ("container_id", "linux")
+    CONTAINER_ID_FIELD_NUMBER: _ClassVar[int]
+    LINUX_FIELD_NUMBER: _ClassVar[int]
+    container_id: str
+    linux: LinuxContainerResources
+    def __init__(self, container_id: _Optional[str] = ..., linux: _Optional[_Union[LinuxContainerResources, _Mapping]] = ...) -> None: ...
+
+class UpdateContainerResourcesResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class Capability(_message.Message):
     __slots__ = ("add_capabilities", "drop_capabilities")
     ADD_CAPABILITIES_FIELD_NUMBER: _ClassVar[int]

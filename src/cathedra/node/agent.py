@@ -8,6 +8,7 @@ process and run in virtual time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random as randoms
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,9 +38,10 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.podsource import InformerPods, PodSource
 from cathedra.node.pods.usage import UsageMeter
+from cathedra.node.resources.cgroups import MOUNT, PodCgroups, is_usable
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, Runtime, UnusableRuntime
 from cathedra.node.runtime.simulated import SimulatedRuntime
-from cathedra.node.setup.nodefacts import NodeFacts
 
 if TYPE_CHECKING:
     from cathedra.asgi.listener import Listener, TLSFiles
@@ -50,6 +52,7 @@ __all__ = ["NodeAgent"]
 PRIVATE: Final = ("pods", "containers", "pki")
 """Directories with Secrets, tokens, environments and keys."""
 _OCI: Final = ("crun", "runc")
+_LOG = logging.getLogger(__name__)
 
 
 class NodeAgent:
@@ -208,6 +211,12 @@ class NodeAgent:
     async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...], tls: TLSFiles | None) -> None:
         config = self.config
         recorder = self._recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
+        facts = NodeFacts(
+            config.address,
+            node_allocatable(config),
+            self._gates,
+            capacity={name: Quantity(value) for name, value in node_capacity(config).items()},
+        )
         context = PodContext(
             client=self._client,
             config=config,
@@ -218,12 +227,8 @@ class NodeAgent:
             claims=self.claims,
             recorder=recorder,
             health=self.health,
-            facts=NodeFacts(
-                config.address,
-                node_allocatable(config),
-                self._gates,
-                capacity={name: Quantity(value) for name, value in node_capacity(config).items()},
-            ),
+            facts=facts,
+            cgroups=self._cgroups(runtime, facts),
             faults=self._faults,
             inherited_environment=_service_environment(config),
         )
@@ -264,6 +269,21 @@ class NodeAgent:
             group.create_task(self._become_ready(reporter, wiper if wipes else None))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
+
+    def _cgroups(self, runtime: Runtime, facts: NodeFacts) -> PodCgroups | None:
+        """The cgroups of pods, where there is a hierarchy for them and the runtime puts containers where it is told."""
+        mount = self.config.cgroup_mount
+        if mount is None and self.config.root is not None and is_usable(MOUNT):
+            mount = MOUNT
+        if mount is None or not runtime.cgroup:
+            return None
+        cgroups = PodCgroups(mount, runtime.cgroup, facts.allocatable, self._gates)
+        try:
+            cgroups.open()
+        except OSError as error:
+            _LOG.warning("pods get no cgroups of their own: %s", error)
+            return None
+        return cgroups
 
     def _driver_usable(self, manager: PodManager) -> None:
         manager.retry_all()

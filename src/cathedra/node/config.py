@@ -40,6 +40,9 @@ class NodeConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     """Set when the Node is created."""
+    cgroup_mount: Path | None = None
+    """Where the unified cgroup hierarchy is in which pods get cgroups of their own; None: where the kernel has it, if
+    this agent may write there and has a ``root``."""
     capacity: Mapping[str, str] = field(default_factory=dict)
     """Resources by name, as quantities; what is not given is asked from the machine."""
     reserved: Mapping[str, str] = field(default_factory=dict)

@@ -14,9 +14,10 @@ from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.plugins.health import HealthCache
+from cathedra.node.resources.cgroups import PodCgroups
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import Runtime
 from cathedra.node.setup.directories import PodDirectories
-from cathedra.node.setup.nodefacts import NodeFacts
 
 __all__ = ["PodContext"]
 
@@ -36,6 +37,8 @@ class PodContext:
     health: HealthCache
     facts: NodeFacts
     faults: FaultPoints = field(default_factory=FaultPoints)
+    cgroups: PodCgroups | None = None
+    """None: pods have no cgroups of their own."""
     inherited_environment: dict[str, str] = field(default_factory=dict)
 
     def directories(self, pod: Pod) -> PodDirectories | None:

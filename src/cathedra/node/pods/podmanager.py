@@ -104,9 +104,17 @@ class PodManager:
         if worker is not None:
             worker.update(pod)
         elif self._group is not None and pod.spec.node_name == self._context.config.name:
-            worker = PodWorker(pod, self._context, self._found.pop(pod.metadata.uid, ()), admit=self._admit)
-            self._workers[pod.metadata.uid] = worker
-            self._group.create_task(self._work(pod.metadata.uid, worker))
+            uid = pod.metadata.uid
+            worker = PodWorker(
+                pod,
+                self._context,
+                self._found.pop(uid, ()),
+                admit=self._admit,
+                others=lambda: self._beside(uid),
+                freed=self._freed,
+            )
+            self._workers[uid] = worker
+            self._group.create_task(self._work(uid, worker))
 
     async def _admit(self, pod: Pod) -> Rejection | None:
         return await self._admission.check(pod, lambda: self._before(pod.metadata.uid))
@@ -118,7 +126,19 @@ class PodManager:
             if other == uid:
                 earlier = False
             elif worker.counts and (earlier or not worker.new):
-                yield worker.pod
+                yield worker.granted
+
+    def _beside(self, uid: str) -> Iterator[Pod]:
+        """The pods that take up resources of the node beside one."""
+        for other, worker in self._workers.items():
+            if other != uid and worker.counts:
+                yield worker.granted
+
+    def _freed(self) -> None:
+        """A pod takes up less of the node: those that wait for room look again."""
+        for worker in self._workers.values():
+            if worker.waits_for_room:
+                worker.look_again()
 
     def _deleted(self, pod: Pod) -> None:
         worker = self._workers.get(pod.metadata.uid)

@@ -16,6 +16,7 @@ from cathedra.node.concurrency import Wakeup
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
+from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.errors import VolumeError
@@ -129,6 +130,25 @@ class PodPreparation:
                 pause = min(pause * 2, longest)
             else:
                 return
+
+    async def make_cgroup(self, grants: ResourceGrants, after_failure: Callable[[], Awaitable[object]]) -> None:
+        """Have the pod's cgroup there, where pods have one; ``after_failure`` runs before each pause."""
+        cgroups, pause = self._context.cgroups, _SANDBOX_RETRY[0]
+        while cgroups is not None:
+            try:
+                cgroups.apply(grants.of(self._pod.pod))
+            except OSError as error:
+                self._warn("FailedCreatePodContainer", f"unable to ensure pod container exists: {error}")
+                await after_failure()
+                await self._wakeup.wait(pause)
+                pause = min(pause * 2, _SANDBOX_RETRY[1])
+            else:
+                return
+
+    def remove_cgroup(self) -> None:
+        """Remove the pod's cgroup; nothing of the pod runs any more."""
+        if self._context.cgroups is not None:
+            self._context.cgroups.remove(self._pod.pod)
 
     async def make_sandbox(self, after_failure: Callable[[], Awaitable[object]]) -> None:
         """Have the pod's sandbox there, where the runtime has such; ``after_failure`` runs before each pause."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
+from cathedra.api.struct import replace as replace_struct
 from cathedra.client.objects import reference_to
 from cathedra.node.claims.errors import ClaimError
 from cathedra.node.concurrency import BlockTasks
@@ -26,6 +27,7 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
+from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, Image, RuntimeFailure
 from cathedra.node.setup.environment import container_environment
 from cathedra.node.setup.errors import ContainerConfigError
@@ -48,9 +50,11 @@ class ContainerRunner:
         preparation: PodPreparation,
         context: PodContext,
         *,
+        grants: ResourceGrants,
         tasks: BlockTasks,
         changed: Callable[[], None],
     ) -> None:
+        self._grants = grants
         self.table = ContainerTable(records_for(pod.pod).values())
         self._pod = pod
         self._life = life
@@ -142,25 +146,28 @@ class ContainerRunner:
         self._event(self.table[name], "Warning", "Failed", f"Error: {error.reason}")
 
     async def _describe(self, record: ContainerRecord, image: tuple[str, Image] | None) -> ContainerSpec:
-        context, pod = self._context, self._pod.pod
+        context, pod = self._context, self._grants.of(self._pod.pod)
+        container = replace_struct(record.container, resources=self._grants.resources(record.container))
         environment = await container_environment(
             pod,
-            record.container,
+            container,
             References(context.client, pod.metadata.namespace),
             replace(context.facts, pod_address=self._life.address),
             inherited=context.inherited_environment.items(),
         )
         spec = container_spec(
             pod,
-            record.container,
+            container,
             attempt=record.next_attempt,
             generation=self._preparation.generation,
             environment=environment,
             volumes=self._preparation.volumes,
-            cdi_devices=context.claims.cdi_devices(pod, record.container),
+            cdi_devices=context.claims.cdi_devices(pod, container),
             directories=self._preparation.directories,
             node=context.facts,
         )
+        if context.cgroups is not None:
+            spec = replace(spec, cgroup_parent=context.cgroups.path_of(pod))
         return spec if image is None else replace(spec, image=image[0], image_id=image[1].id)
 
     def _delay(self, name: str, why: Waiting) -> None:
@@ -286,6 +293,11 @@ class ContainerRunner:
         grace = GracePeriod(self._clock)
         grace.limit(seconds)
         await self._terminator(self._mark_stopping).end((name,), grace)
+
+    async def restart(self, name: str) -> None:
+        """End a container that is to begin again with other resources."""
+        why = f"Container {name} resize requires restart"
+        self._tasks.start(self._kill(name, why, self._pod.own_grace_seconds))
 
     async def end_all(self, grace: GracePeriod) -> None:
         """End every container of the pod; on return nothing of it runs."""

@@ -21,6 +21,7 @@ from cathedra.api.core.core_v1 import (
     PodCondition,
     PodIP,
     PodStatus,
+    ResourceRequirements,
     ResourceStatus,
 )
 from cathedra.api.struct import Time, replace
@@ -33,7 +34,9 @@ from cathedra.semantics.pods import is_terminal
 
 __all__ = ["PodView", "pod_status", "rejected_status"]
 
-_OWNED: Final = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"})
+_OWNED: Final = frozenset(
+    {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodResizePending", "PodResizeInProgress"}
+)
 _LOST: Final = "The container could not be located when the pod was terminated"
 
 
@@ -55,6 +58,14 @@ class PodView:
     """Reason and message of a pod that ran into its deadline: it fails."""
     resources: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)
     """Health of devices by container."""
+    granted: Mapping[str, ResourceRequirements] = field(default_factory=dict)
+    """What containers were granted, by name."""
+    applied: Mapping[str, ResourceRequirements] = field(default_factory=dict)
+    """What is in effect, of containers for which that is something else."""
+    whole: ResourceRequirements | None = None
+    """What the pod as a whole was granted, with what its claims add; None: that is not told."""
+    resize: tuple[PodCondition, ...] = ()
+    """Conditions of a resize that is not done."""
 
 
 def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> PodStatus:
@@ -82,6 +93,8 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
         container_statuses=regular,
         ephemeral_container_statuses=ephemeral,
         observed_generation=pod.metadata.generation,
+        allocated_resources=view.whole.requests if view.whole is not None else old.allocated_resources,
+        resources=view.whole if view.whole is not None else old.resources,
     )
 
 
@@ -120,6 +133,7 @@ def _container_status(
     if record.init and not record.sidecar:
         ready = ended is not None and ended.exit_code == 0
     current = record.current or record.previous
+    granted = view.granted.get(record.name, record.container.resources)
     return ContainerStatus(
         name=record.name,
         state=state,
@@ -130,8 +144,8 @@ def _container_status(
         image_id=current.image_id or record.container.image if current is not None else "",
         container_id=f"{view.runtime}://{current.id}" if current is not None else "",
         started=record.running and record.started if not (record.init and not record.sidecar and ended) else False,
-        allocated_resources=record.container.resources.requests if current is not None else {},
-        resources=replace(record.container.resources, claims=()) if current is not None else None,
+        allocated_resources=granted.requests if current is not None else {},
+        resources=replace(view.applied.get(record.name, granted), claims=()) if current is not None else None,
         allocated_resources_status=view.resources.get(record.name, ()),
     )
 
@@ -195,7 +209,9 @@ def _conditions(
     )
     dated = (replace(condition, last_transition_time=Time(view.now)) for condition in made)
     before = pod.status.conditions
-    return (*(keep_transition_time(condition, find_condition(before, condition.type)) for condition in dated), *kept)
+    resize = () if view.final else view.resize
+    own = (keep_transition_time(one, find_condition(before, one.type)) for one in (*resize, *dated))
+    return (*own, *kept)
 
 
 def _initialized(records: Sequence[ContainerRecord], phase: str) -> PodCondition:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from cathedra.api.core.core_v1 import Pod, PodStatus, ResourceStatus
+from cathedra.api.core.core_v1 import Pod, PodStatus, ResourceRequirements, ResourceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import ResourceClient
@@ -20,7 +20,9 @@ from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
+from cathedra.node.pods.resizer import PodResizer
 from cathedra.node.pods.status import PodView, pod_status, rejected_status
+from cathedra.node.resources.pods import as_quantities, pod_requirements, taken_by_claims
 from cathedra.node.setup.launch import identity_of
 from cathedra.semantics.pods import is_terminal
 
@@ -33,11 +35,19 @@ _LOG = logging.getLogger(__name__)
 class StatusWriter:
     """Writes the status of one pod, and in the end that its deletion may be completed."""
 
-    def __init__(self, pod: PodObject, life: PodLifecycle, containers: ContainerTable, context: PodContext) -> None:
+    def __init__(
+        self,
+        pod: PodObject,
+        life: PodLifecycle,
+        containers: ContainerTable,
+        context: PodContext,
+        resizer: PodResizer,
+    ) -> None:
         self._object = pod
         self._life = life
         self._containers = containers
         self._context = context
+        self._resizer = resizer
 
     async def publish(self, *, final: bool = False) -> bool:
         """Write the status if it has changed; whether the API server now has it.
@@ -113,8 +123,21 @@ class StatusWriter:
             stopping=life.stopping,
             failure=life.failure,
             resources=self._last_health() if final else self._health(),
+            granted={record.name: self._resizer.grants.resources(record.container) for record in self._containers.all},
+            applied=self._resizer.applied,
+            whole=self._whole(),
+            resize=self._resizer.conditions,
         )
         return pod_status(self._object.pod, self._containers.all, view)
+
+    def _whole(self) -> ResourceRequirements | None:
+        """Of pods that state resources of their own (1.36), or whose claims take from the node (1.37)."""
+        pod, gates = self._object.pod, self._context.gates
+        stated = pod.spec.resources is not None and gates.at_least("1.36")
+        if not self._life.set_up or not (stated or (taken_by_claims(pod, gates) and gates.at_least("1.37"))):
+            return None
+        requests, limits = pod_requirements(self._resizer.grants.of(pod), gates)
+        return ResourceRequirements(requests=as_quantities(requests), limits=as_quantities(limits))
 
     def _health(self) -> dict[str, tuple[ResourceStatus, ...]]:
         context, pod = self._context, self._object.pod

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -26,6 +26,7 @@ from cathedra.node.pods.lifecycle import PodLifecycle, PodStage
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
 from cathedra.node.pods.recovery import recover_containers
+from cathedra.node.pods.resizer import PodResizer, ResourceGrants
 from cathedra.node.pods.runner import ContainerRunner
 from cathedra.node.pods.statuswriter import StatusWriter
 from cathedra.node.runtime.runtime import ContainerRun
@@ -44,10 +45,18 @@ class PodWorker:
     """Runs one pod. `update`, `vanished` and `container_ended` may be called at any time.
 
     ``admit`` says why the node does not take the pod, if it does not; it is asked once, about a pod that is new here.
+    ``others`` are the pods that count beside it, and ``freed`` is called when it takes up less of the node.
     """
 
     def __init__(
-        self, pod: Pod, context: PodContext, found: Sequence[ContainerRun] = (), *, admit: Admit | None = None
+        self,
+        pod: Pod,
+        context: PodContext,
+        found: Sequence[ContainerRun] = (),
+        *,
+        admit: Admit | None = None,
+        others: Callable[[], Iterable[Pod]] = tuple,
+        freed: Callable[[], None] = lambda: None,
     ) -> None:
         self._context = context
         self._clock = context.clock
@@ -60,16 +69,23 @@ class PodWorker:
         self._grace = GracePeriod(context.clock)
         self._object = PodObject(pod, self._object_changed)
         self._life = PodLifecycle()
+        self._grants = ResourceGrants(pod)
+        self._freed = freed
         self._preparation = PodPreparation(self._object, self._life, context, self._wakeup)
         self._runner = ContainerRunner(
             self._object,
             self._life,
             self._preparation,
             context,
+            grants=self._grants,
             tasks=self._tasks,
             changed=self._wakeup.notify,
         )
-        self._status = StatusWriter(self._object, self._life, self._runner.table, context)
+        table = self._runner.table
+        self._resizer = PodResizer(
+            self._object, self._grants, table, context, others=others, restart=self._runner.restart, freed=freed
+        )
+        self._status = StatusWriter(self._object, self._life, table, context, self._resizer)
         if self._object.deleted:
             self._ask_to_stop()
 
@@ -109,6 +125,16 @@ class PodWorker:
         return self._object.pod
 
     @property
+    def granted(self) -> Pod:
+        """The pod, asking for what it was granted of the node."""
+        return self._grants.of(self.pod)
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the pod may become larger when others let go of something."""
+        return self._resizer.waits_for_room
+
+    @property
     def records(self) -> tuple[ContainerRecord, ...]:
         """The containers, init containers first."""
         return self._runner.table.all
@@ -143,6 +169,7 @@ class PodWorker:
                     await first_of(self._live(), self._stop.wait())
                 await self._terminate()
             self._life.advance(PodStage.OVER)
+            self._freed()
             await self._wait_for_deletion()
 
     async def _is_rejected(self) -> bool:
@@ -159,6 +186,8 @@ class PodWorker:
     async def _live(self) -> None:
         recovered = recover_containers(self.pod, self._runner.table.all, self._found, self._clock)
         self._runner.adopt(recovered.records)
+        if recovered.continues:
+            self._grants.recover(self.pod)
         if self._stop.is_set() and not recovered.continues:
             return
         self._life.advance(PodStage.SETTING_UP)
@@ -194,6 +223,7 @@ class PodWorker:
         if anew:
             await self._preparation.prepare_claims(self._status.publish)
             faults.reach("agent:claims-prepared")
+        await self._preparation.make_cgroup(self._grants, self._status.publish)
         await self._preparation.make_sandbox(self._status.publish)
         faults.reach("agent:sandbox-made")
 
@@ -202,6 +232,7 @@ class PodWorker:
         pause = _RETRY[0]
         while True:
             self._wakeup.clear()
+            await self._resizer.step()
             plan = make_plan(self.pod, self._runner.table.all, self._clock.monotonic())
             if plan.finished:
                 return
@@ -211,6 +242,9 @@ class PodWorker:
             if plan.start:
                 continue
             until = None if plan.look_again is None else plan.look_again - self._clock.monotonic()
+            if self._resizer.look_again is not None:
+                rest = max(0.0, self._resizer.look_again - self._clock.monotonic())
+                until = rest if until is None else min(until, rest)
             if not written:
                 until = pause if until is None else min(until, pause)
                 pause = min(pause * 2, _RETRY[1])
@@ -240,6 +274,7 @@ class PodWorker:
         faults.reach("agent:final-status-written")
         await self._remove_containers()
         await self._preparation.remove_sandbox()
+        self._preparation.remove_cgroup()
         faults.reach("agent:containers-removed")
         if self._preparation.directories is not None:
             self._preparation.directories.remove_home()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.node.runtime.runtime import BindMount, ContainerSpec
+from cathedra.node.runtime.runtime import BindMount, ContainerSpec, ResourceLimits
 from cathedra.node.runtime.seccomp import seccomp_filter
 
-__all__ = ["DEFAULT_PATH", "oci_spec", "with_termination_log"]
+__all__ = ["DEFAULT_PATH", "limit_resources", "oci_spec", "with_termination_log"]
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -149,8 +149,12 @@ def _resources(spec: ContainerSpec) -> dict[str, Any]:
         for kind, major, minor in _BASE_DEVICES:
             rule: dict[str, Any] = {"allow": True, "type": kind, "major": major, "access": "rwm"}
             devices.append(rule if minor is None else rule | {"minor": minor})
-    resources: dict[str, Any] = {"devices": devices}
-    limits = spec.limits
+    return {"devices": devices, **limit_resources(spec.limits)}
+
+
+def limit_resources(limits: ResourceLimits) -> dict[str, Any]:
+    """Limits in the form of the runtime spec."""
+    resources: dict[str, Any] = {}
     cpu: dict[str, int] = {}
     if limits.cpu_shares is not None:
         cpu["shares"] = limits.cpu_shares

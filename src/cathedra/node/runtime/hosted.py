@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from cathedra.cdi.errors import CDIError
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
+from cathedra.node.runtime.bundle import limit_resources
 from cathedra.node.runtime.command import Command, run_to_end
 from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.notstarted import LoggedCommand, UnstartedCommand, exit_code_of
@@ -32,6 +33,7 @@ from cathedra.node.runtime.runtime import (
     ContainerUsage,
     ExecProcess,
     PodIdentity,
+    ResourceLimits,
     RuntimeFailure,
 )
 from cathedra.node.runtime.usage import usage_of_process
@@ -72,6 +74,10 @@ class Launcher(Protocol):
             OSError: a file cannot be read or written.
             ValueError: the container's seccomp profile is none.
         """
+        ...
+
+    def update_command(self, container_id: str, shim_pid: int) -> list[str]:
+        """Command line that reads other limits from its standard input; [] if there is nothing to limit with."""
         ...
 
     @property
@@ -131,6 +137,11 @@ class HostedRuntime:
     def version(self) -> str:
         """The version of the container runtime behind it."""
         return self._launcher.version
+
+    @property
+    def cgroup(self) -> str:
+        """The cgroup that all its containers are below."""
+        return self._launcher.cgroup
 
     # The shim
 
@@ -259,6 +270,27 @@ class HostedRuntime:
     def _end(self, run: ContainerRun) -> None:
         self._running.pop(run.id, None)
         self._on_exit(run)
+
+    async def update(self, container_id: str, limits: ResourceLimits) -> None:
+        """Have the program change the container's cgroup.
+
+        Raises:
+            RuntimeFailure: the container does not run, or its cgroup cannot be changed so.
+        """
+        if container_id not in self._running or self._shim is None:
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        command = self._launcher.update_command(container_id, self._shim.pid)
+        if not command:
+            return
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate(json.dumps(limit_resources(limits)).encode())
+        if process.returncode != 0:
+            raise RuntimeFailure("UpdateContainerError", said.decode(errors="replace").strip())
 
     async def signal(self, container_id: str, number: int) -> None:
         """Send a signal to the container's first process."""

@@ -44,12 +44,18 @@ class OCILauncher:
         """
         root = directory.parent / "rootfs" / spec.id / "merged"
         pinned, pins = _pinned(spec, directory.parent)
-        config = oci_spec(_with_possible_score(pinned), str(root), f"{self.cgroup}/{spec.id}")
+        cgroup = f"{spec.cgroup_parent or self.cgroup}/{spec.id}"
+        config = oci_spec(_with_possible_score(pinned), str(root), cgroup)
         if spec.cdi_devices:
             edits = load(self._cdi_directories).edits(spec.cdi_devices)
             config = apply_edits(config, edits, RealHostNodes())
         (directory / "config.json").write_text(json.dumps(config))
-        return {"kind": "oci", "runtime": self._runtime, "cgroup": f"{self.cgroup}/{spec.id}", "pins": pins}
+        return {"kind": "oci", "runtime": self._runtime, "cgroup": cgroup, "pins": pins}
+
+    def update_command(self, container_id: str, shim_pid: int) -> list[str]:
+        """Command line that reads other limits from its standard input, as `limit_resources` says them."""
+        enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
+        return [*enter, *self._runtime, "update", "--resources", "-", container_id]
 
     @property
     def hands_over_terminals(self) -> bool:

@@ -61,6 +61,10 @@ class ProcessLauncher:
         (directory / "environment.json").write_text(json.dumps([environment, work]))
         return {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work}
 
+    def update_command(self, container_id: str, shim_pid: int) -> list[str]:
+        """None: nothing limits these processes."""
+        return []
+
     def exec_command(
         self,
         directory: Path,

@@ -184,6 +184,8 @@ class ContainerSpec:
     termination_log: str = ""
     termination_path: str = "/dev/termination-log"
     annotations: Mapping[str, str] = field(default_factory=dict)
+    cgroup_parent: str = ""
+    """The cgroup that its own is below; "": the runtime's choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +394,12 @@ class Runtime(Protocol):
         """The version of that name."""
         ...
 
+    @property
+    def cgroup(self) -> str:
+        """The cgroup that it puts all its containers below, which may be divided among pods; "": that is its own
+        business."""
+        ...
+
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Begin; answers the containers that an earlier agent left. ``on_exit`` is called at every end."""
         ...
@@ -408,6 +416,14 @@ class Runtime(Protocol):
 
         Raises:
             RuntimeFailure: it could not be made or started; nothing of it is left.
+        """
+        ...
+
+    async def update(self, container_id: str, limits: ResourceLimits) -> None:
+        """Hold a running container to other limits of CPU and memory.
+
+        Raises:
+            RuntimeFailure: it does not run, or cannot be held to these; its limits are as before.
         """
         ...
 

@@ -23,6 +23,7 @@ from cathedra.node.runtime.runtime import (
     ContainerSpec,
     ContainerUsage,
     ExecProcess,
+    ResourceLimits,
     RuntimeFailure,
 )
 
@@ -78,6 +79,7 @@ class SimulatedRuntime:
     version = "1"
     images = None
     sandboxes = None
+    cgroup = "/simulated"
 
     def __init__(
         self,
@@ -157,6 +159,17 @@ class SimulatedRuntime:
             reason="Completed" if exit_code == 0 else "Error",
         )
         self._on_exit(container.state)
+
+    async def update(self, container_id: str, limits: ResourceLimits) -> None:
+        """Its spec shows the new limits.
+
+        Raises:
+            RuntimeFailure: the container does not run.
+        """
+        container = self._containers.get(container_id)
+        if container is None or not container.state.running:
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        container.spec = replace(container.spec, limits=limits)
 
     async def signal(self, container_id: str, number: int) -> None:
         """Programs that take time to stop end with code 0 after a signal; others die of it, and all of SIGKILL."""

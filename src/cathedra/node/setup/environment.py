@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, EnvVar, Pod
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.setup.errors import ContainerConfigError
-from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.references import References, field_value, resource_value
 
 __all__ = ["container_environment", "expand"]

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod, PodDNSConfigOption
+from cathedra.node.resources.containers import container_limits
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity, SandboxSpec, SeccompSource
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.environment import expand
 from cathedra.node.setup.mounts import container_mounts
-from cathedra.node.setup.nodefacts import NodeFacts
-from cathedra.node.setup.resources import container_limits
 
 __all__ = [
     "IDLE_SCRIPT",

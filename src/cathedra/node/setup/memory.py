@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.core.core_v1 import EmptyDirVolumeSource, Pod
-from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.shim.kernel import mount_tmpfs
 
 __all__ = ["make_memory_volume", "memory_size", "mounts_are_shared"]

@@ -24,10 +24,10 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.clock import Clock
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.setup.directories import EMPTY_DIR, PodDirectories
 from cathedra.node.setup.errors import ContainerConfigError, VolumeError
 from cathedra.node.setup.memory import make_memory_volume, memory_size
-from cathedra.node.setup.nodefacts import NodeFacts
 from cathedra.node.setup.ownership import Owner, give_to_group, owner_of
 from cathedra.node.setup.payload import PayloadFile, write_payload
 from cathedra.node.setup.references import References, field_value, resource_value

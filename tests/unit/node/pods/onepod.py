@@ -17,6 +17,7 @@ from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.concurrency import Wakeup
 from cathedra.node.config import NodeConfig
+from cathedra.node.containers.table import ContainerTable
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.health import HealthCache
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
@@ -24,8 +25,9 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
+from cathedra.node.pods.resizer import PodResizer, ResourceGrants
+from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.simulated import SimulatedRuntime
-from cathedra.node.setup.nodefacts import NodeFacts
 from tests.unit.node.fakes import DRIVER, GATES, NODE, FakeDriver, NodeTransport, make_pod
 
 
@@ -73,9 +75,27 @@ class OnePod:
         self.wakeup = Wakeup()
         self.object = PodObject(pod or make_pod(), self.wakeup.notify)
         self.life = PodLifecycle()
+        self.restarted: list[str] = []
+        self.freed: list[float] = []
 
     def preparation(self) -> PodPreparation:
         return PodPreparation(self.object, self.life, self.context, self.wakeup)
+
+    def resizer(self, table: ContainerTable, grants: ResourceGrants | None = None, *others: Pod) -> PodResizer:
+        """``restarted`` and ``freed`` tell what it asks for."""
+
+        async def restart(name: str) -> None:
+            self.restarted.append(name)
+
+        return PodResizer(
+            self.object,
+            grants or ResourceGrants(self.object.pod),
+            table,
+            self.context,
+            others=lambda: others,
+            restart=restart,
+            freed=lambda: self.freed.append(self.clock.now()),
+        )
 
     async def create(self) -> None:
         """Enter the pod at the API server."""

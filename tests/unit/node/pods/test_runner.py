@@ -20,6 +20,7 @@ from cathedra.api.struct import replace
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.containers.termination import GracePeriod
 from cathedra.node.pods.lifecycle import PodStage
+from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.pods.runner import ContainerRunner
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, RuntimeFailure
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
@@ -41,7 +42,13 @@ def play(
         context = dataclasses.replace(one.context, runtime=one.runtime)
         async with BlockTasks() as tasks:
             runner = ContainerRunner(
-                one.object, one.life, one.preparation(), context, tasks=tasks, changed=one.wakeup.notify
+                one.object,
+                one.life,
+                one.preparation(),
+                context,
+                grants=ResourceGrants(one.object.pod),
+                tasks=tasks,
+                changed=one.wakeup.notify,
             )
             await one.runtime.open(runner.container_ended)
             await story(one, runner)

@@ -22,7 +22,8 @@ RESOURCE = GroupResource("", "pods")
 
 
 def writer(one: OnePod) -> StatusWriter:
-    return StatusWriter(one.object, one.life, ContainerTable(records_for(one.object.pod).values()), one.context)
+    table = ContainerTable(records_for(one.object.pod).values())
+    return StatusWriter(one.object, one.life, table, one.context, one.resizer(table))
 
 
 async def labelled(one: OnePod) -> None:

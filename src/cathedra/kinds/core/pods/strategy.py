@@ -128,17 +128,27 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """The stored pod with the new resources of its containers."""
-        containers = new.spec.containers
-        if [c.name for c in containers] == [c.name for c in old.spec.containers]:
-            containers = tuple(
-                replace(before, resources=after.resources, resize_policy=after.resize_policy)
-                for after, before in zip(containers, old.spec.containers, strict=True)
-            )
-        return next_generation(_stored(new, old, replace(old.spec, containers=containers)), old)
+        spec = replace(
+            old.spec,
+            init_containers=_resized(new.spec.init_containers, old.spec.init_containers),
+            containers=_resized(new.spec.containers, old.spec.containers),
+            resources=new.spec.resources,
+        )
+        return next_generation(_stored(new, old, spec), old)
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
         """Only cpu and memory change, and the quality class does not."""
-        return validation.validate_resize(new, old, qos_class(new.spec))
+        return validation.validate_resize(new, old, qos_class(new.spec), context.gates)
+
+
+def _resized(new: tuple[core_v1.Container, ...], old: tuple[core_v1.Container, ...]) -> tuple[core_v1.Container, ...]:
+    """The stored containers with the new resources; others than those are shown to validation as they came."""
+    if [one.name for one in new] != [one.name for one in old]:
+        return new
+    return tuple(
+        replace(before, resources=after.resources, resize_policy=after.resize_policy)
+        for after, before in zip(new, old, strict=True)
+    )
 
 
 def _stored(new: core_v1.Pod, old: core_v1.Pod, spec: core_v1.PodSpec) -> core_v1.Pod:

@@ -30,6 +30,7 @@ __all__ = [
     "cgroup_parent",
     "container_config",
     "directory_label",
+    "limit_resources",
     "namespaces",
     "pod_of",
     "sandbox_config",
@@ -143,7 +144,7 @@ def container_config(spec: ContainerSpec, sandbox: SandboxSpec, edits: DeviceEdi
         stdin_once=spec.stdin_once,
         tty=spec.tty,
         linux=api.LinuxContainerConfig(
-            resources=_resources(spec.limits), security_context=_security(spec, sandbox, edits.groups)
+            resources=limit_resources(spec.limits), security_context=_security(spec, sandbox, edits.groups)
         ),
     )
 
@@ -165,7 +166,8 @@ def _mount(mount: BindMount) -> api.Mount:
     )
 
 
-def _resources(limits: ResourceLimits) -> api.LinuxContainerResources:
+def limit_resources(limits: ResourceLimits) -> api.LinuxContainerResources:
+    """The message for what a container is held to; 0 means that nothing is said."""
     found = api.LinuxContainerResources(
         cpu_shares=limits.cpu_shares or 0,
         memory_limit_in_bytes=limits.memory or 0,

@@ -22,7 +22,13 @@ from cathedra.cdi.errors import CDIError
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.runtime.command import MAX_OUTPUT
-from cathedra.node.runtime.cri.configuration import STREAMS, cgroup_parent, container_config, directory_label
+from cathedra.node.runtime.cri.configuration import (
+    STREAMS,
+    cgroup_parent,
+    container_config,
+    directory_label,
+    limit_resources,
+)
 from cathedra.node.runtime.cri.devices import DeviceEdits, resolve_devices
 from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, CRIFeatures
 from cathedra.node.runtime.cri.following import ContainerFollower, run_of
@@ -37,6 +43,7 @@ from cathedra.node.runtime.runtime import (
     ContainerSpec,
     ContainerUsage,
     ExecProcess,
+    ResourceLimits,
     RuntimeFailure,
     UnusableRuntime,
 )
@@ -87,6 +94,11 @@ class CRIRuntime:
     def version(self) -> str:
         """The runtime's version."""
         return self._features.version
+
+    @property
+    def cgroup(self) -> str:
+        """None to be told: the runtime divides what it is given by itself."""
+        return ""
 
     # The node
 
@@ -179,6 +191,18 @@ class CRIRuntime:
         except OSError as error:
             raise RuntimeFailure("CreateContainerError", str(error)) from error
         return answer.container_id, edits
+
+    async def update(self, container_id: str, limits: ResourceLimits) -> None:
+        """Have the runtime change what it holds the container to.
+
+        Raises:
+            RuntimeFailure: the runtime refuses, or cannot be asked.
+        """
+        request = api.UpdateContainerResourcesRequest(container_id=container_id, linux=limit_resources(limits))
+        try:
+            await self._endpoint.call("UpdateContainerResources", request)
+        except CRIError as error:
+            raise RuntimeFailure("UpdateContainerError", error.description) from error
 
     async def signal(self, container_id: str, number: int) -> None:
         """Have it killed, or asked to stop with the signal that the runtime knows for it.

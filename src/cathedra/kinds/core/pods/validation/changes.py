@@ -1,7 +1,7 @@
 """What may change about a pod once it is there (docs/spec/api.md §6.1; docs/spec/apimachinery.md §12 and §16.2).
 
-The main resource lets images, deadlines, more tolerations and fewer gates through; ``resize`` requests and limits of
-cpu and memory; ``ephemeralcontainers`` new ephemeral containers."""
+The main resource lets images, deadlines, more tolerations and fewer gates through; ``ephemeralcontainers`` new
+ephemeral containers. What ``resize`` lets through is in `resizing`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.validation.claims import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation.differences import spec_difference
 from cathedra.kinds.core.pods.validation.scheduling import validate_tolerations
 from cathedra.kinds.core.pods.validation.spec import SPEC, validate_any_pod
 
-__all__ = ["validate_ephemeral_containers_update", "validate_pod_update", "validate_resize"]
+__all__ = ["validate_ephemeral_containers_update", "validate_pod_update"]
 
 _UPDATABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_RESIZABLE: Final = ("cpu", "memory")
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -160,59 +158,3 @@ def validate_ephemeral_containers_update(new: core_v1.Pod, old: core_v1.Pod) -> 
         elif found != container:
             errors.forbidden(path, f'existing ephemeral containers "{container.name}" may not be changed\n')
     return errors
-
-
-def validate_resize(new: core_v1.Pod, old: core_v1.Pod, qos: str) -> ErrorList:
-    """What is wrong with new requests and limits; ``qos`` is the quality class they would make."""
-    errors = validate_any_pod(new)
-    if MIRROR_ANNOTATION in old.metadata.annotations:
-        errors.forbidden(FieldPath("[]"), "static pods cannot be resized")
-        return errors
-    if old.status.node_allocatable_resource_claim_statuses:
-        errors.forbidden(SPEC, "pods with node allocatable resource claims cannot be resized")
-    if len(new.spec.containers) != len(old.spec.containers):
-        errors.forbidden(SPEC.child("containers"), "containers may not be added or removed on resize")
-        return errors
-    if [c.name for c in new.spec.containers] != [c.name for c in old.spec.containers]:
-        errors.forbidden(SPEC.child("containers"), "containers may not be renamed or reordered on resize")
-        return errors
-    if qos != old.status.qos_class:
-        text = "Pod QOS Class may not change as a result of resizing"
-        errors.invalid(FieldPath("[]"), qos, text)
-    for position, (after, before) in enumerate(zip(new.spec.containers, old.spec.containers, strict=True)):
-        where = SPEC.child("containers").index(position).child("resources")
-        _kept_amounts(errors, where.child("requests"), "requests", after.resources.requests, before.resources.requests)
-        _kept_amounts(errors, where.child("limits"), "limits", after.resources.limits, before.resources.limits)
-    containers = tuple(
-        replace(after, resources=_unresized(after.resources, before.resources))
-        for after, before in zip(new.spec.containers, old.spec.containers, strict=True)
-    )
-    if replace(new.spec, containers=containers) != old.spec:
-        errors.forbidden(SPEC, "only cpu and memory resources are mutable")
-    return errors
-
-
-def _kept_amounts(
-    errors: ErrorList, path: FieldPath, what: str, new: dict[str, Quantity], old: dict[str, Quantity]
-) -> None:
-    for name in _RESIZABLE:
-        if name in old and name not in new:
-            errors.forbidden(path, f"resource {what} cannot be removed")
-            return
-
-
-def _unresized(new: core_v1.ResourceRequirements, old: core_v1.ResourceRequirements) -> core_v1.ResourceRequirements:
-    """The resources as the rule compares them: stored cpu and memory, and no claims.
-
-    Kubernetes forgets the claims here, so a pod whose containers use claims cannot be resized at all.
-    """
-    return core_v1.ResourceRequirements(
-        limits=_with_old(new.limits, old.limits), requests=_with_old(new.requests, old.requests)
-    )
-
-
-def _with_old(new: dict[str, Quantity], old: dict[str, Quantity]) -> dict[str, Quantity]:
-    if not old:
-        return {}
-    others = {name: amount for name, amount in new.items() if name not in _RESIZABLE}
-    return {**others, **{name: old[name] for name in _RESIZABLE if name in old}}

@@ -138,7 +138,8 @@ def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) 
             errors.invalid(
                 where.child("resourceClaimName"), status.resource_claim_name, "no mapping found in pod reference"
             )
-        if not status.containers:
+        # From 1.37 on a claim that no container uses may take from the node for the pod as a whole.
+        if not status.containers and not gates.at_least("1.37"):
             errors.required(where.child("containers"), "must not be empty")
         if gates.at_least("1.37"):
             _taken(errors, where, status)

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict, replace
-from cathedra.kinds.core.pods.validation.changes import validate_ephemeral_containers_update, validate_resize
+from cathedra.kinds.core.pods.validation.changes import validate_ephemeral_containers_update
 from tests.unit.kinds.objects import context, created, definition_of, pod, texts, updated
 
 
@@ -71,30 +71,6 @@ def test_an_ephemeral_container_joins_without_resources() -> None:
     gone = updated(strategy, old, made, context())[1]
     assert texts(gone) == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
-    ]
-
-
-def resized(old: core_v1.Pod, resources: dict[str, Any]) -> list[str]:
-    strategy = definition_of("pods").subresources["resize"]
-    container = replace(old.spec.containers[0], resources=from_dict(core_v1.ResourceRequirements, resources))
-    new = replace(old, spec=replace(old.spec, containers=(container,)))
-    return texts(updated(strategy, new, old, context())[1])
-
-
-def test_cpu_and_memory_may_be_resized_within_the_quality_class() -> None:
-    old = stored(pod({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}))
-    assert resized(old, {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}) == []
-    assert resized(old, {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "ephemeral-storage": "1"}}) == [
-        "spec: Forbidden: only cpu and memory resources are mutable"
-    ]
-    assert resized(old, {})[0].endswith("Pod QOS Class may not change as a result of resizing")
-
-
-def test_a_pod_whose_containers_use_claims_cannot_be_resized() -> None:
-    claims = {"claims": [{"name": "a"}], "requests": {"cpu": "1"}}
-    old = stored(pod({"resources": claims}, resourceClaims=[{"name": "a", "resourceClaimName": "x"}]))
-    assert resized(old, {**claims, "requests": {"cpu": "2"}}) == [
-        "spec: Forbidden: only cpu and memory resources are mutable"
     ]
 
 
@@ -170,12 +146,11 @@ def test_node_labels_that_a_gated_pod_wants_are_only_added() -> None:
     assert text.endswith("only additions to spec.nodeSelector are allowed (no mutations or deletions)")
 
 
-def test_static_pods_are_neither_debugged_nor_resized() -> None:
+def test_static_pods_are_not_debugged() -> None:
     static = stored(pod(nodeName="n", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}))
     assert texts(validate_ephemeral_containers_update(static, static)) == [
         "[]: Forbidden: static pods do not support ephemeral containers"
     ]
-    assert texts(validate_resize(static, static, "BestEffort")) == ["[]: Forbidden: static pods cannot be resized"]
 
 
 def test_an_ephemeral_container_that_is_there_does_not_change() -> None:
@@ -187,31 +162,3 @@ def test_an_ephemeral_container_that_is_there_does_not_change() -> None:
     assert texts(validate_ephemeral_containers_update(new, old)) == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be changed\n'
     ]
-
-
-def test_a_request_that_is_there_cannot_be_removed_by_resizing() -> None:
-    old = stored(pod({"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}))
-    assert resized(old, {"requests": {"cpu": "1"}}) == [
-        "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed",
-    ]
-
-
-def test_containers_are_neither_renamed_nor_added_by_resizing() -> None:
-    old = stored(pod({"name": "a"}, {"name": "b"}))
-    turned = replace(old, spec=replace(old.spec, containers=old.spec.containers[::-1]))
-    assert texts(validate_resize(turned, old, "BestEffort")) == [
-        "spec.containers: Forbidden: containers may not be renamed or reordered on resize"
-    ]
-    fewer = replace(old, spec=replace(old.spec, containers=old.spec.containers[:1]))
-    assert texts(validate_resize(fewer, old, "BestEffort")) == [
-        "spec.containers: Forbidden: containers may not be added or removed on resize"
-    ]
-
-
-def test_a_pod_whose_claims_take_from_the_node_cannot_be_resized() -> None:
-    taken = core_v1.NodeAllocatableResourceClaimStatus(resource_claim_name="x")
-    old = stored(pod({"resources": {"requests": {"cpu": "1"}}}))
-    old = replace(old, status=replace(old.status, node_allocatable_resource_claim_statuses=(taken,)))
-    assert "spec: Forbidden: pods with node allocatable resource claims cannot be resized" in texts(
-        validate_resize(old, old, old.status.qos_class)
-    )

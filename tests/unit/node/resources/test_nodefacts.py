@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.api.quantity import Quantity
-from cathedra.node.setup.nodefacts import NodeFacts
+from cathedra.node.resources.nodefacts import NodeFacts
 from tests.unit.node.fakes import GATES
 
 

@@ -1,4 +1,4 @@
-"""How much of the node a pod asks for and its containers get, with what its claims add.
+"""What each container of a pod may use of its node, with what its claims add.
 
 docs/spec/node.md §13. Devices may stand for CPU, memory or huge pages of the node; the scheduler writes how much
 into the pod's status, and only that is read here. Amounts are in nano-units throughout, so nothing is rounded.
@@ -8,38 +8,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
-from cathedra.api.gates import FeatureGates
+from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.quantity import Quantity
+from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources.pods import MIN_SHARES, page_size, shares_of, taken_by_claims
 from cathedra.node.runtime.runtime import ResourceLimits
-from cathedra.node.setup.nodefacts import NodeFacts
-from cathedra.semantics.podresources import (
-    HUGE_PAGES,
-    claims_share_of_container,
-    claims_share_of_pod,
-    pod_request_nanos,
-)
+from cathedra.semantics.podresources import HUGE_PAGES, claims_share_of_container, claims_share_of_pod
 
-__all__ = ["container_limits", "oom_score", "pod_requests"]
+__all__ = ["container_limits", "oom_score"]
 
 _NANO: Final = 10**9
-_PAGE_UNITS: Final = {"Ki": "KB", "Mi": "MB", "Gi": "GB"}
 _GUARANTEED_SCORE: Final = -997
 _LEAST_SCORE: Final = 2
 _MOST_SCORE: Final = 1000
 
 
-def _claims(pod: Pod, gates: FeatureGates) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-    return pod.status.node_allocatable_resource_claim_statuses if gates["DRANodeAllocatableResources"] else ()
-
-
 def _nanos(quantity: Quantity | None) -> int:
     return quantity.nanos if quantity is not None else 0
-
-
-def pod_requests(pod: Pod, gates: FeatureGates) -> dict[str, int]:
-    """What the pod asks of its node in all, by resource, in nano-units."""
-    return pod_request_nanos(pod, _claims(pod, gates))
 
 
 def container_limits(pod: Pod, container: Container, node: NodeFacts) -> ResourceLimits:
@@ -49,7 +34,7 @@ def container_limits(pod: Pod, container: Container, node: NodeFacts) -> Resourc
     pages are different: nothing said means none, so there the claims alone are the limit.
     """
     resources = container.resources
-    added = claims_share_of_container(_claims(pod, node.gates), container.name)
+    added = claims_share_of_container(taken_by_claims(pod, node.gates), container.name)
     of_pod = pod.spec.resources.limits if pod.spec.resources is not None else {}
 
     def limit(resource: str) -> int | None:
@@ -63,22 +48,15 @@ def container_limits(pod: Pod, container: Container, node: NodeFacts) -> Resourc
     request = resources.requests.get("cpu") or resources.limits.get("cpu")
     cpu, memory = limit("cpu"), limit("memory")
     return ResourceLimits(
-        # The kernel's smallest share is 2; a container without a request gets that.
-        cpu_shares=max(2, request.nanos * 1024 // _NANO) if request is not None else 2,
+        cpu_shares=shares_of(request.nanos) if request is not None else MIN_SHARES,
         cpu_milli=max(1, cpu // 10**6) if cpu is not None else None,
         memory=memory // _NANO if memory is not None else None,
         huge_pages={
-            _page_size(name): (_nanos(resources.limits.get(name)) + added.get(name, 0)) // _NANO
+            page_size(name): (_nanos(resources.limits.get(name)) + added.get(name, 0)) // _NANO
             for name in sorted(pages)
         },
         oom_score_adj=oom_score(pod, container, node),
     )
-
-
-def _page_size(resource: str) -> str:
-    """``hugepages-2Mi`` as container runtimes call it: ``2MB``."""
-    size = resource.removeprefix(HUGE_PAGES)
-    return size[:-2] + _PAGE_UNITS.get(size[-2:], size[-2:])
 
 
 def oom_score(pod: Pod, container: Container, node: NodeFacts) -> int:
@@ -87,19 +65,24 @@ def oom_score(pod: Pod, container: Container, node: NodeFacts) -> int:
         return _GUARANTEED_SCORE
     if pod.status.qos_class in {"", "BestEffort"}:
         return _MOST_SCORE
-    effective = _nanos(container.resources.requests.get("memory")) + _unassigned_memory(pod)
-    for claim in _claims(pod, node.gates):
-        if container.name in claim.containers:
-            # What a claim adds is divided among all containers that refer to it.
-            effective += claims_share_of_pod((claim,)).get("memory", 0) // len(claim.containers)
+    effective = _effective_memory(pod, container, node) + _unassigned_memory(pod, node)
     score = _MOST_SCORE - 1000 * effective // max(node.memory * _NANO, 1)
     return min(max(score, _LEAST_SCORE), _MOST_SCORE - 1)
 
 
-def _unassigned_memory(pod: Pod) -> int:
-    """A container's part of what the pod as a whole asks for beyond its containers' requests."""
+def _effective_memory(pod: Pod, container: Container, node: NodeFacts) -> int:
+    """The container's request, with its part of what its claims add: that is divided among all that refer to it."""
+    effective = _nanos(container.resources.requests.get("memory"))
+    for claim in taken_by_claims(pod, node.gates):
+        if container.name in claim.containers:
+            effective += claims_share_of_pod((claim,)).get("memory", 0) // len(claim.containers)
+    return effective
+
+
+def _unassigned_memory(pod: Pod, node: NodeFacts) -> int:
+    """A container's part of what the pod as a whole asks for beyond what its containers have."""
     if pod.spec.resources is None or "memory" not in pod.spec.resources.requests:
         return 0
     whole = pod.spec.resources.requests["memory"].nanos
-    said = sum(_nanos(container.resources.requests.get("memory")) for container in pod.spec.containers)
-    return max(0, whole - said) // max(len(pod.spec.containers), 1)
+    assigned = sum(_effective_memory(pod, container, node) for container in pod.spec.containers)
+    return max(0, whole - assigned) // max(len(pod.spec.containers), 1)

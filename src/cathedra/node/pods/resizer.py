@@ -1,0 +1,234 @@
+"""Giving a pod that runs other resources, in place (KEP-1287).
+
+A pod is held to what it was granted. When its spec asks for something else, the node says that this cannot be
+(`Infeasible`), or not yet (`Deferred`), or grants it: then pod and containers are held to the new limits while they
+run, and only those containers are restarted that ask for it. Conditions, events and their texts are the kubelet's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Literal
+
+from cathedra.api.core.core_v1 import Container, Pod, PodCondition, ResourceRequirements
+from cathedra.api.struct import Time, replace, to_dict
+from cathedra.node.containers.table import ContainerTable
+from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.podobject import PodObject
+from cathedra.node.resources.containers import container_limits
+from cathedra.node.resources.resizing import (
+    RESIZED,
+    Postponement,
+    asks_for_resize,
+    granted_pod,
+    must_restart,
+    postponement,
+)
+from cathedra.node.runtime.runtime import RuntimeFailure
+from cathedra.semantics.pods import is_sidecar
+
+__all__ = ["PENDING", "PROGRESS", "PodResizer", "ResourceGrants"]
+
+PENDING: Final = "PodResizePending"
+PROGRESS: Final = "PodResizeInProgress"
+RETRY_SECONDS: Final = 30.0
+"""Pause after new limits could not be put into effect."""
+
+
+class ResourceGrants:
+    """What one pod and its containers were granted: at first what its spec asks for."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._whole = pod.spec.resources
+        self._containers = _asked(pod)
+
+    def of(self, pod: Pod) -> Pod:
+        """``pod``, asking for what it was granted."""
+        return granted_pod(pod, self._containers, self._whole)
+
+    def resources(self, container: Container) -> ResourceRequirements:
+        """What a container was granted."""
+        return self._containers.get(container.name, container.resources)
+
+    def give(self, pod: Pod) -> None:
+        """Grant what the pod's spec asks for now."""
+        self._whole = pod.spec.resources
+        self._containers = _asked(pod)
+
+    def recover(self, pod: Pod) -> None:
+        """Take up what an earlier agent of the node has put into effect, as the pod's status tells it."""
+        every = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        for status in every:
+            asked = self._containers.get(status.name)
+            if asked is not None and status.resources is not None and status.state.running is not None:
+                self._containers[status.name] = replace(status.resources, claims=asked.claims)
+        if self._whole is not None and pod.status.resources is not None:
+            self._whole = replace(pod.status.resources, claims=self._whole.claims)
+
+
+class PodResizer:
+    """Compares what one pod asks for with what it was granted.
+
+    ``others`` are the pods that count beside it, ``restart`` ends a container that is to begin again, and ``freed`` is
+    called when the pod has become smaller.
+    """
+
+    def __init__(
+        self,
+        pod: PodObject,
+        grants: ResourceGrants,
+        table: ContainerTable,
+        context: PodContext,
+        *,
+        others: Callable[[], Iterable[Pod]],
+        restart: Callable[[str], Awaitable[None]],
+        freed: Callable[[], None],
+    ) -> None:
+        self._object = pod
+        self.grants = grants
+        self._table = table
+        self._context = context
+        self._others = others
+        self._restart = restart
+        self._freed = freed
+        self._pending: PodCondition | None = None
+        self._progress: PodCondition | None = None
+        self._before: dict[str, ResourceRequirements] = {}
+        """What containers are still held to whose new limits are not in effect."""
+        self._retry_at = 0.0
+
+    @property
+    def conditions(self) -> tuple[PodCondition, ...]:
+        """What the pod's status tells of a resize that is not done."""
+        return tuple(one for one in (self._pending, self._progress) if one is not None)
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the pod gets what it asks for as soon as others let go of enough."""
+        return self._pending is not None and self._pending.reason == "Deferred"
+
+    @property
+    def applied(self) -> Mapping[str, ResourceRequirements]:
+        """Container → resources, where what is in effect is not what was granted."""
+        return self._before
+
+    @property
+    def look_again(self) -> float | None:
+        """When to try again, on the monotonic clock; None: when something has changed."""
+        return self._retry_at if self._before else None
+
+    async def step(self) -> None:
+        """Do what is to be done now."""
+        if not self._context.gates.at_least("1.33"):
+            return
+        pod = self._object.pod
+        granted = self.grants.of(pod)
+        if asks_for_resize(pod, granted):
+            await self._resize(pod, granted)
+            return
+        self._pending = None
+        if self._before and self._context.clock.monotonic() >= self._retry_at:
+            await self._actuate()
+
+    async def _resize(self, pod: Pod, granted: Pod) -> None:
+        refusal = postponement(pod, self._context.facts.allocatable, self._others(), self._context.gates)
+        if refusal is not None:
+            self._postpone(pod, refusal)
+            return
+        self._pending = None
+        before = _asked(granted)
+        self.grants.give(pod)
+        running = {record.name for record in self._table.all if record.running}
+        self._before = {
+            name: self._before.get(name, before[name])
+            for name, asked in _asked(pod).items()
+            if name in running and before[name] != asked
+        }
+        self._progress = self._condition(PROGRESS, "", "")
+        self._tell("Normal", "ResizeStarted", "Pod resize started")
+        await self._actuate()
+
+    def _postpone(self, pod: Pod, refusal: Postponement) -> None:
+        known = self._pending
+        self._pending = self._condition(PENDING, refusal.reason, refusal.message)
+        if known is None or (known.reason, known.observed_generation) != (refusal.reason, pod.metadata.generation):
+            what = f"Resize{refusal.reason}"
+            self._tell("Warning", what, f"Pod resize {refusal.reason}", error=refusal.message)
+
+    async def _actuate(self) -> None:
+        """Put what was granted into effect: more for the pod before its containers, less after them."""
+        pod, cgroups = self.grants.of(self._object.pod), self._context.cgroups
+        try:
+            if cgroups is not None:
+                cgroups.apply(pod)
+            for container in (*pod.spec.init_containers, *pod.spec.containers):
+                await self._update(pod, container)
+            if cgroups is not None:
+                cgroups.apply(pod)
+        except (RuntimeFailure, OSError) as error:
+            message = error.message if isinstance(error, RuntimeFailure) else str(error)
+            self._retry_at = self._context.clock.monotonic() + RETRY_SECONDS
+            self._progress = self._condition(PROGRESS, "Error", message)
+            self._tell("Warning", "ResizeError", "Pod resize error", error=message)
+            return
+        self._progress = None
+        self._tell("Normal", "ResizeCompleted", "Pod resize completed")
+        self._freed()
+
+    async def _update(self, pod: Pod, container: Container) -> None:
+        """Hold one container to what it was granted; from the pod's own limits it may inherit."""
+        record = self._table.get(container.name)
+        if record is None or not record.running or record.current is None:
+            self._before.pop(container.name, None)
+            return
+        before = self._before.get(container.name)
+        if before is not None and must_restart(container, before):
+            self._before.pop(container.name)
+            await self._restart(container.name)
+            return
+        await self._context.runtime.update(record.current.id, container_limits(pod, container, self._context.facts))
+        self._before.pop(container.name, None)
+
+    def _condition(self, type_: str, reason: str, message: str) -> PodCondition:
+        return PodCondition(
+            type=type_,
+            status="True",
+            reason=reason,
+            message=message,
+            observed_generation=self._object.pod.metadata.generation,
+            last_transition_time=Time(self._context.clock.now()),
+        )
+
+    def _tell(self, kind: Literal["Normal", "Warning"], reason: str, what: str, *, error: str = "") -> None:
+        pod = self._object.pod
+        sidecars = [one for one in pod.spec.init_containers if is_sidecar(one)]
+        details: dict[str, Any] = {}
+        if sidecars:
+            details["initContainers"] = [_summary(one) for one in sidecars]
+        details["containers"] = [_summary(one) for one in pod.spec.containers]
+        if pod.spec.resources is not None:
+            details["resources"] = _amounts(pod.spec.resources)
+        details["generation"] = pod.metadata.generation
+        if error:
+            details["error"] = error
+        self._context.recorder.record(pod, kind, reason, f"{what}: {json.dumps(details, separators=(',', ':'))}")
+
+
+def _asked(pod: Pod) -> dict[str, ResourceRequirements]:
+    """What each container asks for."""
+    return {one.name: one.resources for one in (*pod.spec.init_containers, *pod.spec.containers)}
+
+
+def _summary(container: Container) -> dict[str, Any]:
+    return {"name": container.name, "resources": _amounts(container.resources)}
+
+
+def _amounts(resources: ResourceRequirements) -> dict[str, Any]:
+    """Limits and requests of what can be resized."""
+    found: dict[str, Any] = to_dict(resources)
+    kept = {what: {name: found[what][name] for name in RESIZED if name in found.get(what, {})} for what in _KINDS}
+    return {what: amounts for what, amounts in kept.items() if amounts}
+
+
+_KINDS: Final = ("limits", "requests")
