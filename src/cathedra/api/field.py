@@ -6,6 +6,7 @@ Validation collects every error it finds, in Kubernetes' order; together they be
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ class FieldError:
     field: str
     value: Any
     detail: str
+    origin: str = dataclasses.field(default="", compare=False)
+    """The rule, where it has to be told from another that finds errors of the same type in the same field."""
 
     @property
     def message(self) -> str:

@@ -15,6 +15,7 @@ from cathedra.api.struct import replace, reshape
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.validation import validate_configuration
+from cathedra.kinds.resource.declared import CLASS_TAGS, with_declared
 from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_version, served_versions
@@ -73,7 +74,8 @@ class ClassStrategy(Strategy[resource.DeviceClass]):
 
     def validate_create(self, obj: resource.DeviceClass, context: RequestContext) -> ErrorList:
         """All rules of a class."""
-        return validate_class(obj, None, context)
+        found = validate_class(obj, None, context)
+        return with_declared(found, CLASS_TAGS, CLASS_SHAPES, obj, None, context)
 
     def prepare_update(
         self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
@@ -87,7 +89,8 @@ class ClassStrategy(Strategy[resource.DeviceClass]):
         self, new: resource.DeviceClass, old: resource.DeviceClass, context: RequestContext
     ) -> ErrorList:
         """All rules of a class; unchanged lists count as stored."""
-        return validate_class(new, old, context)
+        found = validate_class(new, old, context)
+        return with_declared(found, CLASS_TAGS, CLASS_SHAPES, new, old, context)
 
 
 def class_to_hub(device_class: v1beta1.DeviceClass) -> v1.DeviceClass:
@@ -108,13 +111,18 @@ CLASS_SHAPES: Final = Shapes(
 """The class in each version."""
 
 
+def _declared_elsewhere(_: str) -> list[str]:
+    """The name is one of the fields with tags (`CLASS_TAGS`)."""
+    return []
+
+
 def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceClass]:
     """The definition of deviceclasses."""
     return ResourceDefinition(
         group=GROUP,
         kind="DeviceClass",
         plural="deviceclasses",
-        name_rule=in_bytes(dns_subdomain),
+        name_rule=_declared_elsewhere if gates["DeclarativeValidationBeta"] else in_bytes(dns_subdomain),
         checks_generate_name=False,
         singular="deviceclass",
         namespaced=False,

@@ -12,6 +12,7 @@ from cathedra.api.struct import Time, json_names, replace
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.resource.declared import TAINT_RULE_TAGS, with_declared
 from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.names import validate_driver_name, validate_pool_name
 from cathedra.kinds.resource.taints import dated_taint, validate_taint
@@ -103,7 +104,8 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
 
     def validate_create(self, obj: resource.DeviceTaintRule, context: RequestContext) -> ErrorList:
         """All rules of a taint rule."""
-        return validate_taint_rule(obj, None, context)
+        found = validate_taint_rule(obj, None, context)
+        return with_declared(found, TAINT_RULE_TAGS, None, obj, None, context)
 
     def prepare_update(
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
@@ -120,7 +122,8 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
     ) -> ErrorList:
         """All rules of a taint rule; an unchanged effect is left alone."""
-        return validate_taint_rule(new, old, context)
+        found = validate_taint_rule(new, old, context)
+        return with_declared(found, TAINT_RULE_TAGS, None, new, old, context)
 
 
 class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):

@@ -8,6 +8,7 @@ import pytest
 
 from cathedra.api import resource
 from cathedra.api.struct import from_dict, replace
+from cathedra.kinds.metadata import validate_new_metadata
 from cathedra.kinds.resource.classes import class_from_hub, class_to_hub
 from tests.unit.kinds.objects import context, created, definition_of, texts, updated
 
@@ -39,16 +40,24 @@ def test_a_class_selects_configures_and_names_an_extended_resource() -> None:
         ({"config": [OPAQUE] * 33}, "spec.config: Too many: 33: must have at most 32 items"),
         (
             {"extendedResourceName": "cpu"},
-            'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name',
+            'spec.extendedResourceName: Invalid value: "cpu": a name must be a domain-prefixed path, such as '
+            "'example.com/my-prop'",
         ),
         (
             {"extendedResourceName": "kubernetes.io/x"},
-            'spec.extendedResourceName: Invalid value: "kubernetes.io/x": must be a valid extended resource name',
+            'spec.extendedResourceName: Invalid value: "kubernetes.io/x": must not have "kubernetes.io/" domain',
         ),
     ],
 )
 def test_a_class_is_checked(spec: dict[str, Any], wanted: str) -> None:
     assert problems(**spec) == [wanted]
+
+
+def test_until_136_the_name_of_an_extended_resource_is_good_or_bad() -> None:
+    strategy = definition_of("deviceclasses", "1.36").strategy
+    assert texts(created(strategy, device_class(extendedResourceName="cpu"), context("1.36"))[1]) == [
+        'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name'
+    ]
 
 
 def test_a_class_changes_freely_and_counts_how_often() -> None:
@@ -83,6 +92,17 @@ def test_a_class_is_the_same_in_the_beta_version() -> None:
 
 
 def test_the_name_of_a_class_is_measured_in_bytes() -> None:
-    rule = definition_of("deviceclasses").name_rule
+    rule = definition_of("deviceclasses", "1.36").name_rule
     assert list(rule("a.b")) == []
     assert any("253 bytes" in problem for problem in rule("a" * 254))
+
+
+def test_from_137_on_the_name_of_a_class_is_reported_last_and_once() -> None:
+    definition, made = definition_of("deviceclasses"), device_class(config=[{}])
+    named = replace(made, metadata=replace(made.metadata, name="a" * 254))
+    found = validate_new_metadata(definition, named.metadata)
+    found.extend(created(definition.strategy, named, context())[1])
+    assert texts(found) == [
+        "spec.config[0].opaque: Required value",
+        f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 bytes',
+    ]

@@ -20,6 +20,7 @@ from cathedra.kinds.resource.claims.validation import (
     validate_template,
     validate_template_update,
 )
+from cathedra.kinds.resource.declared import CLAIM_TAGS, with_declared
 from cathedra.kinds.resource.errorpaths import paths_of_release
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
@@ -43,7 +44,8 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
-        return paths_of_release(validate_claim(obj, context), context.gates)
+        found = paths_of_release(validate_claim(obj, context), context.gates)
+        return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, obj, None, context)
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
@@ -56,7 +58,8 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """The spec is immutable."""
-        return paths_of_release(validate_claim_update(new, old, context), context.gates)
+        found = paths_of_release(validate_claim_update(new, old, context), context.gates)
+        return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
 
 class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
@@ -82,7 +85,7 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
         """All rules of a status, and the permissions on its parts."""
         errors = paths_of_release(validate_status_update(new, old, context), context.gates)
         validate_status_access(errors, new, old, context)
-        return errors
+        return with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
 
 class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):

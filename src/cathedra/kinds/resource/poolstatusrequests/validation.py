@@ -9,6 +9,7 @@ from cathedra.api.core import resource_v1alpha3
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
 from cathedra.kinds.conditions import validate_conditions
+from cathedra.kinds.declarative.formats import pool_name
 from cathedra.kinds.resource.claims.validation import IMMUTABLE
 
 __all__ = ["validate_pool_status", "validate_pool_status_request", "validate_pool_status_request_update"]
@@ -28,7 +29,7 @@ def validate_pool_status_request(request: resource_v1alpha3.ResourcePoolStatusRe
     spec = request.spec
     _pool_driver(errors, _SPEC.child("driver"), spec.driver)
     if spec.pool_name is not None:
-        _pool_name(errors, _SPEC.child("poolName"), spec.pool_name)
+        pool_name(errors, _SPEC.child("poolName"), spec.pool_name)
     limit = _SPEC.child("limit")
     if spec.limit is None:
         errors.required(limit)
@@ -44,18 +45,6 @@ def _pool_driver(errors: ErrorList, path: FieldPath, driver: str) -> None:
         errors.required(path)
         return
     check(errors, path, driver, formats.in_bytes(formats.dns_subdomain_ignoring_case))
-
-
-def _pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
-    """Pool names, in the words of declarative validation."""
-    if longer_than(name, 253):
-        errors.too_long(path, 253)
-    for position, segment in enumerate(name.split("/")):
-        if not segment:
-            errors.invalid(path, name, f"segment {position}: must not be empty")
-            continue
-        for problem in formats.in_bytes(formats.dns_subdomain)(segment):
-            errors.invalid(path, segment, f"segment {position}: {problem}")
 
 
 def validate_pool_status_request_update(
@@ -123,7 +112,7 @@ def _pool_status(errors: ErrorList, path: FieldPath, pool: resource_v1alpha3.Poo
     if not pool.pool_name:
         errors.required(path.child("poolName"))
     else:
-        _pool_name(errors, path.child("poolName"), pool.pool_name)
+        pool_name(errors, path.child("poolName"), pool.pool_name)
     if pool.generation == 0:
         # The rule cannot tell 0 from none.
         errors.required(path.child("generation"))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 
 __all__ = ["is_node_resource", "validate_mappings", "validate_node_resources"]
-
-_MEMBERS: Final = "`capacityKey`, `deviceMultiplier`"
 
 
 def is_node_resource(name: str) -> bool:
@@ -55,10 +51,7 @@ def validate_node_resources(errors: ErrorList, path: FieldPath, device: resource
 def _mapping(
     errors: ErrorList, path: FieldPath, mapping: resource.NodeAllocatableMapping, device: resource.Device
 ) -> None:
-    if mapping.capacity_key is None and mapping.device_multiplier is None:
-        errors.invalid(path, "", f"must specify one of: {_MEMBERS}")
-    elif mapping.capacity_key is not None and mapping.device_multiplier is not None:
-        errors.invalid(path, "{capacityKey, deviceMultiplier}", f"must specify exactly one of: {_MEMBERS}")
+    """Tags say that one of the multipliers is given."""
     if mapping.capacity_key is not None:
         _capacity_key(errors, path.child("capacityKey"), mapping.capacity_key, device)
         if mapping.capacity_multiplier is None:

@@ -11,6 +11,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.resource.declared import slice_tags, with_declared
 from cathedra.kinds.resource.errorpaths import paths_of_release
 from cathedra.kinds.resource.slices.conversion import SLICE_SHAPES
 from cathedra.kinds.resource.slices.defaults import default_slice
@@ -43,7 +44,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
 
     def validate_create(self, obj: resource.ResourceSlice, context: RequestContext) -> ErrorList:
         """All rules of a slice."""
-        return paths_of_release(validate_slice(obj, None, context), context.gates)
+        return _with_declared(obj, None, context)
 
     def prepare_update(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
@@ -57,7 +58,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
     ) -> ErrorList:
         """All rules of a slice, and what it may not change."""
-        return paths_of_release(validate_slice(new, old, context), context.gates)
+        return _with_declared(new, old, context)
 
     def warnings(
         self, new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
@@ -68,6 +69,13 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
                 f'spec.driver: driver names should be lowercase; "{new.spec.driver}" contains uppercase characters',
             )
         return ()
+
+
+def _with_declared(
+    new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
+) -> ErrorList:
+    found = paths_of_release(validate_slice(new, old, context), context.gates)
+    return with_declared(found, slice_tags(context.gates), SLICE_SHAPES, new, old, context)
 
 
 def slice_cells(piece: resource.ResourceSlice, now: float) -> list[Any]:

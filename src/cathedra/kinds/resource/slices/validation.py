@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cathedra.api import formats, resource
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
@@ -51,7 +51,7 @@ def validate_slice(
     validate_counter_sets(errors, _SPEC.child("sharedCounters"), spec.shared_counters, context.gates)
     if not context.gates.at_least("1.35"):
         validate_references(errors, _SPEC.child("devices"), spec)
-    _partition_type(errors, spec, old, context)
+    _partition_type(errors, spec, context)
     validate_skipped_operations(errors, _SPEC.child("skipNodeOperations"), spec.skip_node_operations)
     return errors
 
@@ -124,24 +124,21 @@ def _is_rich(device: resource.Device) -> bool:
     )
 
 
-def _partition_type(
-    errors: ErrorList, spec: resource.ResourceSliceSpec, old: resource.ResourceSlice | None, context: RequestContext
-) -> None:
+def _partition_type(errors: ErrorList, spec: resource.ResourceSliceSpec, context: RequestContext) -> None:
     attribute = spec.partition_type_attribute
     if attribute is None:
         return
-    path = _SPEC.child("partitionTypeAttribute")
-    stored = old is not None and old.spec.partition_type_attribute == attribute
-    if not context.gates["DRAPartitionableDevicesType"] and not stored:
-        errors.forbidden(path, "requires the DRAPartitionableDevicesType feature gate")
-        return
-    validate_fully_qualified_name(errors, path, attribute, context.gates)
     consumers = [(i, device) for i, device in enumerate(spec.devices) if device.consumes_counters]
     if not consumers:
-        errors.invalid(path, attribute, "may only be set on a slice which declares devices that consume counters")
+        path = _SPEC.child("partitionTypeAttribute")
+        _of_partition_type(
+            errors, path, attribute, "may only be set on a slice which declares devices that consume counters"
+        )
         return
-    if any(error.field == str(path) for error in errors):
-        return  # no device can carry a malformed name
+    malformed = ErrorList()
+    validate_fully_qualified_name(malformed, _SPEC, attribute, context.gates)
+    if malformed:
+        return  # tags report it, and no device can carry such a name
     domain, _, name = attribute.partition("/")
     for position, device in consumers:
         where = _SPEC.child("devices").index(position).child("attributes").key(attribute)
@@ -152,4 +149,10 @@ def _partition_type(
             text = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
             errors.required(where, text)
         elif value.string is None:
-            errors.invalid(where, value, "must be a string value because `partitionTypeAttribute` names this attribute")
+            text = "must be a string value because `partitionTypeAttribute` names this attribute"
+            _of_partition_type(errors, where, value, text)
+
+
+def _of_partition_type(errors: ErrorList, path: FieldPath, value: Any, detail: str) -> None:
+    """An error that no tag covers, though tags have rules for the same fields."""
+    errors.append(FieldError(ErrorType.INVALID, path, value, detail, origin="partitionTypeAttribute"))

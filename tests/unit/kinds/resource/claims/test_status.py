@@ -37,7 +37,10 @@ def allocated(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
     [
         (allocated(reservedFor=[POD], devices=[REPORT]), []),
         ({"reservedFor": [POD]}, ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"]),
-        (allocated(reservedFor=[POD, POD]), ['status.reservedFor[1]: Duplicate value: "1"']),
+        (
+            allocated(reservedFor=[POD, POD]),
+            ['status.reservedFor[1]: Duplicate value: {"resource":"pods","name":"p","uid":"1"}'],
+        ),
         (
             allocated(devices=[{**REPORT, "device": "z"}]),
             [
@@ -225,7 +228,11 @@ def test_a_device_has_eight_conditions_at_most() -> None:
 
 
 def test_a_device_is_reported_on_once() -> None:
-    one(reported(allocated(devices=[REPORT, REPORT]))[1], 'status.devices[1]: Duplicate value: {"Driver":')
+    one(reported(allocated(devices=[REPORT, REPORT]))[1], 'status.devices[1]: Duplicate value: {"driver":')
+    one(
+        reported(allocated(devices=[REPORT, REPORT]), release="1.36")[1],
+        'status.devices[1]: Duplicate value: {"Driver":',
+    )
 
 
 def test_administrative_access_in_a_result_needs_the_namespaces_label() -> None:

@@ -43,5 +43,6 @@ def test_an_attribute_without_its_values_is_refused() -> None:
     made = resource_slice(device(attributes={"a": {"ints": [1]}}))
     errors = created(definition_of("resourceslices").strategy, made, context())[1]
     assert [str(error) for error in errors] == [
-        'spec.devices[0].attributes[a]: Invalid value: "": exactly one value must be specified'
+        'spec.devices[0].attributes[a]: Invalid value: "": must specify one of: `int`, `bool`, `string`, `version`, '
+        "`ints`, `bools`, `strings`, `versions`"
     ]

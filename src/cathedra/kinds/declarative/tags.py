@@ -1,0 +1,54 @@
+"""The tags of an API type as data: what each field may hold, and how elements of its list are told apart.
+
+They are written down per version of a kind, since declarative validation sees the object in the version of the
+request. Fields without a rule, in themselves or below, are left out (k8s.io/code-generator, cmd/validation-gen).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from cathedra.kinds.declarative.formats import Check
+
+__all__ = ["FieldTags", "TypeTags"]
+
+_NO_FIELDS: Final[Mapping[str, FieldTags]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class TypeTags:
+    """The tags of a struct: its fields by JSON name, in the order of the type."""
+
+    fields: Mapping[str, FieldTags] = field(default_factory=lambda: _NO_FIELDS)
+    union: tuple[str, ...] = ()
+    """``unionMember``: the JSON names of the fields of which exactly one is set."""
+    stable: bool = False
+    """Whether the union is enforced without ``DeclarativeValidationBeta``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldTags:
+    """The tags of a field. One that is not ``required`` is optional: when it is empty, its other rules are skipped.
+
+    ``required``, ``immutable``, ``unmodified`` and ``max_items`` are looked at first; when one of them is broken,
+    nothing below the field is looked at.
+    """
+
+    required: bool = False
+    immutable: bool = False
+    unmodified: bool = False
+    """``update=NoModify``: may be set and cleared, but not changed."""
+    max_items: int | None = None
+    checks: tuple[Check, ...] = ()
+    """Of the value; of a list, of each element."""
+    keys: tuple[Check, ...] = ()
+    """``eachKey``: of each key of a map."""
+    unique: tuple[str, ...] | None = None
+    """``unique=map``, ``listType=map``: JSON names of the fields that tell elements apart; none of them for a set."""
+    of: TypeTags | None = None
+    """The tags of the field's own type, or of its elements' or values'."""
+    stable: bool = False
+    """Whether the rules are enforced without ``DeclarativeValidationBeta``."""

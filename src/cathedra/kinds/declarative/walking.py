@@ -1,0 +1,167 @@
+"""A walk through an object with the tags of its type, as the generated functions of Kubernetes do it.
+
+What did not change is not looked at again; an element of a list is compared with the stored element that has its key,
+and where elements have no key, each counts as new (k8s.io/apimachinery, pkg/api/validate: each.go, update.go,
+union.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.struct import KubeStruct, json_names, to_dict
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+
+__all__ = ["declared_errors"]
+
+
+def declared_errors(tags: TypeTags, new: KubeStruct, old: KubeStruct | None, *, beta: bool) -> ErrorList:
+    """What the tags of an object's type find in it; ``old`` is what it replaces, None on create.
+
+    Without ``beta`` (the gate ``DeclarativeValidationBeta``) only rules that are stable report anything.
+    """
+    walk = _Walk(beta=beta)
+    walk.struct(FieldPath(), tags, new, old)
+    return walk.errors
+
+
+class _Walk:
+    def __init__(self, *, beta: bool) -> None:
+        self.errors = ErrorList()
+        self._beta = beta
+
+    def _heard(self, *, stable: bool) -> ErrorList:
+        """Where to report: what only beta rules find while they are off is dropped."""
+        return self.errors if stable or self._beta else ErrorList()
+
+    def struct(self, path: FieldPath, tags: TypeTags, obj: Any, old: Any) -> None:
+        if tags.union:
+            _union(self._heard(stable=tags.stable), path, tags.union, obj, old)
+        kind: Any = type(obj)
+        attributes = _attributes(kind)
+        for name, field in tags.fields.items():
+            attribute, pointer = attributes[name]
+            value = getattr(obj, attribute)
+            before = getattr(old, attribute) if old is not None else None
+            if old is not None and value == before:
+                continue
+            where, errors = path.child(name), self._heard(stable=field.stable)
+            if old is not None and _is_frozen(errors, where, field, value, before):
+                continue
+            if not _stops(errors, where, field, value, is_empty=value is None or not (pointer or value)):
+                self._value(errors, where, field, value, before)
+
+    def _value(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> None:
+        if isinstance(value, tuple):
+            self._list(errors, path, tags, value, before or ())
+        elif isinstance(value, Mapping):
+            self._map(errors, path, tags, value, before or {})
+        else:
+            for check in tags.checks:
+                check(errors, path, value)
+            if tags.of is not None:
+                self.struct(path, tags.of, value, before)
+
+    def _list(
+        self, errors: ErrorList, path: FieldPath, tags: FieldTags, items: Sequence[Any], before: Sequence[Any]
+    ) -> None:
+        stored: dict[Hashable, Any] = {}
+        if tags.unique is not None:
+            _unique(errors, path, tags.unique, items)
+            stored = {_key(tags.unique, item): item for item in reversed(before)}
+        if tags.of is None and not tags.checks:
+            return
+        for position, item in enumerate(items):
+            old = stored.get(_key(tags.unique, item)) if tags.unique is not None else None
+            if old is not None and item == old:
+                continue
+            for check in tags.checks:
+                check(errors, path.index(position), item)
+            if tags.of is not None:
+                self.struct(path.index(position), tags.of, item, old)
+
+    def _map(
+        self, errors: ErrorList, path: FieldPath, tags: FieldTags, items: Mapping[str, Any], before: Mapping[str, Any]
+    ) -> None:
+        for key in sorted(items) if tags.keys else ():
+            if key not in before:
+                for check in tags.keys:
+                    check(errors, path, key)
+        if tags.of is None:
+            return
+        for key in sorted(items):
+            old = before.get(key)
+            if old is None or items[key] != old:
+                self.struct(path.key(key), tags.of, items[key], old)
+
+
+def _is_frozen(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> bool:
+    """Enter that a field, which did change, may not; and say so."""
+    if tags.immutable:
+        errors.invalid(path, None, "field is immutable")
+    elif tags.unmodified and value is not None and before is not None:
+        errors.invalid(path, None, "field cannot be modified once set")
+    else:
+        return False
+    return True
+
+
+def _stops(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, *, is_empty: bool) -> bool:
+    """Enter what ends the validation of a field, and say whether anything does."""
+    if is_empty and tags.required:
+        errors.required(path)
+    if is_empty:
+        return True
+    if tags.max_items is None or len(value) <= tags.max_items:
+        return False
+    errors.too_many(path, len(value), tags.max_items)
+    return True
+
+
+def _unique(errors: ErrorList, path: FieldPath, names: tuple[str, ...], items: Sequence[Any]) -> None:
+    seen: set[Hashable] = set()
+    for position, item in enumerate(items):
+        key = _key(names, item)
+        if key in seen:
+            errors.duplicate(path.index(position), to_dict(item) if names else item)
+        seen.add(key)
+
+
+def _key(names: tuple[str, ...], item: Any) -> Hashable:
+    kind: Any = type(item)
+    key: Hashable = _getter(kind, names)(item) if names else item
+    return key
+
+
+def _union(errors: ErrorList, path: FieldPath, members: tuple[str, ...], obj: Any, old: Any) -> None:
+    kind: Any = type(obj)
+    read = _getter(kind, members)
+    given = [value is not None and value != () for value in read(obj)]
+    if sum(given) == 1:
+        return
+    if old is not None and given == [value is not None and value != () for value in read(old)]:
+        return
+    names = ", ".join(f"`{name}`" for name in members)
+    if any(given):
+        found = ", ".join(name for name, is_given in zip(members, given, strict=True) if is_given)
+        errors.invalid(path, f"{{{found}}}", f"must specify exactly one of: {names}")
+    else:
+        errors.invalid(path, "", f"must specify one of: {names}")
+
+
+@cache
+def _attributes(kind: type[KubeStruct]) -> dict[str, tuple[str, bool]]:
+    """JSON name → attribute, and whether it is a pointer: then an empty value is a value, too."""
+    pointers = {field.name: field.default is None for field in msgspec.structs.fields(kind)}
+    return {name: (attribute, pointers[attribute]) for attribute, name in json_names(kind).items()}
+
+
+@cache
+def _getter(kind: type[KubeStruct], names: tuple[str, ...]) -> attrgetter[Any]:
+    return attrgetter(*(_attributes(kind)[name][0] for name in names))

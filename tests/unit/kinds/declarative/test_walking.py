@@ -1,0 +1,143 @@
+"""How tags are followed through an object, and what a change leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.api.struct import KubeStruct, always
+from cathedra.kinds.declarative.formats import max_length, minimum, short_name
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative.walking import declared_errors
+from tests.unit.kinds.objects import texts
+
+
+class Part(KubeStruct, frozen=True):
+    """An element of a list, and the value of a map."""
+
+    name: str = always(str)
+    size: int = 0
+    weight: int | None = None
+    colour: str | None = None
+
+
+class Whole(KubeStruct, frozen=True):
+    """An object."""
+
+    name: str = always(str)
+    part: Part | None = None
+    parts: tuple[Part, ...] = ()
+    words: tuple[str, ...] = ()
+    named: dict[str, Part] = {}
+
+
+def found(tags: TypeTags, new: Whole, old: Whole | None = None, *, beta: bool = True) -> list[str]:
+    return texts(declared_errors(tags, new, old, beta=beta))
+
+
+def one(**fields: FieldTags) -> TypeTags:
+    return TypeTags(fields)
+
+
+NAMED = TypeTags({"name": FieldTags(required=True, checks=(max_length(2), short_name))})
+
+
+def test_a_required_field_is_there_and_an_optional_one_is_checked_when_it_is() -> None:
+    assert found(one(name=FieldTags(required=True)), Whole()) == ["name: Required value"]
+    assert found(one(name=FieldTags(checks=(short_name,))), Whole()) == []
+    assert found(one(part=FieldTags(of=NAMED)), Whole(part=Part())) == ["part.name: Required value"]
+
+
+def test_the_checks_of_a_field_come_in_their_order() -> None:
+    assert [text[:16] for text in found(NAMED, Whole(name="ABC"))] == ["name: Too long: ", "name: Invalid va"]
+
+
+def test_an_empty_pointer_is_a_value() -> None:
+    weighed = one(part=FieldTags(of=one(weight=FieldTags(checks=(minimum(1),)), size=FieldTags(checks=(minimum(1),)))))
+    assert found(weighed, Whole(part=Part(weight=0, size=0))) == [
+        "part.weight: Invalid value: 0: must be greater than or equal to 1"
+    ]
+
+
+def test_of_too_long_a_list_nothing_else_is_said() -> None:
+    tags = one(parts=FieldTags(max_items=1, unique=("name",), of=NAMED))
+    assert found(tags, Whole(parts=(Part(), Part()))) == ["parts: Too many: 2: must have at most 1 items"]
+
+
+def test_elements_are_told_apart_by_their_keys() -> None:
+    tags = one(parts=FieldTags(unique=("name", "weight")))
+    parts = (Part(name="a"), Part(name="a", weight=1), Part(name="a", size=2), Part(name="a"))
+    assert found(tags, Whole(parts=parts)) == [
+        'parts[2]: Duplicate value: {"name":"a","size":2}',
+        'parts[3]: Duplicate value: {"name":"a"}',
+    ]
+    assert found(one(words=FieldTags(unique=())), Whole(words=("x", "y", "x"))) == ['words[2]: Duplicate value: "x"']
+
+
+def test_keys_of_a_map_are_reported_at_the_map_and_values_at_their_key() -> None:
+    tags = one(named=FieldTags(keys=(short_name,), of=NAMED))
+    assert [text[:30] for text in found(tags, Whole(named={"a.b": Part(), "c": Part(name="d")}))] == [
+        'named: Invalid value: "a.b": m',
+        "named[a.b].name: Required valu",
+    ]
+
+
+def union(part: Part, before: Part | None = None) -> list[str]:
+    tags = one(part=FieldTags(of=TypeTags(union=("weight", "colour"))))
+    return found(tags, Whole(part=part), Whole(name="old", part=before) if before is not None else None)
+
+
+def test_of_a_union_exactly_one_member_is_set() -> None:
+    assert union(Part(weight=0)) == []
+    assert union(Part()) == ['part: Invalid value: "": must specify one of: `weight`, `colour`']
+    both = Part(weight=0, colour="red")
+    assert union(both) == ['part: Invalid value: "{weight, colour}": must specify exactly one of: `weight`, `colour`']
+    assert union(both, Part(weight=1, colour="blue")) == [], "the members are the same as before"
+    assert len(union(both, Part(weight=1))) == 1
+
+
+# --- changes
+
+
+def test_what_did_not_change_is_not_looked_at() -> None:
+    bad: Any = {"name": "A", "parts": (Part(name="B"),), "named": {"C": Part(name="D")}}
+    tags = one(
+        name=FieldTags(checks=(short_name,)),
+        parts=FieldTags(unique=("name",), of=NAMED),
+        named=FieldTags(keys=(short_name,), of=NAMED),
+    )
+    assert len(found(tags, Whole(**bad))) == 4
+    assert found(tags, Whole(**bad, words=("x",)), Whole(**bad)) == []
+    more = bad | {"parts": (Part(name="b"), *bad["parts"]), "named": bad["named"] | {"E": Part(name="e")}}
+    assert [text.partition(":")[0] for text in found(tags, Whole(**more), Whole(**bad))] == ["named"]
+
+
+def test_an_element_without_a_key_is_always_new() -> None:
+    tags = one(parts=FieldTags(of=NAMED))
+    old = Whole(parts=(Part(name="B"),))
+    assert len(found(tags, Whole(parts=(Part(name="B"), Part(name="a"))), old)) == 1
+
+
+def test_an_immutable_field_keeps_what_is_below_it_from_being_looked_at() -> None:
+    tags = one(part=FieldTags(immutable=True, of=NAMED))
+    assert found(tags, Whole(part=Part()), Whole(part=Part(name="a"))) == [
+        "part: Invalid value: null: field is immutable"
+    ]
+    assert len(found(tags, Whole(part=Part()), Whole())) == 1
+    assert found(tags, Whole(part=Part())) == ["part.name: Required value"]
+
+
+def test_a_field_may_be_set_and_cleared_where_it_may_not_be_changed() -> None:
+    tags = one(part=FieldTags(unmodified=True))
+    first, second = Whole(part=Part(name="a")), Whole(part=Part(name="b"))
+    assert found(tags, second, first) == ["part: Invalid value: null: field cannot be modified once set"]
+    assert found(tags, first, Whole()) == found(tags, Whole(), first) == []
+
+
+# --- stability
+
+
+def test_without_the_gate_only_stable_rules_speak() -> None:
+    inner = TypeTags({"name": FieldTags(required=True, stable=True)}, union=("weight", "colour"))
+    tags = one(name=FieldTags(required=True), part=FieldTags(of=inner))
+    assert len(found(tags, Whole(part=Part()))) == 3
+    assert found(tags, Whole(part=Part()), beta=False) == ["part.name: Required value"]
