@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList, FieldPath
@@ -145,8 +146,16 @@ def dns_label_prefix(value: str) -> list[str]:
 
 def dns_subdomain(value: str) -> list[str]:
     """Labels joined with dots; 1 to 253 characters."""
+    if len(value) <= 63 and _is_label(value):
+        return []
     found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
     return found if _SUBDOMAIN.fullmatch(value) else [*found, _SUBDOMAIN_TEXT]
+
+
+@lru_cache(maxsize=4096)
+def _is_label(value: str) -> bool:
+    """Whether a short text is a label, and so a subdomain, as most names are; one write asks several times."""
+    return _LABEL.fullmatch(value) is not None
 
 
 def in_bytes(form: Format) -> Format:
@@ -188,9 +197,14 @@ def label_key(value: str) -> list[str]:
 
 
 def _qualified(value: str, what: str) -> list[str]:
+    # Keys of labels and annotations, and finalizers, are few; what is longer than any of them may be is not kept.
+    return list((_remembered_problems if len(value) <= 317 else _problems)(value, what))
+
+
+def _problems(value: str, what: str) -> tuple[str, ...]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        return [f"{what} {_NAME_TEXT}{_WITH_PREFIX_TEXT}"]
+        return (f"{what} {_NAME_TEXT}{_WITH_PREFIX_TEXT}",)
     found = []
     if slash and not prefix:
         found.append("prefix part must be non-empty")
@@ -202,7 +216,10 @@ def _qualified(value: str, what: str) -> list[str]:
         found.append("name part must be no more than 63 bytes")
     if not _NAME.fullmatch(name):
         found.append(f"name part {_NAME_TEXT}")
-    return found
+    return tuple(found)
+
+
+_remembered_problems: Final = lru_cache(maxsize=4096)(_problems)
 
 
 def label_value(value: str) -> list[str]:

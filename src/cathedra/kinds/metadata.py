@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
@@ -30,6 +31,7 @@ _IMMUTABLE: Final = (
     ("deletion_timestamp", "deletionTimestamp"),
     ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
 )
+_fixed: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE))
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
@@ -77,6 +79,17 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     cannot change it, all that is done is to compare. Only kinds know the finalizers of Kubernetes itself.
     """
     errors = ErrorList()
+    _compare(errors, new, old)
+    if rounds and new.finalizers:
+        _finalizer_errors(errors, new.finalizers)
+        _standard_finalizer_errors(errors, new.finalizers)
+    return _as_often_as_told(new, old, rounds) if errors else errors
+
+
+def _as_often_as_told(new: ObjectMeta, old: ObjectMeta, rounds: int) -> ErrorList:
+    """Everything that is wrong, with the repetitions. It is worked out for metadata in which something is wrong alone:
+    what is fine at the first look is so at every other."""
+    errors = ErrorList()
     if rounds:
         _shared_errors(errors, new)
         _finalizer_errors(errors, new.finalizers)
@@ -103,16 +116,20 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
             )
     if new.generation < old.generation:
         errors.invalid(METADATA.child("generation"), new.generation, "must not be decremented")
-    for attribute, name in _IMMUTABLE:
-        if getattr(new, attribute) != getattr(old, attribute):
-            errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
+    if _fixed(new) != _fixed(old):
+        for attribute, name in _IMMUTABLE:
+            if getattr(new, attribute) != getattr(old, attribute):
+                errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
     _shared_errors(errors, new)
 
 
 def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
-    validate_labels(errors, METADATA.child("labels"), metadata.labels)
-    validate_annotations(errors, METADATA.child("annotations"), metadata.annotations)
-    _owner_errors(errors, metadata.owner_references)
+    if metadata.labels:
+        validate_labels(errors, METADATA.child("labels"), metadata.labels)
+    if metadata.annotations:
+        validate_annotations(errors, METADATA.child("annotations"), metadata.annotations)
+    if metadata.owner_references:
+        _owner_errors(errors, metadata.owner_references)
 
 
 def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None:

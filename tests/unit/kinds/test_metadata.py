@@ -95,3 +95,21 @@ def test_an_object_that_is_being_deleted_gets_no_new_finalizers() -> None:
     (text,) = set(texts(validate_changed_metadata(new, meta(**going), rounds=1)))
     assert text.startswith("metadata.finalizers: Forbidden: no new finalizers can be added if the object is")
     assert not validate_changed_metadata(meta(**{**going, "finalizers": []}), meta(**going), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "times"),
+    [
+        ({"labels": {"a": "x y"}}, (2, 3, 4)),
+        ({"annotations": {"a/b/c": ""}}, (2, 3, 4)),
+        ({"ownerReferences": [owner(uid="")]}, (2, 3, 4)),
+        ({"finalizers": ["mine"]}, (0, 1, 2)),
+        ({"finalizers": ["orphan", "foregroundDeletion"]}, (0, 1, 2)),
+        ({}, (0, 0, 0)),
+    ],
+)
+def test_what_is_wrong_is_told_as_often_as_kubernetes_looks_at_it(
+    values: dict[str, Any], times: tuple[int, int, int]
+) -> None:
+    found = [len(validate_changed_metadata(meta(**values), meta(), rounds=rounds)) for rounds in range(3)]
+    assert tuple(found) == times
