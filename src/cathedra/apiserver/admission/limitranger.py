@@ -20,6 +20,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import PODS
 from cathedra.kinds.core.limitranges import CONTAINER, POD, VOLUME_CLAIM
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.podresources import pod_limit_quantities, pod_request_quantities
 
 __all__ = ["ANNOTATION", "LimitRanger"]
@@ -40,6 +41,10 @@ class LimitRanger(AdmissionPlugin):
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """There is no LimitRange."""
+        return not self._registry.count(_LIMIT_RANGES)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The pod, with the requests and limits that it left out."""

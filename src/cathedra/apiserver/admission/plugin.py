@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["AdmissionChain", "AdmissionPlugin"]
 
@@ -16,6 +17,10 @@ class AdmissionPlugin:
 
     kinds: ClassVar[frozenset[GroupResource] | None] = None
     """The resources that it has something to say about; None: all."""
+
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """Whether all requests on a resource would pass as they are, as things stand: then it is not called."""
+        return False
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object as it may go on, changed or not."""
@@ -48,7 +53,10 @@ class AdmissionChain:
         plugins = self._admitting.get(resource)
         if plugins is None:
             plugins = self._admitting[resource] = tuple(self._about(resource, "admit"))
+        definition = request.definition
         for plugin in plugins:
+            if plugin.is_idle(definition):
+                continue
             changed = await plugin.admit(request)
             if changed is not request.object:
                 again = again or (plugin in self._external and changed != request.object)
@@ -61,8 +69,10 @@ class AdmissionChain:
         plugins = self._validating.get(resource)
         if plugins is None:
             plugins = self._validating[resource] = tuple(self._about(resource, "validate"))
+        definition = request.definition
         for plugin in plugins:
-            await plugin.validate(request)
+            if not plugin.is_idle(definition):
+                await plugin.validate(request)
 
     def _about(self, resource: GroupResource, method: str) -> Iterator[AdmissionPlugin]:
         """The plugins that have that method of their own and something to say about the resource."""

@@ -23,6 +23,7 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.evaluators import CLAIMS, PODS, QuotaEvaluator, evaluator_of
 
 __all__ = ["ResourceQuotaCheck"]
@@ -50,6 +51,10 @@ class ResourceQuotaCheck(AdmissionPlugin):
         self._registry = registry
         self._lookups = _StoredObjects(registry)
         self._extended = gates.get("DRAExtendedResource", False)
+
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """There is no quota."""
+        return not self._registry.count(_QUOTAS)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Charge the object.

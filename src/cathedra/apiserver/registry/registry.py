@@ -85,6 +85,11 @@ class Registry:
         entry = table.get(key) if table else None
         return entry.object if entry else None
 
+    def count(self, resource: GroupResource) -> int:
+        """How many objects of a resource there are; 0 if it is not served."""
+        table = self._tables.get(resource)
+        return 0 if table is None else len(table)
+
     def observe(self, resource: GroupResource, observer: Callable[[StoredChange], None]) -> None:
         """Call ``observer`` with every later write of a resource; nothing happens if it is not served."""
         table = self._tables.get(resource)

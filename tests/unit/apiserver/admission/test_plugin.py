@@ -9,6 +9,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.request import Call
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 
 DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_release()) if not one.group}
@@ -67,3 +68,18 @@ async def test_all_plugins_run_again_if_a_webhook_changed_the_object() -> None:
     outside = Appending("o")
     chain = AdmissionChain([Appending("a"), outside], external=[outside])
     assert await chain.admit(request("pods", "")) == "aoao"
+
+
+class IdleOnPods(Appending):
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        return definition.plural == "pods"
+
+
+async def test_who_is_idle_on_a_resource_is_not_asked_about_it() -> None:
+    plugin = IdleOnPods("i")
+    chain = AdmissionChain([plugin, Appending("a")])
+    assert await chain.admit(request("pods", "")) == "a"
+    assert await chain.admit(request("configmaps", "")) == "ia"
+    await chain.validate(request("pods", "one"))
+    await chain.validate(request("configmaps", "two"))
+    assert plugin.validated == ["two"]

@@ -72,3 +72,14 @@ async def test_a_write_that_the_store_refuses_fails_and_the_next_may_come() -> N
     await asyncio.sleep(0)
     storage.waiting.pop()(None)
     assert (await again).revision == 2
+
+
+async def test_only_settled_objects_of_served_resources_are_counted() -> None:
+    registry, storage = await opened()
+    writing = asyncio.create_task(registry.put(registry.table(CONFIG_MAPS), "n/a", None, MAP))
+    await asyncio.sleep(0)
+    assert registry.count(CONFIG_MAPS) == 0
+    storage.waiting[0](None)
+    await writing
+    assert registry.count(CONFIG_MAPS) == 1
+    assert registry.count(GroupResource("example.com", "things")) == 0

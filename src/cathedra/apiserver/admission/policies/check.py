@@ -86,6 +86,10 @@ class PolicyCheck(AdmissionPlugin):
         self._bound: BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, CompiledPolicy]
         self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile)
 
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """No policy is bound, and what is written is none."""
+        return definition.group != _GROUP and not self._bound()
+
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the policies.
 

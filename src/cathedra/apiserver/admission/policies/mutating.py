@@ -102,6 +102,10 @@ class MutatingPolicies(AdmissionPlugin):
         self._bound: BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, CompiledMutations]
         self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile)
 
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """No policy is bound, and what is written is none."""
+        return definition.group != _GROUP and not self._bound()
+
     async def validate(self, request: AdmissionAttributes) -> None:
         """Check policies and bindings that are written.
 

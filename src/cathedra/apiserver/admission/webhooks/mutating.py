@@ -15,7 +15,7 @@ from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook, Hooks
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
-from cathedra.kinds.definition import VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["MutatingWebhooks"]
 
@@ -33,6 +33,10 @@ class MutatingWebhooks(AdmissionPlugin):
         self._hooks = hooks
         self._dispatcher = dispatcher
         self._rebuilder = rebuilder
+
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """There is no webhook."""
+        return not self._hooks
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object as the webhooks want it.

@@ -11,6 +11,7 @@ from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.configuration import configuration_errors
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["ValidatingWebhooks"]
 
@@ -21,6 +22,10 @@ class ValidatingWebhooks(AdmissionPlugin):
     def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher) -> None:
         self._hooks = hooks
         self._dispatcher = dispatcher
+
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        """There is no webhook, and what is written is none."""
+        return not self._hooks and definition.group != MUTATING.group
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask them.
