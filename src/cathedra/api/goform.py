@@ -49,7 +49,8 @@ _ATTRIBUTE: Final[Mapping[str, str]] = {
 def go_values(value: JSONValue) -> Any:
     """Plain values as Go's maps spell them in JSON: keys in order, whole numbers without a fraction."""
     if isinstance(value, dict):
-        return {key: go_values(item) for key, item in sorted(value.items())}
+        # Most values are texts.
+        return {key: item if type(item) is str else go_values(item) for key, item in sorted(value.items())}
     if isinstance(value, list):
         return [go_values(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXPONENT_FROM:

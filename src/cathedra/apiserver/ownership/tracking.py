@@ -16,6 +16,7 @@ from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, encode, from_dict, json_names, replace
+from cathedra.apiserver.ownership.creation import created
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import (
     APPLY,
@@ -47,10 +48,12 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     managed = _starting_fields(live, new)
     if managed is None:
         return _with_entries(new, ())
-    old_view = _view_of(call.version, spelled) if spelled else _view(call, call.version.name, live)
     new_view = _view(call, call.version.name, new)
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
+        if live is None and not managed.managers and not call.subresource:
+            return _with_entries(new, created(manager, new_view, Time(now), _ignored(call)).entries())
+        old_view = _view_of(call.version, spelled) if spelled else _view(call, call.version.name, live)
         managed = managed.update(
             manager, old_view, new_view, Time(now), _ignored(call), views or _other_versions(call, live)
         )

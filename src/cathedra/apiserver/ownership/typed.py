@@ -18,6 +18,7 @@ from cathedra.api.nesting import load_json
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.patches.schema import (
     ANYTHING,
+    STRING,
     DocumentShape,
     Leaf,
     ListShape,
@@ -60,7 +61,11 @@ def _collect(value: JSONValue, shape: Shape, node: FieldSet) -> None:
         declared = isinstance(shape, (StructShape, DocumentShape))
         for key, item in value.items():
             child = node.children.setdefault(f"f:{key}", FieldSet())
-            _collect(item, field_shape(shape, key), child)
+            inner = field_shape(shape, key)
+            if type(inner) is Leaf:
+                child.member = True  # as most fields are, without another call
+                continue
+            _collect(item, inner, child)
             if item is None or item == {} or not declared:
                 child.member = True
             elif not child.member and not child.children:
@@ -86,7 +91,8 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
         return applied
     merged = dict(live)
     for key, value in applied.items():
-        merged[key] = merge(live.get(key, MISSING), value, field_shape(shape, key))
+        # A text takes the place of whatever was there; most fields are texts.
+        merged[key] = value if type(value) is str else merge(live.get(key, MISSING), value, field_shape(shape, key))
     return merged
 
 
@@ -171,11 +177,15 @@ def check(value: JSONValue, shape: Shape, path: str = "") -> list[str]:
     if not isinstance(value, dict):
         return [f"{path or '.'}: expected map, got &{{{_plain(value)}}}"]
     problems = []
+    declared = shape.fields if isinstance(shape, (StructShape, DocumentShape)) else None
     for key, item in value.items():
-        if isinstance(shape, (StructShape, DocumentShape)) and key not in shape.fields:
+        if declared is not None and key not in declared:
             problems.append(f"{path}.{key}: field not declared in schema")
-        else:
-            problems.extend(check(item, field_shape(shape, key), f"{path}.{key}"))
+            continue
+        inner = field_shape(shape, key)
+        if inner is STRING and type(item) is str:
+            continue  # as most fields are
+        problems.extend(check(item, inner, f"{path}.{key}"))
     return problems
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "ATOMIC_TYPES",
     "BOOLEAN",
     "LEAF",
+    "STRING",
     "Leaf",
     "ListShape",
     "MapShape",
@@ -204,4 +205,8 @@ def without_nulls(value: JSONValue, shape: Shape) -> Any:
     if isinstance(shape, MapShape):
         return {key: without_nulls(item, shape.value) for key, item in value.items()}
     fields = shape.fields
-    return {key: without_nulls(item, fields.get(key, ANYTHING)) for key, item in value.items() if item is not None}
+    return {
+        key: item if type(item) is str else without_nulls(item, fields.get(key, ANYTHING))
+        for key, item in value.items()
+        if item is not None
+    }

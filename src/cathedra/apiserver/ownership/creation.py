@@ -1,0 +1,95 @@
+"""The fields that the creator of an object owns: all that it spells.
+
+There is no older state to compare a new object with, and no other manager; so a new object is taken apart, and each
+field of the top level and of the metadata is worked out as if the object had nothing else. Most are those of the object
+made before and are remembered by their JSON. Owner references alone name something else in every object.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from cathedra.api.struct import Time
+from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.managers import (
+    REMEMBERED_SIZE,
+    UPDATE,
+    ManagedFields,
+    Manager,
+    VersionedSet,
+    never_tracked,
+)
+from cathedra.apiserver.ownership.resets import field_set
+from cathedra.apiserver.ownership.typed import elements, field_shape
+from cathedra.apiserver.ownership.views import View
+from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape
+
+__all__ = ["created"]
+
+REMEMBERED_PART: Final = 4 * 1024
+"""Bytes of a field's JSON up to which it is remembered what it spells."""
+_METADATA: Final = "metadata"
+_UNTRACKED: Final = frozenset(never_tracked().children["f:metadata"].children)
+_OWNERS: Final = "ownerReferences"
+_READ_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_SOMEONE: Final = Manager("", UPDATE, "")
+_NOTHING: Final = field_set(())
+
+
+def created(manager: Manager, new: View, now: Time, ignored: FieldSet) -> ManagedFields:
+    """The managed fields of a new object. ``ignored`` are whole fields of the top level.
+
+    Raises:
+        TypedError: an element of a keyed list has no key.
+    """
+    fields = FieldSet()
+    for key, part in _READ_PARTS.decode(new.body).items():
+        element = f"f:{key}"
+        if element in ignored.children:
+            continue
+        if key == _METADATA and len(new.body) <= REMEMBERED_SIZE:
+            below = _metadata(bytes(part), field_shape(new.shape, key))
+        else:
+            below = _spelled(key, bytes(part), new.shape)
+        if below is not None:
+            fields.children[element] = below
+    return ManagedFields({manager: VersionedSet(fields, now)} if fields.children else {})
+
+
+def _metadata(body: bytes, shape: Shape) -> FieldSet | None:
+    fields = FieldSet()
+    for key, raw in _READ_PARTS.decode(body).items():
+        element = f"f:{key}"
+        if element in _UNTRACKED:
+            continue
+        part, inner = bytes(raw), field_shape(shape, key)
+        if isinstance(inner, Leaf):
+            fields.children[element] = _ONE_PIECE
+        elif key == _OWNERS and isinstance(inner, ListShape) and len(part) > 2:
+            owners = elements(msgspec.json.decode(part), inner)
+            fields.children[element] = FieldSet(True, {owner: _ONE_PIECE for owner, _ in owners})
+        elif (below := _spelled(key, part, shape)) is not None:
+            fields.children[element] = below
+    return fields if fields.children else None
+
+
+_ONE_PIECE: Final = FieldSet(member=True)
+
+
+def _spelled(key: str, part: bytes, shape: Shape) -> FieldSet | None:
+    return (_remembered if len(part) <= REMEMBERED_PART else _worked_out)(key, part, shape)
+
+
+def _worked_out(key: str, part: bytes, shape: Shape) -> FieldSet | None:
+    """What the creator of an object owns that has this one field."""
+    whole = View(b'{"%b":%b}' % (key.encode(), part), shape)
+    managed = ManagedFields({}).update(_SOMEONE, View(b"{}", shape), whole, Time(0), _NOTHING, lambda *_: None)
+    for versioned in managed.managers.values():
+        return versioned.fields.children.get(f"f:{key}")
+    return None
+
+
+_remembered: Final = lru_cache(maxsize=1024)(_worked_out)
