@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
-from cathedra.kinds.defaults import absent
+from cathedra.kinds.defaults import absent, changed, each
 
 __all__ = ["default_pod", "default_pod_spec", "default_pod_template"]
 
 
 def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
     """A pod with everything filled in that does not depend on other objects."""
-    spec = pod.spec
-    changes: dict[str, Any] = {
-        "containers": tuple(_requests_from_limits(container) for container in spec.containers),
-        "init_containers": tuple(_requests_from_limits(container) for container in spec.init_containers),
-    }
-    if spec.enable_service_links is None:
-        changes["enable_service_links"] = True
-    return replace(pod, spec=default_pod_spec(replace(spec, **changes)))
+    spec = changed(
+        pod.spec,
+        containers=each(pod.spec.containers, _requests_from_limits),
+        init_containers=each(pod.spec.init_containers, _requests_from_limits),
+        enable_service_links=True if pod.spec.enable_service_links is None else pod.spec.enable_service_links,
+    )
+    return changed(pod, spec=default_pod_spec(spec))
 
 
 def _requests_from_limits(container: core_v1.Container) -> core_v1.Container:
@@ -38,11 +38,12 @@ def default_pod_template(template: core_v1.PodTemplateSpec) -> core_v1.PodTempla
 
 def default_pod_spec(spec: core_v1.PodSpec) -> core_v1.PodSpec:
     """What pods and templates have in common."""
+    container = partial(_container, host_network=spec.host_network)
     changes: dict[str, Any] = {
-        "containers": tuple(_container(container, spec.host_network) for container in spec.containers),
-        "init_containers": tuple(_container(container, spec.host_network) for container in spec.init_containers),
-        "ephemeral_containers": tuple(_container(container, False) for container in spec.ephemeral_containers),
-        "volumes": tuple(_volume(volume) for volume in spec.volumes),
+        "containers": each(spec.containers, container),
+        "init_containers": each(spec.init_containers, container),
+        "ephemeral_containers": each(spec.ephemeral_containers, partial(_container, host_network=False)),
+        "volumes": each(spec.volumes, _volume),
     }
     changes |= absent(spec, dns_policy="ClusterFirst", restart_policy="Always", scheduler_name="default-scheduler")
     if spec.termination_grace_period_seconds is None:
@@ -53,25 +54,25 @@ def default_pod_spec(spec: core_v1.PodSpec) -> core_v1.PodSpec:
         changes["service_account"] = spec.service_account_name
     if spec.service_account and not spec.service_account_name:
         changes["service_account_name"] = spec.service_account
-    return replace(spec, **changes)
+    return changed(spec, **changes)
 
 
-def _container(container: Any, host_network: bool) -> Any:
+def _container(container: Any, *, host_network: bool) -> Any:
     changes = absent(
         container,
         termination_message_path="/dev/termination-log",
         termination_message_policy="File",
         image_pull_policy=_pull_policy(container.image),
     )
-    changes["ports"] = tuple(_port(port, host_network) for port in container.ports)
-    changes["env"] = tuple(_environment(variable) for variable in container.env)
+    changes["ports"] = each(container.ports, partial(_port, host_network=host_network))
+    changes["env"] = each(container.env, _environment)
     for name in ("liveness_probe", "readiness_probe", "startup_probe"):
         probe = getattr(container, name)
         if probe is not None:
             changes[name] = _probe(probe)
     if container.lifecycle is not None:
         changes["lifecycle"] = _lifecycle(container.lifecycle)
-    return replace(container, **changes)
+    return changed(container, **changes)
 
 
 def _pull_policy(image: str) -> str:
@@ -81,11 +82,11 @@ def _pull_policy(image: str) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def _port(port: core_v1.ContainerPort, host_network: bool) -> core_v1.ContainerPort:
+def _port(port: core_v1.ContainerPort, *, host_network: bool) -> core_v1.ContainerPort:
     changes: dict[str, Any] = absent(port, protocol="TCP")
     if host_network and not port.host_port:
         changes["host_port"] = port.container_port
-    return replace(port, **changes)
+    return changed(port, **changes)
 
 
 def _environment(variable: core_v1.EnvVar) -> core_v1.EnvVar:
@@ -110,11 +111,11 @@ def _probe(probe: core_v1.Probe) -> core_v1.Probe:
         changes["http_get"] = _http_get(probe.http_get)
     if probe.grpc is not None and probe.grpc.service is None:
         changes["grpc"] = replace(probe.grpc, service="")
-    return replace(probe, **changes)
+    return changed(probe, **changes)
 
 
 def _http_get(action: core_v1.HTTPGetAction) -> core_v1.HTTPGetAction:
-    return replace(action, **absent(action, path="/", scheme="HTTP"))
+    return changed(action, **absent(action, path="/", scheme="HTTP"))
 
 
 def _lifecycle(lifecycle: core_v1.Lifecycle) -> core_v1.Lifecycle:
@@ -123,7 +124,7 @@ def _lifecycle(lifecycle: core_v1.Lifecycle) -> core_v1.Lifecycle:
         handler = getattr(lifecycle, name)
         if handler is not None and handler.http_get is not None:
             changes[name] = replace(handler, http_get=_http_get(handler.http_get))
-    return replace(lifecycle, **changes)
+    return changed(lifecycle, **changes)
 
 
 _SOURCES = tuple(name for name in core_v1.Volume.__struct_fields__ if name != "name")
@@ -135,11 +136,10 @@ def _volume(volume: core_v1.Volume) -> core_v1.Volume:
     if volume.host_path is not None and volume.host_path.type is None:
         return replace(volume, host_path=replace(volume.host_path, type=""))
     if volume.downward_api is not None:
-        items = tuple(_downward_item(item) for item in volume.downward_api.items)
-        source = replace(volume.downward_api, items=items, **_mode(volume.downward_api))
-        return replace(volume, downward_api=source)
+        items = each(volume.downward_api.items, _downward_item)
+        return changed(volume, downward_api=changed(volume.downward_api, items=items, **_mode(volume.downward_api)))
     if volume.projected is not None:
-        return replace(volume, projected=_projected(volume.projected))
+        return changed(volume, projected=_projected(volume.projected))
     for name in ("secret", "config_map"):
         source = getattr(volume, name)
         if source is not None and source.default_mode is None:
@@ -158,14 +158,16 @@ def _downward_item(item: core_v1.DownwardAPIVolumeFile) -> core_v1.DownwardAPIVo
 
 
 def _projected(projected: core_v1.ProjectedVolumeSource) -> core_v1.ProjectedVolumeSource:
-    sources = []
-    for source in projected.sources or ():
-        changed = source
-        if source.downward_api is not None:
-            items = tuple(_downward_item(item) for item in source.downward_api.items)
-            changed = replace(changed, downward_api=replace(source.downward_api, items=items))
-        token = source.service_account_token
-        if token is not None and token.expiration_seconds is None:
-            changed = replace(changed, service_account_token=replace(token, expiration_seconds=3600))
-        sources.append(changed)
-    return replace(projected, sources=tuple(sources), **_mode(projected))
+    sources = () if projected.sources is None else each(projected.sources, _projection)
+    return changed(projected, sources=sources, **_mode(projected))
+
+
+def _projection(source: core_v1.VolumeProjection) -> core_v1.VolumeProjection:
+    filled = source
+    if source.downward_api is not None:
+        items = each(source.downward_api.items, _downward_item)
+        filled = changed(filled, downward_api=changed(source.downward_api, items=items))
+    token = source.service_account_token
+    if token is not None and token.expiration_seconds is None:
+        filled = replace(filled, service_account_token=replace(token, expiration_seconds=3600))
+    return filled

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from cathedra.api import resource
 from cathedra.api.struct import replace
+from cathedra.kinds.defaults import changed, each
 
 __all__ = ["UndefaultedMode", "default_claim", "default_template"]
 
@@ -35,20 +36,19 @@ def default_claim(claim: resource.ResourceClaim) -> resource.ResourceClaim:
         if results != devices.results:
             allocation = replace(status.allocation, devices=replace(devices, results=results))
             status = replace(status, allocation=allocation)
-    return replace(claim, spec=spec, status=status)
+    return changed(claim, spec=spec, status=status)
 
 
 def default_template(template: resource.ResourceClaimTemplate) -> resource.ResourceClaimTemplate:
     """The same for the claims that the template makes."""
-    return replace(template, spec=replace(template.spec, spec=_claim_spec(template.spec.spec)))
+    return changed(template, spec=changed(template.spec, spec=_claim_spec(template.spec.spec)))
 
 
 def _claim_spec(spec: resource.ResourceClaimSpec) -> resource.ResourceClaimSpec:
     requests = spec.devices.requests
     if not requests:
         return spec
-    defaulted = tuple(_request(request) for request in requests)
-    return replace(spec, devices=replace(spec.devices, requests=defaulted))
+    return changed(spec, devices=changed(spec.devices, requests=each(requests, _request)))
 
 
 def _request(request: resource.DeviceRequest) -> resource.DeviceRequest:
@@ -57,16 +57,17 @@ def _request(request: resource.DeviceRequest) -> resource.DeviceRequest:
     if exactly is not None:
         exactly = _any_request(exactly)
     if alternatives:
-        alternatives = tuple(_any_request(alternative) for alternative in alternatives)
-    return replace(request, exactly=exactly, first_available=alternatives)
+        alternatives = each(alternatives, _any_request)
+    return changed(request, exactly=exactly, first_available=alternatives)
 
 
 def _any_request(request: AnyRequest) -> AnyRequest:
+    tolerations = _tolerations(request.tolerations)
     if isinstance(request.allocation_mode, UndefaultedMode):
-        return replace(request, tolerations=_tolerations(request.tolerations))
+        return changed(request, tolerations=tolerations)
     mode = request.allocation_mode or "ExactCount"
     count = request.count or (1 if mode == "ExactCount" else 0)
-    return replace(request, allocation_mode=mode, count=count, tolerations=_tolerations(request.tolerations))
+    return changed(request, allocation_mode=mode, count=count, tolerations=tolerations)
 
 
 def _tolerations(tolerations: tuple[resource.DeviceToleration, ...]) -> tuple[resource.DeviceToleration, ...]:

@@ -16,7 +16,7 @@ from tests.unit.kinds.resource.test_conversion import claims
 def test_defaults_of_claims_are_idempotent(values: dict[str, Any]) -> None:
     kind = definition_of("resourceclaims").type
     once = defaulted("resourceclaims", from_dict(kind, values))
-    assert defaulted("resourceclaims", once) == once
+    assert defaulted("resourceclaims", once) is once
 
 
 def test_a_request_is_for_exactly_one_device() -> None:
