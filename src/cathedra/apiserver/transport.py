@@ -180,9 +180,9 @@ class InProcessTransport:
     ) -> Call:
         route = self._catalog.route(ref.group, ref.version, ref.resource, subresource)
         found = (route.definition, route.served) if route is not None and route.definition and route.served else None
-        review = REVIEWS.get(GroupResource(ref.group, ref.resource))
-        if found is None and review is not None and not subresource:
-            found = (review.definition, review.definition.versions[0])
+        if found is None and not subresource:
+            review = REVIEWS.get(GroupResource(ref.group, ref.resource))
+            found = None if review is None else (review.definition, review.definition.versions[0])
         if found is None:
             raise failure(404, "NotFound", "the server could not find the requested resource", None)
         definition, version = found

@@ -174,10 +174,11 @@ class Informer(Generic[T]):
         self._resource_version = event.object.metadata.resource_version
 
     def _put(self, obj: T) -> None:
-        namesake = self.store.get(*key_of(obj))
+        key = key_of(obj)
+        namesake = self.store.get(*key)
         if namesake is not None and namesake.metadata.uid != obj.metadata.uid:
             self._remove(namesake)
-        old = self.store.put(obj)
+        old = self.store.put_at(key, obj)
         if old is None:
             for handler in self._handlers:
                 if handler.on_add is not None:

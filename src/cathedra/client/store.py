@@ -46,7 +46,9 @@ class _Index(Generic[T]):
         self.entries: dict[str, dict[ObjectKey, T]] = {}
 
     def put(self, key: ObjectKey, old: T | None, new: T) -> None:
-        values = tuple(self.indexer(new))
+        values = self.indexer(new)
+        if not isinstance(values, (tuple, list)):
+            values = tuple(values)
         if old is not None:
             for value in self.indexer(old):
                 if value not in values:
@@ -82,7 +84,8 @@ class Store(Generic[T]):
 
     def get(self, namespace: str, name: str) -> T | None:
         """The object of that name, or None; ``namespace`` is "" for cluster-scoped kinds."""
-        return self._objects.get(ObjectKey(namespace, name))
+        # A plain pair is found as well: making a key costs more than looking it up.
+        return self._objects.get((namespace, name))  # type: ignore[call-overload, no-any-return]
 
     def list(self) -> Sequence[T]:
         """Every object, in no particular order; a snapshot."""
@@ -120,7 +123,10 @@ class Store(Generic[T]):
 
     def put(self, obj: T) -> T | None:
         """Enter ``obj`` and answer what was there before."""
-        key = key_of(obj)
+        return self.put_at(key_of(obj), obj)
+
+    def put_at(self, key: ObjectKey, obj: T) -> T | None:
+        """The same, where the object's key is known."""
         old = self._objects.get(key)
         self._objects[key] = obj
         for index in self._indexes.values():

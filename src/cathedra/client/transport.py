@@ -32,6 +32,10 @@ class ResourceRef(Generic[T_co]):
     namespaced: bool
     type: type[T_co]
 
+    def __hash__(self) -> int:
+        # Hashed several times per request: three names tell references apart, without the other three fields.
+        return hash((self.resource, self.group, self.version))
+
 
 class PatchType(Enum):
     """The four forms of a patch, by media type."""

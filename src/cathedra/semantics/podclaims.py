@@ -10,8 +10,7 @@ ask for a reservation.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from cathedra.api.core.core_v1 import ClaimSource, Pod, PodResourceClaim
 from cathedra.api.core.meta_v1 import KubeObject
@@ -75,8 +74,7 @@ class NotOwner(PodClaimError):
         super().__init__(f"ResourceClaim {where} was not created for {made_for} ({why})")
 
 
-@dataclass(frozen=True, slots=True)
-class EntryClaim:
+class EntryClaim(NamedTuple):
     """The claim of one entry: its name, and whether it was generated from a template, so that its owner counts."""
 
     entry: str
@@ -98,7 +96,7 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         EntryUnset: the entry says nothing.
         ClaimNotCreated: its claim is not generated yet.
     """
-    source = claim_source(entry)
+    source: PodResourceClaim | ClaimSource = entry if entry.source is None else entry.source
     if source.resource_claim_name is not None:
         return EntryClaim(entry.name, source.resource_claim_name, generated=False)
     if source.resource_claim_template_name is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.semantics.podclaims import claim_names, pod_group_name, template_names
+from cathedra.semantics.podclaims import claim_names, has_claims, pod_group_name, template_names
 
 __all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template"]
 
@@ -15,18 +15,19 @@ BY_TEMPLATE: Final = "pod-claim-template"
 BY_GROUP: Final = "pod-group"
 
 
-def by_claim(pod: Pod) -> Iterator[str]:
+def by_claim(pod: Pod) -> Sequence[str]:
     """``namespace/name`` of every claim that ``pod`` uses."""
-    return (f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
+    return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)] if has_claims(pod) else ()
 
 
-def by_template(pod: Pod) -> Iterator[str]:
+def by_template(pod: Pod) -> Sequence[str]:
     """``namespace/name`` of every template that ``pod`` uses."""
-    return (f"{pod.metadata.namespace}/{name}" for name in template_names(pod))
+    if not pod.spec.resource_claims:
+        return ()
+    return [f"{pod.metadata.namespace}/{name}" for name in template_names(pod)]
 
 
-def by_group(pod: Pod) -> Iterator[str]:
+def by_group(pod: Pod) -> Sequence[str]:
     """``namespace/name`` of the pod's PodGroup, if it has one."""
     name = pod_group_name(pod)
-    if name:
-        yield f"{pod.metadata.namespace}/{name}"
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
