@@ -4,7 +4,7 @@ Most kinds need nothing but these; the others inherit and add their rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -39,12 +39,18 @@ def _any_change(_: Any, __: Any) -> ErrorList:
     return ErrorList()
 
 
+def _no_warnings(_: Any, __: Any) -> Iterable[str]:
+    return ()
+
+
 class ObjectRules(msgspec.Struct, frozen=True):
     """Validation that needs the objects alone."""
 
     create: Callable[[Any], ErrorList] = _any_object
     update: Callable[[Any, Any], ErrorList] = _any_change
     """The new object and the old one."""
+    warnings: Callable[[Any, Any], Iterable[str]] = _no_warnings
+    """The new object and the old one, None on create."""
 
 
 NO_RULES: Final = ObjectRules()
@@ -70,6 +76,10 @@ class DefaultedStrategy(Strategy[T]):
     def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
         """The rules of a change."""
         return self._rules.update(new, old)
+
+    def warnings(self, new: T, old: T | None, context: RequestContext) -> Sequence[str]:
+        """What is accepted, and better done otherwise."""
+        return tuple(self._rules.warnings(new, old))
 
 
 class SpecStrategy(DefaultedStrategy[T]):

@@ -25,6 +25,7 @@ from cathedra.kinds.core.pods.templates import (
     selector_text,
     with_template_labels,
 )
+from cathedra.kinds.core.pods.warnings import workload_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -119,7 +120,7 @@ def daemon_set_definition() -> ResourceDefinition[apps_v1.DaemonSet]:
         "daemonsets",
         namespaced=True,
         default=default_daemonset,
-        rules=ObjectRules(validate_daemonset, validate_daemonset_update),
+        rules=ObjectRules(validate_daemonset, validate_daemonset_update, workload_warnings),
         counts_generation=True,
         table=(DAEMONSET_COLUMNS, daemonset_cells),
         short_names=("ds",),

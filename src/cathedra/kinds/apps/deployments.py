@@ -19,6 +19,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
+from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules, StatusStrategy
@@ -127,7 +128,7 @@ def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
         "deployments",
         namespaced=True,
         default=default_deployment,
-        rules=ObjectRules(validate_deployment, validate_deployment_update),
+        rules=ObjectRules(validate_deployment, validate_deployment_update, named_workload_warnings),
         counts_generation=True,
         status=DeploymentStatusStrategy(default_deployment),
         scalable=True,

@@ -24,6 +24,7 @@ from cathedra.kinds.core.pods.templates import (
     selector_text,
     with_template_labels,
 )
+from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -90,7 +91,7 @@ def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
         "replicasets",
         namespaced=True,
         default=default_replicaset,
-        rules=ObjectRules(validate_replicaset, validate_replicaset_update),
+        rules=ObjectRules(validate_replicaset, validate_replicaset_update, named_workload_warnings),
         counts_generation=True,
         scalable=True,
         table=(REPLICASET_COLUMNS, replicaset_cells),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core import apps_v1
@@ -19,6 +20,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells, with_template_labels
+from cathedra.kinds.core.pods.warnings import workload_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import GenerationStrategy, ObjectRules
@@ -200,7 +202,7 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         "statefulsets",
         namespaced=True,
         strategy=StatefulSetStrategy(
-            default_statefulset, ObjectRules(validate_statefulset, validate_statefulset_update)
+            default_statefulset, ObjectRules(validate_statefulset, validate_statefulset_update, _warnings)
         ),
         default=default_statefulset,
         scalable=True,
@@ -208,3 +210,11 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         short_names=("sts",),
         categories=("all",),
     )
+
+
+def _warnings(new: apps_v1.StatefulSet, old: apps_v1.StatefulSet | None) -> Iterator[str]:
+    yield from workload_warnings(new, old)
+    if new.spec.revision_history_limit is not None and new.spec.revision_history_limit < 0:
+        yield (
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core import batch_v1
@@ -13,6 +14,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
+from cathedra.kinds.core.pods.warnings import template_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -137,9 +139,15 @@ def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
         "cronjobs",
         namespaced=True,
         default=default_cronjob,
-        rules=ObjectRules(validate_cronjob, validate_cronjob_update),
+        rules=ObjectRules(validate_cronjob, validate_cronjob_update, _warnings),
         counts_generation=True,
         table=(CRONJOB_COLUMNS, cronjob_cells),
         short_names=("cj",),
         categories=("all",),
     )
+
+
+def _warnings(new: batch_v1.CronJob, old: batch_v1.CronJob | None) -> Iterator[str]:
+    if old is None or new.metadata.generation != old.metadata.generation:
+        path = FieldPath("spec").child("jobTemplate", "spec", "template")
+        yield from template_warnings(path, new.spec.job_template.spec.template)

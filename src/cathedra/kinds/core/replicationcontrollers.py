@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
@@ -17,9 +18,11 @@ from cathedra.kinds.core.pods.templates import (
     labels_text,
     with_template_labels,
 )
+from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = ["default_replication_controller", "replication_controller_definition"]
 
@@ -75,6 +78,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         "replicationcontrollers",
         namespaced=True,
         default=default_replication_controller,
+        rules=ObjectRules(warnings=_warnings),
         counts_generation=True,
         table=(REPLICATION_CONTROLLER_COLUMNS, replication_controller_cells),
         scalable=True,
@@ -83,3 +87,10 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         categories=("all",),
         field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},
     )
+
+
+def _warnings(new: core_v1.ReplicationController, old: core_v1.ReplicationController | None) -> Iterator[str]:
+    # On updates Kubernetes looks at the template that was there (rcStrategy.WarningsOnUpdate).
+    shown = new if old is None or old.spec is None else replace(new, spec=replace(new.spec, template=old.spec.template))
+    if shown.spec is not None and shown.spec.template is not None:
+        yield from named_workload_warnings(shown, old)

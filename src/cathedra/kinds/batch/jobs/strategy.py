@@ -14,9 +14,10 @@ from cathedra.kinds.batch.jobs.defaults import default_job
 from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_update
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.core.pods.templates import with_template_labels
+from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules, states_propagation
-from cathedra.kinds.strategies import GenerationStrategy
+from cathedra.kinds.strategies import GenerationStrategy, ObjectRules
 
 __all__ = ["JobStrategy", "job_definition", "with_selector"]
 
@@ -80,7 +81,7 @@ def job_definition() -> ResourceDefinition[batch_v1.Job]:
         "jobs",
         namespaced=True,
         default=default_job,
-        strategy=JobStrategy(default_job),
+        strategy=JobStrategy(default_job, ObjectRules(warnings=named_workload_warnings)),
         table=(JOB_COLUMNS, job_cells),
         categories=("all",),
         deletion=JobDeletion(),

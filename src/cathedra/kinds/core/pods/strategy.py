@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from cathedra.api.core import core_v1
@@ -15,6 +15,7 @@ from cathedra.kinds.core.pods.defaults import default_pod
 from cathedra.kinds.core.pods.deletion import PodDeletion
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
 from cathedra.kinds.core.pods.qos import qos_class
+from cathedra.kinds.core.pods.warnings import pod_warnings
 from cathedra.kinds.definition import (
     PROXY_VERBS,
     ConnectedSubresource,
@@ -75,6 +76,10 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
         """The rules of a pod, and what may change."""
         return validation.validate_pod_update(new, old)
+
+    def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
+        """What is to be said of a new pod; updates are the business of programs."""
+        return tuple(pod_warnings(new)) if old is None else ()
 
 
 class PodStatusStrategy(Strategy[core_v1.Pod]):
