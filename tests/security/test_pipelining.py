@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -12,18 +11,16 @@ from cathedra.clock import SystemClock
 
 REQUESTS = 10_000
 REQUEST = b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n"
-SECONDS = 1.0
-"""What another connection may wait for its answer; it is a twentieth of that where nothing else runs."""
+TURNS = 20
+"""So many requests of others are answered meanwhile, at least: each waits for a twentieth of the long row or less."""
 
 
-async def answered_in(port: int) -> float:
-    """Seconds that one request takes on a connection of its own."""
-    began = time.monotonic()
+async def answer(port: int) -> None:
+    """One request on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(REQUEST.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
-    await reader.read()
+    assert b"200 OK" in await reader.read()
     writer.close()
-    return time.monotonic() - began
 
 
 async def test_others_are_answered_while_ten_thousand_requests_wait_on_one_connection() -> None:
@@ -31,13 +28,14 @@ async def test_others_are_answered_while_ten_thousand_requests_wait_on_one_conne
     await server.serve(ServeOptions())
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 24)
     writer.write(REQUEST * REQUESTS)
-    slowest, answers, rest = 0.0, 0, b""
+    others, answers, rest = 0, 0, b""
     while answers < REQUESTS:
-        slowest = max(slowest, await answered_in(server.port))
+        await answer(server.port)
+        others += 1
         rest += await reader.read(1 << 20)
         answers += rest.count(b"HTTP/1.1 200 OK")
         rest = rest[-14:]
     writer.close()
     await server.close()
     assert answers == REQUESTS
-    assert slowest < SECONDS
+    assert others >= TURNS
