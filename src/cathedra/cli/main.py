@@ -240,7 +240,8 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
         nargs="+",
         metavar="ORDER",
         help="taint DEVICE KEY=VALUE:EFFECT, untaint DEVICE KEY, health DEVICE Healthy|Unhealthy|Unknown [MESSAGE], "
-        "fail|block|release NodePrepareResources|NodeUnprepareResources, binding ready|hold|fail, calls, show",
+        "fail|block|release CALL (NodePrepareResources, NodeUnprepareResources, GetInfo, NotifyRegistrationStatus, "
+        "NodeWatchResources), binding ready|hold|fail, calls, rpcs [METHOD], reset, show",
     )
 
     manifest = commands.add_parser("driver-manifest", help="print what installs a driver of yours in a cluster")

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cathedra.client.client import Client
 from cathedra.driver.claim import Claim, Prepared, Ref
@@ -22,6 +22,9 @@ from cathedra.driver.errors import DriverError, DroppedFieldsError
 from cathedra.driver.health import DeviceHealth
 from cathedra.driver.parameters import ConfigModels
 from cathedra.driver.serving.registration import SERVICES
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 __all__ = ["Driver", "Preparation", "PreparedClaim", "PreparedDeviceRecord", "collect", "resolve"]
 
@@ -101,6 +104,9 @@ class Driver:
     node_name: str = ""
     """The node the driver runs on; set by the runner before anything is called."""
 
+    directory: Path | None = None
+    """The driver's own directory on the node; None where nothing listens, as on a simulated node. Set by the runner."""
+
     _republish: Callable[[], None] | None = None
 
     def devices(self) -> Iterable[Device] | Awaitable[Iterable[Device]]:
@@ -153,6 +159,10 @@ class Driver:
         """
         return None
 
+    def interceptors(self) -> Sequence[grpc.aio.ServerInterceptor[Any, Any]]:
+        """What sits in front of both gRPC servers, the outermost first."""
+        return ()
+
     def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
         """Hear of trouble in the background. If it is recoverable, the runner is dealing with it; else it has ended."""
         if not recoverable and isinstance(error, DriverError):
@@ -173,9 +183,10 @@ class Driver:
         """Whether the driver overrides `health`."""
         return type(self).health is not Driver.health
 
-    def install(self, node_name: str, republish: Callable[[], None]) -> None:
+    def install(self, node_name: str, republish: Callable[[], None], directory: Path | None = None) -> None:
         """Called by the runner before anything else."""
         self.node_name = node_name
+        self.directory = directory
         self._republish = republish
 
 

@@ -99,7 +99,7 @@ class DriverRunner:
         self._unplaced: set[str] = set()
         """Devices whose health was reported without a pool to be found in."""
         self._wanted = asyncio.Event()
-        driver.install(node_name, self._wanted.set)
+        driver.install(node_name, self._wanted.set, None if registry_dir is None else plugin_dir)
         self.slices = ResourceSliceController(
             client,
             driver.name,
@@ -174,12 +174,13 @@ class DriverRunner:
             clock=self._clock,
             pool_of=self.pool_of,
             health=self.health,
+            interceptors=self.driver.interceptors(),
         )
         async with servers.serving():
             yield
 
     async def _background(self) -> None:
-        await resolve(self.driver.background(self._client, None if self.registry_dir is None else self._plugin_dir))
+        await resolve(self.driver.background(self._client, self.driver.directory))
 
     async def _desired(self) -> Mapping[str, DesiredPool]:
         answer: Pool | Iterable[Pool] = await resolve(self.driver.resources())

@@ -7,7 +7,7 @@ are the newer ones repacked (docs/spec/protocols.md §3 to §7).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,6 +71,7 @@ class PluginServers:
         clock: Clock,
         pool_of: Callable[[str], str],
         health: HealthBoard | None,
+        interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
     ) -> None:
         self._service = service
         self._registration = registration
@@ -78,15 +79,16 @@ class PluginServers:
         self._clock = clock
         self._pool_of = pool_of
         self._health = health
+        self._interceptors = tuple(interceptors)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Listen on both sockets; they are gone when the context ends, and calls in progress have finished."""
         service_socket = Path(self._registration.info.endpoint)
         async with (
-            listening(service_socket, self._add_service),
+            listening(service_socket, self._add_service, self._interceptors),
             # Only now may the node agent come: what it will call is there.
-            listening(self._registration_socket, self._add_registration),
+            listening(self._registration_socket, self._add_registration, self._interceptors),
         ):
             try:
                 yield
@@ -124,10 +126,14 @@ class PluginServers:
 
 
 @contextlib.asynccontextmanager
-async def listening(socket: Path, add: Callable[[grpc.aio.Server], object]) -> AsyncIterator[None]:
+async def listening(
+    socket: Path,
+    add: Callable[[grpc.aio.Server], object],
+    interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
+) -> AsyncIterator[None]:
     """A server on a unix socket with what ``add`` puts into it; the socket is gone when the context ends."""
     _make_way(socket)
-    server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+    server = grpc.aio.server(interceptors=interceptors, options=(("grpc.so_reuseport", 0),))
     add(server)
     server.add_insecure_port(f"unix:{socket}")
     await server.start()

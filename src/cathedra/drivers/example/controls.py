@@ -1,8 +1,8 @@
 """Orders to a driver that runs: a device gets a taint or falls ill, calls fail or hang, binding is held back.
 
 They come over a unix socket in the driver's own directory, one JSON array of words for one line of JSON in answer;
-``cathedra driver-control`` sends them. What was ordered is forgotten when the driver ends
-(docs/spec/driver-sdk.md §18).
+``cathedra driver-control`` sends them. What was ordered holds until it is taken back, also when the driver is started
+again (docs/spec/driver-sdk.md §18).
 """
 
 from __future__ import annotations
@@ -12,20 +12,33 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast, get_args
 
 from cathedra.api.resource import DeviceTaint
 from cathedra.driver import DeviceHealth, DriverError, Health
+from cathedra.drivers.example.orders import (
+    Binding,
+    Effect,
+    HealthOrder,
+    Orders,
+    State,
+    TaintOrder,
+    read_orders,
+    write_orders,
+)
 
 __all__ = [
     "BINDINGS",
+    "CALLS",
     "CONTROL_SOCKET",
     "ORDERS",
     "PREPARE",
     "UNPREPARE",
     "Controls",
     "OrderError",
+    "RecordedCall",
     "order",
     "serving_controls",
 ]
@@ -34,27 +47,46 @@ CONTROL_SOCKET: Final = "ctl.sock"
 """The socket's name in the driver's directory: no longer than that of the gRPC service, which fits everywhere."""
 PREPARE: Final = "NodePrepareResources"
 UNPREPARE: Final = "NodeUnprepareResources"
-BINDINGS: Final = ("ready", "hold", "fail")
+CALLS: Final = (PREPARE, UNPREPARE, "GetInfo", "NotifyRegistrationStatus", "NodeWatchResources")
+"""What can fail or be blocked: calls for each claim, and calls as a whole."""
+BINDINGS: Final = get_args(Binding)
 ORDERS: Final = {
     "taint": "DEVICE KEY[=VALUE]:EFFECT",
     "untaint": "DEVICE KEY",
     "health": "DEVICE Healthy|Unhealthy|Unknown [MESSAGE]",
-    "fail": f"{PREPARE}|{UNPREPARE} [MESSAGE]",
-    "block": f"{PREPARE}|{UNPREPARE}",
-    "release": f"{PREPARE}|{UNPREPARE}",
+    "fail": f"{'|'.join(CALLS)} [MESSAGE]",
+    "block": "|".join(CALLS),
+    "release": "|".join(CALLS),
     "binding": "|".join(BINDINGS),
     "calls": "",
+    "rpcs": "[METHOD]",
+    "reset": "",
     "show": "",
 }
 """Every order and its words."""
-_EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
 _STATES: Final = {"Healthy": Health.HEALTHY, "Unhealthy": Health.UNHEALTHY, "Unknown": Health.UNKNOWN}
+_HEALTHY: Final = HealthOrder("Healthy")
 _LONGEST_LINE: Final = 65536
 _REMEMBERED_CALLS: Final = 1000
 
 
 class OrderError(DriverError):
     """An order that cannot be carried out; the text says how it is to be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A call that has ended, or a message of a stream."""
+
+    method: str
+    """``v1.DRAPlugin/NodePrepareResources``."""
+    request: str
+    response: str = ""
+    error: str = ""
+
+    def __str__(self) -> str:
+        end = f"error: {self.error}" if self.error else f"response: {{{self.response}}}"
+        return f"{self.method} request: {{{self.request}}} {end}"
 
 
 class Controls:
@@ -64,23 +96,43 @@ class Controls:
         """``devices`` names those that there are; ``republish`` is called when their taints change."""
         self._devices = devices
         self._republish = republish
-        self._taints: dict[str, dict[str, DeviceTaint]] = {}
-        self._health: dict[str, DeviceHealth] = {}
-        self._failing: dict[str, str] = {}
-        self._blocked: set[str] = set()
-        self.binding = "ready"
-        """What becomes of binding conditions: one of `BINDINGS`."""
+        self._orders = Orders()
+        self._directory: Path | None = None
         self.calls: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED_CALLS)
         """The last calls that reached the driver: which, and for which claim."""
+        self.rpcs: deque[RecordedCall] = deque(maxlen=_REMEMBERED_CALLS)
+        """The last that came over gRPC; none on a simulated node, which is called without."""
         self._changed = asyncio.Event()
+        self._recorded = asyncio.Event()
+
+    def keep_in(self, directory: Path) -> None:
+        """Go on as was ordered before, and keep what is ordered from now on.
+
+        Raises:
+            OptionError: the directory's file of orders cannot be read.
+        """
+        self._directory = directory
+        self._orders = read_orders(directory)
+
+    @property
+    def binding(self) -> str:
+        """What becomes of binding conditions: one of `BINDINGS`."""
+        return self._orders.binding
 
     def taints(self, device: str) -> tuple[DeviceTaint, ...]:
         """The taints that a device was given."""
-        return tuple(self._taints.get(device, {}).values())
+        return tuple(
+            DeviceTaint(key=key, value=taint.value, effect=taint.effect)
+            for key, taint in self._orders.taints.get(device, {}).items()
+        )
 
     def health(self) -> tuple[DeviceHealth, ...]:
         """How every device is."""
-        return tuple(self._health.get(name) or DeviceHealth(name, Health.HEALTHY) for name in self._devices())
+        return tuple(self._health_of(name) for name in self._devices())
+
+    def _health_of(self, device: str) -> DeviceHealth:
+        order = self._orders.health.get(device, _HEALTHY)
+        return DeviceHealth(device, _STATES[order.state], message=order.message)
 
     def changed(self) -> asyncio.Event:
         """An event that is set with the next order."""
@@ -93,10 +145,28 @@ class Controls:
             OrderError: the call is to fail.
         """
         self.calls.append((call, claim))
-        while call in self._blocked:
+        error = await self._passing(call)
+        if error:
+            raise OrderError(error)
+
+    async def _passing(self, call: str) -> str:
+        while call in self._orders.blocked:
             await self._changed.wait()
-        if call in self._failing:
-            raise OrderError(self._failing[call])
+        return self._orders.failing.get(call, "")
+
+    async def passing_server(self, call: str) -> str:
+        """The same for calls that do not reach the driver; of the others, each claim is let pass by itself."""
+        return "" if call in (PREPARE, UNPREPARE) else await self._passing(call)
+
+    def record(self, call: RecordedCall) -> None:
+        """Write down what came over gRPC."""
+        self.rpcs.append(call)
+        recorded, self._recorded = self._recorded, asyncio.Event()
+        recorded.set()
+
+    async def called(self) -> None:
+        """Wait for the next call over gRPC to end."""
+        await self._recorded.wait()
 
     async def forever(self) -> None:
         """Wait until cancelled."""
@@ -108,10 +178,17 @@ class Controls:
 
         Raises:
             OrderError: it is none, or names what is not there.
+            OSError: it cannot be kept.
         """
         verb, *rest = words or [""]
         if verb not in ORDERS:
             raise OrderError(f"{verb!r} is no order; there are {', '.join(ORDERS)}")
+        if verb == "calls":
+            _count(rest, 0, 0, "calls")
+            return [f"{call} {claim}" for call, claim in self.calls]
+        if verb == "rpcs":
+            _count(rest, 0, 1, "rpcs")
+            return [str(one) for one in self.rpcs if one.method.endswith("".join(rest))]
         orders: dict[str, Callable[[Sequence[str]], None]] = {
             "taint": self._taint,
             "untaint": self._untaint,
@@ -120,30 +197,35 @@ class Controls:
             "block": self._block,
             "release": self._release,
             "binding": self._bind,
-            "calls": lambda rest: _count(rest, 0, 0, "calls"),
+            "reset": self._reset,
             "show": lambda rest: _count(rest, 0, 0, "show"),
         }
         orders[verb](rest)
-        if verb == "calls":
-            return [f"{call} {claim}" for call, claim in self.calls]
         if verb != "show":
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+            self._ordered()
         return list(self._lines())
+
+    def _ordered(self) -> None:
+        """Keep what holds now, and tell it."""
+        if self._directory is not None:
+            write_orders(self._directory, self._orders)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _taint(self, words: Sequence[str]) -> None:
         _count(words, 2, 2, "taint")
         device, (pair, colon, effect) = self._device(words[0]), words[1].rpartition(":")
         key, _, value = pair.partition("=")
-        if not colon or not key or effect not in _EFFECTS:
-            raise OrderError(f"{words[1]!r} must be KEY=VALUE:EFFECT with one of the effects {', '.join(_EFFECTS)}")
-        self._taints.setdefault(device, {})[key] = DeviceTaint(key=key, value=value, effect=effect)
+        if not colon or not key or effect not in get_args(Effect):
+            effects = ", ".join(get_args(Effect))
+            raise OrderError(f"{words[1]!r} must be KEY=VALUE:EFFECT with one of the effects {effects}")
+        self._orders.taints.setdefault(device, {})[key] = TaintOrder(value, cast(Effect, effect))
         self._republish()
 
     def _untaint(self, words: Sequence[str]) -> None:
         _count(words, 2, 2, "untaint")
         device = self._device(words[0])
-        if self._taints.get(device, {}).pop(words[1], None) is None:
+        if self._orders.taints.get(device, {}).pop(words[1], None) is None:
             raise OrderError(f"{device} has no taint {words[1]!r}")
         self._republish()
 
@@ -152,27 +234,34 @@ class Controls:
         device, state = self._device(words[0]), words[1]
         if state not in _STATES:
             raise OrderError(f"{state!r} is no state of health; there are {', '.join(_STATES)}")
-        self._health[device] = DeviceHealth(device, _STATES[state], message="".join(words[2:]))
+        self._orders.health[device] = HealthOrder(cast(State, state), "".join(words[2:]))
 
     def _fail(self, words: Sequence[str]) -> None:
         _count(words, 1, 2, "fail")
-        self._failing[_call(words[0])] = "".join(words[1:]) or f"{words[0]} was ordered to fail"
+        self._orders.failing[_call(words[0])] = "".join(words[1:]) or f"{words[0]} was ordered to fail"
 
     def _block(self, words: Sequence[str]) -> None:
         _count(words, 1, 1, "block")
-        self._blocked.add(_call(words[0]))
+        self._orders.blocked.add(_call(words[0]))
 
     def _release(self, words: Sequence[str]) -> None:
         _count(words, 1, 1, "release")
         call = _call(words[0])
-        self._blocked.discard(call)
-        self._failing.pop(call, None)
+        self._orders.blocked.discard(call)
+        self._orders.failing.pop(call, None)
 
     def _bind(self, words: Sequence[str]) -> None:
         _count(words, 1, 1, "binding")
         if words[0] not in BINDINGS:
             raise OrderError(f"{words[0]!r} is not one of {', '.join(BINDINGS)}")
-        self.binding = words[0]
+        self._orders.binding = cast(Binding, words[0])
+
+    def _reset(self, words: Sequence[str]) -> None:
+        _count(words, 0, 0, "reset")
+        self._orders = Orders()
+        self.calls.clear()
+        self.rpcs.clear()
+        self._republish()
 
     def _device(self, name: str) -> str:
         known = self._devices()
@@ -181,18 +270,19 @@ class Controls:
         return name
 
     def _lines(self) -> list[str]:
+        orders = self._orders
         lines = [
-            f"{device}: taint {taint.key}={taint.value}:{taint.effect}"
-            for device, taints in sorted(self._taints.items())
-            for taint in taints.values()
+            f"{device}: taint {key}={taint.value}:{taint.effect}"
+            for device, taints in sorted(orders.taints.items())
+            for key, taint in taints.items()
         ]
         lines += [
-            f"{device}: {report.state.name.capitalize()}" + (f" ({report.message})" if report.message else "")
-            for device, report in sorted(self._health.items())
+            f"{device}: {order.state}" + (f" ({order.message})" if order.message else "")
+            for device, order in sorted(orders.health.items())
         ]
-        lines += [f"{call}: fails: {text}" for call, text in sorted(self._failing.items())]
-        lines += [f"{call}: is blocked" for call in sorted(self._blocked)]
-        return [*lines, *([] if self.binding == "ready" else [f"binding conditions: {self.binding}"])]
+        lines += [f"{call}: fails: {text}" for call, text in sorted(orders.failing.items())]
+        lines += [f"{call}: is blocked" for call in sorted(orders.blocked)]
+        return [*lines, *([] if orders.binding == "ready" else [f"binding conditions: {orders.binding}"])]
 
 
 def _count(words: Sequence[str], least: int, most: int, verb: str) -> None:
@@ -201,8 +291,8 @@ def _count(words: Sequence[str], least: int, most: int, verb: str) -> None:
 
 
 def _call(name: str) -> str:
-    if name not in (PREPARE, UNPREPARE):
-        raise OrderError(f"{name!r} is no call; there are {PREPARE} and {UNPREPARE}")
+    if name not in CALLS:
+        raise OrderError(f"{name!r} is no call; there are {', '.join(CALLS)}")
     return name
 
 
@@ -240,7 +330,7 @@ def _answer(controls: Controls, line: bytes) -> bytes:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise OrderError("an order is a JSON array of words")
         answer: dict[str, object] = {"lines": controls.carry_out(words)}
-    except (OrderError, ValueError, RecursionError) as error:
+    except (OrderError, OSError, ValueError, RecursionError) as error:
         answer = {"error": str(error)}
     return json.dumps(answer).encode() + b"\n"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cathedra.client.client import Client
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS
@@ -17,6 +18,9 @@ from cathedra.driver.claim import ClaimedDevice
 from cathedra.drivers.example.binding import BINDING_CONDITION, FAILURE_CONDITION, BindingConditions
 from cathedra.drivers.example.controls import PREPARE, UNPREPARE, Controls, serving_controls
 from cathedra.drivers.example.profile import DriverProfile, PrepareContext, Site, variable_name
+
+if TYPE_CHECKING:
+    import grpc.aio
 
 __all__ = ["DriverOptions", "ExampleDriver"]
 
@@ -53,6 +57,11 @@ class ExampleDriver(Driver):
     def site(self) -> Site:
         """Whose devices they are, and where."""
         return Site(self.name, self.node_name)
+
+    def resume(self, prepared: Sequence[PreparedClaim]) -> None:
+        """Go on as was ordered before the driver was started again."""
+        if self.directory is not None:
+            self.controls.keep_in(self.directory)
 
     def devices(self) -> list[Device]:
         """The profile's devices: equal for one node at every start."""
@@ -103,6 +112,13 @@ class ExampleDriver(Driver):
             changed = self.controls.changed()
             yield self.controls.health()
             await changed.wait()
+
+    def interceptors(self) -> Sequence[grpc.aio.ServerInterceptor[Any, Any]]:
+        """One that writes calls down, and lets them fail or wait as ordered."""
+        # gRPC is heavy, and a simulated node does without.
+        from cathedra.drivers.example.recording import RecordingInterceptor
+
+        return (RecordingInterceptor(self.controls.passing_server, self.controls.record),)
 
     async def background(self, client: Client, directory: Path | None) -> None:
         """Take orders, and satisfy binding conditions where devices have them."""

@@ -7,7 +7,7 @@ here, and so do those of the DRA tutorials when name, memory and attributes are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,7 @@ from cathedra.driver.parameters import ConfigModels
 from cathedra.drivers.example.gpu_config import API_VERSION, KIND, GpuConfig
 from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid, variable_name
 
-__all__ = ["GpuOptions", "GpuProfile", "gpu_attributes", "gpu_environment", "gpu_status"]
+__all__ = ["GpuOptions", "GpuProfile", "Layout", "equal_parts", "gpu_attributes"]
 
 PCI_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
@@ -48,66 +48,53 @@ class GpuOptions:
     """Attributes that replace or join those above."""
 
 
-class GpuProfile:
+def equal_parts(site: Site, options: GpuOptions) -> Pool:
     """N GPUs with the same model, each with its own index, UUID and place on the PCI bus.
 
     Where they can be cut, each is offered as ``gpu-0-partition-0``, ``gpu-0-partition-1``, … and ``gpu-0-full``: what
     is taken in one form is missing in the others, because all consume the same counters.
     """
+    sets = range(options.count if options.partitions else 0)
+    return Pool(
+        devices=tuple(device for index in range(options.count) for device in _forms_of(site, index, options)),
+        counters={_counter_set(index): _amounts(options, 1) for index in sets},
+    )
+
+
+Layout = Callable[[Site, GpuOptions], Pool]
+"""The devices of a node that has such GPUs."""
+
+
+class GpuProfile:
+    """GPUs of one model; ``layout`` says in which forms they are offered."""
 
     family: str = "gpu"
     configs: ConfigModels = CONFIGS
     spells_own_domain: bool = False
 
-    def __init__(self, options: GpuOptions | None = None) -> None:
+    def __init__(self, options: GpuOptions | None = None, layout: Layout = equal_parts) -> None:
         self.options = options or GpuOptions()
+        self._layout = layout
 
     def pool(self, site: Site) -> Pool:
         """The GPUs of the node, with a set of counters for each that can be cut."""
-        amounts = self._amounts(1)
-        sets = range(self.options.count if self.options.partitions else 0)
-        devices = tuple(device for index in range(self.options.count) for device in self._forms_of(site, index))
-        return Pool(devices=devices, counters={_counter_set(index): amounts for index in sets})
+        return self._layout(site, self.options)
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
         """Which device it is, how it is shared, and how large the share is."""
-        return gpu_environment(context)
+        allocation = context.allocation
+        prefix = f"GPU_DEVICE_{variable_name(allocation.device).removeprefix('GPU_')}"
+        variables = {prefix: allocation.device, **allocation.config(GpuConfig).environment(prefix)}
+        if allocation.share_id is not None:
+            for name in ("memory", "compute"):
+                if name in allocation.consumed:
+                    variables[f"{prefix}_{name.upper()}"] = str(allocation.consumed[name])
+        return variables
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """UUID, model and driver version."""
-        return gpu_status(context)
-
-    def _forms_of(self, site: Site, index: int) -> Iterator[Device]:
-        whole, parts = gpu_attributes(site, index, self.options), self.options.partitions
-        if not parts:
-            yield self._device(f"gpu-{index}", whole, self._amounts(1))
-            return
-        for number in range(parts):
-            attributes = {**whole, "type": "partition", "partitionable": True, "partition": number}
-            yield self._device(f"gpu-{index}-partition-{number}", attributes, self._amounts(parts), index)
-        yield self._device(f"gpu-{index}-full", {**whole, "partitionable": True, "full": True}, self._amounts(1), index)
-
-    def _device(
-        self,
-        name: str,
-        attributes: Mapping[str, AttributeValue],
-        amounts: Mapping[str, Quantity],
-        part_of: int | None = None,
-    ) -> Device:
-        shared = self.options.shared
-        return Device(
-            name,
-            attributes=attributes,
-            capacity={key: _in_shares(key, amount) for key, amount in amounts.items()} if shared else amounts,
-            multiple_allocations=shared,
-            consumes={} if part_of is None else {_counter_set(part_of): amounts},
-        )
-
-    def _amounts(self, parts: int) -> dict[str, Quantity]:
-        whole = {"memory": Quantity(self.options.memory), "compute": Quantity(self.options.compute)}
-        if parts == 1:
-            return whole
-        return {name: Quantity.of_value(amount.value() // parts, amount.format) for name, amount in whole.items()}
+        """UUID, model and driver version: they stay there when the device leaves its slice."""
+        attributes = context.device.attributes
+        return DeviceStatus(data={name: attributes[name] for name in _TOLD if name in attributes})
 
 
 def gpu_attributes(site: Site, index: int, options: GpuOptions) -> dict[str, AttributeValue]:
@@ -124,22 +111,42 @@ def gpu_attributes(site: Site, index: int, options: GpuOptions) -> dict[str, Att
     }
 
 
-def gpu_environment(context: PrepareContext) -> dict[str, str]:
-    """The variables of a container that gets a GPU or a part of one."""
-    allocation = context.allocation
-    prefix = f"GPU_DEVICE_{variable_name(allocation.device).removeprefix('GPU_')}"
-    variables = {prefix: allocation.device, **allocation.config(GpuConfig).environment(prefix)}
-    if allocation.share_id is not None:
-        for name in ("memory", "compute"):
-            if name in allocation.consumed:
-                variables[f"{prefix}_{name.upper()}"] = str(allocation.consumed[name])
-    return variables
+def _forms_of(site: Site, index: int, options: GpuOptions) -> Iterator[Device]:
+    whole, parts = gpu_attributes(site, index, options), options.partitions
+    if not parts:
+        yield _device(f"gpu-{index}", whole, _amounts(options, 1), shared=options.shared)
+        return
+    counters = _counter_set(index)
+    for number in range(parts):
+        attributes = {**whole, "type": "partition", "partitionable": True, "partition": number}
+        name, amounts = f"gpu-{index}-partition-{number}", _amounts(options, parts)
+        yield _device(name, attributes, amounts, counters, shared=options.shared)
+    full = {**whole, "partitionable": True, "full": True}
+    yield _device(f"gpu-{index}-full", full, _amounts(options, 1), counters, shared=options.shared)
 
 
-def gpu_status(context: PrepareContext) -> DeviceStatus:
-    """What the status of a claim tells of a GPU: it stays there when the device leaves its slice."""
-    attributes = context.device.attributes
-    return DeviceStatus(data={name: attributes[name] for name in _TOLD if name in attributes})
+def _device(
+    name: str,
+    attributes: Mapping[str, AttributeValue],
+    amounts: Mapping[str, Quantity],
+    counters: str = "",
+    *,
+    shared: bool,
+) -> Device:
+    return Device(
+        name,
+        attributes=attributes,
+        capacity={key: _in_shares(key, amount) for key, amount in amounts.items()} if shared else amounts,
+        multiple_allocations=shared,
+        consumes={counters: amounts} if counters else {},
+    )
+
+
+def _amounts(options: GpuOptions, parts: int) -> dict[str, Quantity]:
+    whole = {"memory": Quantity(options.memory), "compute": Quantity(options.compute)}
+    if parts == 1:
+        return whole
+    return {name: Quantity.of_value(amount.value() // parts, amount.format) for name, amount in whole.items()}
 
 
 def _in_shares(name: str, amount: Quantity) -> DeviceCapacity:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.driver import Device, DeviceStatus, Pool
-from cathedra.driver.parameters import ConfigModels
-from cathedra.drivers.example.gpu import CONFIGS, GpuOptions, gpu_attributes, gpu_environment, gpu_status
-from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid
+from cathedra.driver import Device, Pool
+from cathedra.driver.device import AttributeValue
+from cathedra.drivers.example.gpu import GpuOptions, gpu_attributes
+from cathedra.drivers.example.profile import Site, device_uuid
 
-__all__ = ["MIG_SIZES", "MigProfile", "MigSize"]
+__all__ = ["MIG_SIZES", "MigSize", "mig_pool"]
 
 MEMORY_SLICES: Final = 8
 MULTIPROCESSORS: Final = 132
@@ -46,56 +46,43 @@ MIG_SIZES: Final = (
 )
 
 
-class MigProfile:
-    """N GPUs, each offered whole and in every part in every place."""
+def mig_pool(site: Site, options: GpuOptions) -> Pool:
+    """N GPUs, each offered whole and in every part in every place; ``type`` and ``profile`` tell them apart."""
+    indices = range(options.count)
+    return Pool(
+        devices=tuple(device for index in indices for device in _forms_of(site, index, options)),
+        counters={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES)) for index in indices},
+    )
 
-    family: str = "gpu"
-    configs: ConfigModels = CONFIGS
-    spells_own_domain: bool = False
 
-    def __init__(self, options: GpuOptions | None = None) -> None:
-        self.options = options or GpuOptions()
+def _forms_of(site: Site, index: int, options: GpuOptions) -> Iterator[Device]:
+    whole = gpu_attributes(site, index, options)
+    for size in MIG_SIZES:
+        for start in size.starts:
+            yield _part(site, index, size, start, whole)
+    yield Device(
+        f"gpu-{index}",
+        attributes={**whole, "profile": "full"},
+        capacity={"memory": options.memory, "multiprocessors": MULTIPROCESSORS, "copyEngines": 8},
+        consumes={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES))},
+    )
 
-    def pool(self, site: Site) -> Pool:
-        """The GPUs and all their parts; ``type`` and ``profile`` tell them apart."""
-        indices = range(self.options.count)
-        return Pool(
-            devices=tuple(device for index in indices for device in self._forms_of(site, index)),
-            counters={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES)) for index in indices},
-        )
 
-    def environment(self, context: PrepareContext) -> Mapping[str, str]:
-        """Which part it is, and how it is shared."""
-        return gpu_environment(context)
-
-    def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """UUID, model and driver version."""
-        return gpu_status(context)
-
-    def _forms_of(self, site: Site, index: int) -> Iterator[Device]:
-        whole = gpu_attributes(site, index, self.options)
-        for size in MIG_SIZES:
-            for start in size.starts:
-                name = f"gpu-{index}-mig-{size.name.replace('.', '')}-{size.profile}-{start}"
-                places = range(start, start + size.memory_slices)
-                yield Device(
-                    name,
-                    attributes={
-                        **whole,
-                        "type": "mig",
-                        "profile": size.name,
-                        "uuid": device_uuid(site, "MIG", name),
-                        "parentUUID": whole["uuid"],
-                    },
-                    capacity=_capacity(size),
-                    consumes={_counter_set(index): _counters(size, places)},
-                )
-        yield Device(
-            f"gpu-{index}",
-            attributes={**whole, "profile": "full"},
-            capacity={"memory": self.options.memory, "multiprocessors": MULTIPROCESSORS, "copyEngines": 8},
-            consumes={_counter_set(index): _counters(MIG_SIZES[-1], range(MEMORY_SLICES))},
-        )
+def _part(site: Site, index: int, size: MigSize, start: int, whole: Mapping[str, AttributeValue]) -> Device:
+    name = f"gpu-{index}-mig-{size.name.replace('.', '')}-{size.profile}-{start}"
+    places = range(start, start + size.memory_slices)
+    return Device(
+        name,
+        attributes={
+            **whole,
+            "type": "mig",
+            "profile": size.name,
+            "uuid": device_uuid(site, "MIG", name),
+            "parentUUID": whole["uuid"],
+        },
+        capacity=_capacity(size),
+        consumes={_counter_set(index): _counters(size, places)},
+    )
 
 
 def _capacity(size: MigSize) -> dict[str, str | int]:

@@ -10,7 +10,7 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.example.cpu import CpuProfile
 from cathedra.drivers.example.e2e import E2EProfile
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
-from cathedra.drivers.example.mig import MigProfile
+from cathedra.drivers.example.mig import mig_pool
 from cathedra.drivers.example.net import NetProfile
 from cathedra.drivers.example.profile import DriverProfile
 
@@ -46,7 +46,7 @@ class DeviceOptions:
 
 PROFILES: Final[Mapping[str, Callable[[DeviceOptions], DriverProfile]]] = {
     "gpu": lambda options: GpuProfile(options.gpus),
-    "mig": lambda options: MigProfile(options.gpus),
+    "mig": lambda options: GpuProfile(options.gpus, mig_pool),
     "net": lambda options: NetProfile(options.count),
     "cpu": lambda options: CpuProfile(options.count, options.cpus),
     "test": lambda options: E2EProfile(options.count),

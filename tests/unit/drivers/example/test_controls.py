@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.driver import Health
+from cathedra.driver import Health, OptionError
 from cathedra.drivers.example.controls import (
     CONTROL_SOCKET,
     PREPARE,
@@ -19,6 +19,7 @@ from cathedra.drivers.example.controls import (
     serving_controls,
 )
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
+from cathedra.drivers.example.orders import Orders, read_orders
 from tests.unit.driver.world import World, in_virtual_time, running
 from tests.unit.drivers.example.bench import Bench
 
@@ -136,3 +137,35 @@ def test_calls_that_reached_the_driver_are_listed() -> None:
         assert bench.driver.controls.carry_out(["calls"]) == [f"{PREPARE} default/c"]
 
     in_virtual_time(test)
+
+
+def test_orders_hold_when_the_driver_is_started_again(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+        bench.driver.install("node-a", lambda: None, tmp_path)
+        bench.driver.resume(())
+        controls = bench.driver.controls
+        controls.carry_out(["taint", "gpu-1", "broken=yes:NoExecute"])
+        controls.carry_out(["health", "gpu-0", "Unhealthy", "too hot"])
+        controls.carry_out(["fail", PREPARE, "no power"])
+        controls.carry_out(["block", UNPREPARE])
+        said = controls.carry_out(["binding", "hold"])
+
+        again = Bench(world, GpuProfile(GpuOptions(count=2)))
+        again.driver.install("node-a", lambda: None, tmp_path)
+        again.driver.resume(())
+        assert again.driver.controls.carry_out(["show"]) == said
+        assert len(said) == 5
+        tainted = {device.name: [taint.key for taint in device.taints] for device in again.driver.resources().devices}
+        assert tainted == {"gpu-0": [], "gpu-1": ["broken"]}
+        assert await again.prepare(again.share("gpu-0")) == "no power"
+        assert again.driver.controls.carry_out(["reset"]) == []
+        assert read_orders(tmp_path) == Orders()
+
+    in_virtual_time(test)
+
+
+def test_a_file_of_orders_by_another_hand_is_not_guessed_at(controls: Controls, tmp_path: Path) -> None:
+    (tmp_path / "orders.json").write_text('{"taints": 7}')
+    with pytest.raises(OptionError, match=r"orders\.json: .*without this file the driver starts with no orders"):
+        controls.keep_in(tmp_path)

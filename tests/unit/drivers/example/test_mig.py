@@ -6,15 +6,15 @@ import pytest
 
 from cathedra.driver.kit import Kit, KitError
 from cathedra.drivers.example.driver import ExampleDriver
-from cathedra.drivers.example.gpu import GpuOptions
-from cathedra.drivers.example.mig import MIG_SIZES, MigProfile
+from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
+from cathedra.drivers.example.mig import MIG_SIZES, mig_pool
 from cathedra.drivers.example.profile import Site
 
 SITE = Site("gpu.example.com", "node-a")
 
 
 def one_gpu() -> ExampleDriver:
-    return ExampleDriver(MigProfile(GpuOptions(count=1)))
+    return ExampleDriver(GpuProfile(GpuOptions(count=1), mig_pool))
 
 
 def of_size(name: str) -> str:
@@ -22,14 +22,14 @@ def of_size(name: str) -> str:
 
 
 def test_every_place_of_every_size_is_a_device_named_as_nvidia_names_it() -> None:
-    pool = MigProfile(GpuOptions(count=2)).pool(SITE)
+    pool = mig_pool(SITE, GpuOptions(count=2))
     names = [device.name for device in pool.devices]
     assert len(names) == len(set(names)) == 2 * (sum(len(size.starts) for size in MIG_SIZES) + 1)
     assert "gpu-1-mig-3g40gb-9-4" in names
 
 
 def test_places_stay_inside_the_gpu_and_consume_what_they_cover() -> None:
-    pool = MigProfile(GpuOptions(count=1)).pool(SITE)
+    pool = mig_pool(SITE, GpuOptions(count=1))
     (counters,) = pool.counters.values()
     for device in pool.devices:
         (taken,) = device.consumes.values()
