@@ -168,7 +168,8 @@ class Driver:
         if not recoverable and isinstance(error, DriverError):
             return  # the one line that tells it is the program's last
         level = logging.WARNING if recoverable else logging.ERROR
-        _LOG.log(level, "%s: %s: %s", self.name, message, error)
+        fields = {"driver": self.name, **({"pool": error.pool} if isinstance(error, DroppedFieldsError) else {})}
+        _LOG.log(level, "%s: %s: %s", self.name, message, error, extra={"fields": fields})
 
     def on_dropped(self, error: DroppedFieldsError) -> None:
         """Hear that the API server dropped fields of a slice; a driver may publish something simpler then."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cathedra.api.status import StatusError
+from cathedra.client.resources import RESOURCESLICES
+from cathedra.client.transport import ListOptions
 from cathedra.driver import Device, Driver, OptionError, PrometheusMetrics, run
 from cathedra.driver.preparing.lock import FileLock, NoLock
 from cathedra.driver.preparing.specs import vendor_for
@@ -154,3 +158,33 @@ async def test_driver_that_looks_after_itself_is_not_held_up() -> None:
     lock = NoLock()
     async with lock.held(), lock.held():
         pass
+
+
+async def newest(world: World) -> str:
+    """The newest version of the group that the server has, asked without a client that looks for another one."""
+    for version in ("v1", "v1beta2", "v1beta1"):
+        try:
+            await world.server.transport().list(dataclasses.replace(RESOURCESLICES, version=version), "", ListOptions())
+        except StatusError:
+            continue
+        return version
+    return ""
+
+
+@pytest.mark.parametrize(("release", "version"), [("1.37", "v1"), ("1.33", "v1beta2"), ("1.32", "v1beta1")])
+def test_a_driver_publishes_and_prepares_with_the_newest_version_that_the_server_has(
+    release: str, version: str
+) -> None:
+    """v1, then v1beta2, then v1beta1 (docs/spec/driver-sdk.md §15)."""
+
+    async def test(world: World) -> None:
+        assert await newest(world) == version
+        lamps = Lamps(2)
+        async with running(world.runner(lamps)) as runner:
+            (found,) = await world.slices()
+            assert [device.name for device in found.spec.devices] == ["lamp-0", "lamp-1"]
+            ref = await world.allocate("c", "lamp-0")
+            answers = await runner.service.node_prepare_resources([ref])
+            assert (answers[ref.uid].error, lamps.errors) == ("", [])
+
+    in_virtual_time(test, release)

@@ -23,6 +23,8 @@ from cathedra.driver.files import Files
 R = TypeVar("R")
 
 NODE = "node-a"
+BETAS = {"1.32": ("v1beta1",), "1.33": ("v1beta1", "v1beta2")}
+"""What releases without v1 serve if they are told to."""
 DRIVER = "lamp.example.com"
 SHARES = ("0d6b1f0e-8c3f-4c55-9f0d-0a6a4ba0f7a1", "5c3b7d1e-2f65-4c08-8c58-0a4c4f7f3b52")
 """Share IDs, as the allocator makes them."""
@@ -37,8 +39,9 @@ class World:
         self.client = Client(server.transport(), clock=clock, field_manager="tester")
 
     @staticmethod
-    async def open(clock: Clock, **gates: bool) -> World:
-        config = ServerConfig(gates=FeatureGates.for_release("1.37", gates))
+    async def open(clock: Clock, release: str = "1.37", **gates: bool) -> World:
+        served = {f"resource.k8s.io/{version}": True for version in BETAS.get(release, ())}
+        config = ServerConfig(gates=FeatureGates.for_release(release, gates), runtime_config=served)
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
         world = World(server, clock)
         await world.client.resource(NODES).create(core_v1.Node(metadata=meta_v1.ObjectMeta(name=NODE)))
@@ -156,11 +159,11 @@ def opaque(
     )
 
 
-def in_virtual_time(test: Callable[[World], Awaitable[R]], **gates: bool) -> R:
-    """Run ``test`` in a new world with these feature gates, in virtual time."""
+def in_virtual_time(test: Callable[[World], Awaitable[R]], release: str = "1.37", **gates: bool) -> R:
+    """Run ``test`` in a new world of that release with these feature gates, in virtual time."""
 
     async def main() -> R:
-        world = await World.open(LoopClock(asyncio.get_running_loop()), **gates)
+        world = await World.open(LoopClock(asyncio.get_running_loop()), release, **gates)
         return await test(world)
 
     return run_virtual(main())

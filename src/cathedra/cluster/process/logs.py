@@ -4,7 +4,8 @@
     2026-03-01T12:00:00.200Z INFO    node/node-0 plugin gpu.example.com registered
 
 The part follows from the logger's name; a library's lines carry the library's name. In a process with several nodes
-the node is a context variable, which the tasks of a node inherit.
+the node is a context variable, which the tasks of a node inherit. A record may have fields (``extra={"fields": …}``):
+they end a line as ``key=value``, and are fields of a JSON line.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Final, Literal
@@ -31,6 +32,7 @@ _PARTS: Final = {
     "driver": "driver",
     "drivers": "driver",
 }
+_PLAIN: Final = re.compile(r"[^\s=\"]+")
 _HEAD: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+Z [A-Z]+ +(?P<part>\S+) ")
 
 
@@ -80,22 +82,36 @@ def _part_in(line: str) -> str:
 
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{_time(record)} {record.levelname:<7} {part_of(record.name)} {record.getMessage()}"
+        fields = "".join(f" {key}={_word(value)}" for key, value in _fields(record).items())
+        text = f"{_time(record)} {record.levelname:<7} {part_of(record.name)} {record.getMessage()}{fields}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
 class _JSONLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        said: dict[str, str | int] = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "part": part_of(record.name),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        said |= {key: value for key, value in _fields(record).items() if key not in said}
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=False)
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, str | int]:
+    """What the record says in fields of its own."""
+    fields: Mapping[str, str | int] = getattr(record, "fields", {})
+    return fields
+
+
+def _word(value: str | int) -> str:
+    """A value as one word, quoted where it is none."""
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def _time(record: logging.LogRecord) -> str:

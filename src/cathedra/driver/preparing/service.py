@@ -166,7 +166,8 @@ class ClaimService:
         except Exception as error:
             # Whatever a driver raises becomes this claim's error: the node agent shows it on the pod and tries again.
             where = f"{raw.metadata.namespace}/{raw.metadata.name}"
-            _LOG.warning("prepare claim %s: %s", where, error, exc_info=_unmeant(error))
+            fields = self._fields(Ref(raw.metadata.namespace, raw.metadata.name, raw.metadata.uid))
+            _LOG.warning("prepare claim %s: %s", where, error, exc_info=_unmeant(error), extra=fields)
             self._observer.prepared("error", self._clock.monotonic() - started)
             return PrepareResult(error=str(error) or type(error).__name__)
         self._observer.prepared("success", self._clock.monotonic() - started)
@@ -210,7 +211,8 @@ class ClaimService:
             except Retry as transient:
                 if self._clock.monotonic() + pause > deadline:
                     raise
-                _LOG.info("prepare claim %s: tried again in %s s: %s", claim.ref, pause, transient)
+                again = "prepare claim %s: tried again in %s s: %s"
+                _LOG.info(again, claim.ref, pause, transient, extra=self._fields(claim.ref))
             except TimeoutError as late:
                 raise CallFailed("the driver did not finish before the call's deadline") from late
             await self._clock.sleep(pause)
@@ -277,7 +279,7 @@ class ClaimService:
             await self._unprepare_one(ref, deadline)
         except Exception as error:
             # As with prepare: the claim's error, shown and tried again by the node agent.
-            _LOG.warning("unprepare claim %s: %s", ref, error, exc_info=_unmeant(error))
+            _LOG.warning("unprepare claim %s: %s", ref, error, exc_info=_unmeant(error), extra=self._fields(ref))
             self._observer.unprepared("error", self._clock.monotonic() - started)
             return str(error) or type(error).__name__
         self._observer.unprepared("success", self._clock.monotonic() - started)
@@ -326,7 +328,19 @@ class ClaimService:
     def _log(self, method: str, claims: Sequence[NamedClaim]) -> None:
         self._calls += 1
         names = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims)
-        _LOG.debug("%s: call %d: %s: %s", self._driver.name, self._calls, method, names or "no claims")
+        fields = {"fields": {"driver": self._driver.name, "call": self._calls, "method": method}}
+        _LOG.debug("call %d: %s: %s", self._calls, method, names or "no claims", extra=fields)
+
+    def _fields(self, ref: Ref) -> dict[str, dict[str, str]]:
+        """What a log line says in fields: of which driver and which claim it is."""
+        return {
+            "fields": {
+                "driver": self._driver.name,
+                "namespace": ref.namespace,
+                "claim": ref.name,
+                "claimUID": ref.uid,
+            }
+        }
 
 
 def _unmeant(error: Exception) -> Exception | None:

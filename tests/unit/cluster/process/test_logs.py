@@ -97,3 +97,22 @@ def test_a_traceback_belongs_to_the_line_above_it() -> None:
         "2026-03-01T12:00:00.123Z INFO    scheduler b",
     ]
     assert list(lines_of(lines, "node")) == lines[:2]
+
+
+FIELDS = {"fields": {"driver": "gpu.example.com", "claim": "c", "said": 'no "power"', "call": 3}}
+
+
+def test_fields_end_a_line_as_words() -> None:
+    written = io.StringIO()
+    configure_logging("info", "text", written)
+    logging.getLogger("cathedra.driver").info("prepare claim", extra=FIELDS)
+    line = written.getvalue().strip()
+    assert line.endswith('driver prepare claim driver=gpu.example.com claim=c said="no \\"power\\"" call=3')
+
+
+def test_fields_are_fields_of_a_json_line_and_replace_none_of_its_own() -> None:
+    written = io.StringIO()
+    configure_logging("info", "json", written)
+    logging.getLogger("cathedra.driver").info("prepare", extra={"fields": {**FIELDS["fields"], "level": "odd"}})
+    said = json.loads(written.getvalue())
+    assert (said["driver"], said["claim"], said["call"], said["level"]) == ("gpu.example.com", "c", 3, "info")

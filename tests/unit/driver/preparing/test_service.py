@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.driver import CallFailed, Claim, Edits, MemoryFiles, Prepared, Ref, Retry
-from tests.unit.driver.world import NODE, SHARES, Lamps, World, in_virtual_time, opaque, result
+from tests.unit.driver.world import DRIVER, NODE, SHARES, Lamps, World, in_virtual_time, opaque, result
 
 CDI = Path("/data/cdi")
 
@@ -131,6 +131,8 @@ def test_only_unexpected_faults_are_logged_with_their_place(
         await world.runner(lamps).service.node_prepare_resources([claim])
         record = next(record for record in caplog.records if "prepare claim default/a" in record.message)
         assert (record.exc_info is not None) is told
+        said = {"driver": DRIVER, "namespace": "default", "claim": "a", "claimUID": claim.uid}
+        assert record.__dict__["fields"] == said
 
     in_virtual_time(test)
 
