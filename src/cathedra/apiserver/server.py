@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from cathedra.api.gates import FeatureGates
@@ -43,6 +44,9 @@ from cathedra.apiserver.http.about.openapi import OpenAPI
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
+from cathedra.apiserver.local.listener import LocalListener
+from cathedra.apiserver.local.records import Recorder
+from cathedra.apiserver.local.session import LocalServer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
@@ -72,6 +76,7 @@ class APIServer:
         self._kubelet: KubeletTLS | None = None
         self._app: Application | None = None
         self._listener: Listener | None = None
+        self._local: LocalListener | None = None
         self._proxy: Proxy | None = None
         self._own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
         self._webhooks: WebhookClient | None = None
@@ -188,6 +193,21 @@ class APIServer:
             await self._keep_objects(options.advertised)
         return self.url
 
+    async def serve_locally(self, path: Path, tokens: Mapping[str, UserInfo]) -> None:
+        """Listen on a unix socket too, for processes of the same user that show one of ``tokens``.
+
+        Raises:
+            OSError: the socket cannot be made there.
+        """
+        server = LocalServer(
+            self.catalog,
+            StaticTokens(tokens),
+            Recorder(self.context, self.app.metrics, self._audit),
+            self.transport_of,
+        )
+        self._local = LocalListener(server, path)
+        await self._local.start()
+
     async def _keep_objects(self, address: str) -> None:
         """Show the cluster where this server is, and whose certificates it accepts; now and from now on."""
         kept = [*kubernetes_service(address, self.port), *flow_control()]
@@ -265,6 +285,8 @@ class APIServer:
             task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)
         self.context.registry.close_watchers()
+        if self._local is not None:
+            await self._local.close()
         if self._listener is not None:
             await self._listener.stop()
         if self._proxy is not None:

@@ -34,10 +34,23 @@ T = TypeVar("T", bound=KubeObject)
 class InProcessTransport:
     """A `cathedra.client.transport.Transport` to the server in this process, as one user."""
 
-    def __init__(self, server: ServerContext, catalog: Catalog, user: UserInfo) -> None:
+    def __init__(
+        self, server: ServerContext, catalog: Catalog, user: UserInfo, annotations: dict[str, str] | None = None
+    ) -> None:
+        """``annotations`` take what admission adds to the audit event of each call."""
         self._server = server
         self._catalog = catalog
         self._user = user
+        self._annotations = annotations
+
+    @property
+    def user(self) -> UserInfo:
+        """The user."""
+        return self._user
+
+    def annotating(self, annotations: dict[str, str]) -> InProcessTransport:
+        """The same user, for calls whose audit event gets these annotations."""
+        return InProcessTransport(self._server, self._catalog, self._user, annotations)
 
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
@@ -63,14 +76,22 @@ class InProcessTransport:
         self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """Changes, until this server ends the stream. No bookmarks: nothing can break the stream in between."""
-        call = self._call(
-            "watch", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
-        )
-        start = read.start_watch(self._server, call, options)
+        call, start = self.start_watch(ref, namespace, options)
         try:
             yield self._events(call, start)
         finally:
             start.stop()
+
+    def start_watch(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> tuple[Call, read.WatchStart]:
+        """A watch under way, for a caller who takes events off its watcher and stops it.
+
+        Raises:
+            StatusError: it is refused, or begins too late.
+        """
+        call = self._call(
+            "watch", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
+        )
+        return call, read.start_watch(self._server, call, options)
 
     async def create(
         self,
@@ -201,6 +222,7 @@ class InProcessTransport:
             field_manager=options.field_manager if options else "",
             field_validation=options.field_validation if options else "",
             force=options.force if options else False,
+            annotations={} if self._annotations is None else self._annotations,
         )
         self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)
         return call

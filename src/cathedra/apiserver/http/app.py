@@ -72,9 +72,10 @@ class Application:
         self._aggregated = aggregated
         self._flow = flow
         self._audit = audit
-        self._metrics = Metrics(server.registry, flow)
+        self.metrics = Metrics(server.registry, flow)
+        """What is counted, also of requests that come another way."""
         if audit is not None:
-            self._metrics.audit_events = lambda: audit.written
+            self.metrics.audit_events = lambda: audit.written
         self._resources = ResourceHandler(server, catalog, proxy)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +92,7 @@ class Application:
         now = self._server.clock.monotonic
         request = Request(scope, receive, generate_uid(self._server.random), now())
         record = request.record
-        self._metrics.begin(record)
+        self.metrics.begin(record)
         started = False
 
         async def observed(message: Message) -> None:
@@ -120,7 +121,7 @@ class Application:
                 raise
             await self._refuse(request, observed, text_response(_PANIC, 500))
         finally:
-            self._metrics.end(record, now() - record.began)
+            self.metrics.end(record, now() - record.began)
             self._log_stage(request, "ResponseComplete")
 
     async def _http(self, request: Request, send: Send) -> None:
@@ -215,7 +216,7 @@ class Application:
         if not info.reads and _read_only(info.path):
             raise wrong_method()
         if info.path == "/metrics":
-            return Response(200, self._metrics.text(), CONTENT_TYPE)
+            return Response(200, self.metrics.text(), CONTENT_TYPE)
         response = (
             self._health.answer(request)
             or issuer_document(request, self._server.tokens)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection
@@ -100,9 +100,13 @@ class Seen:
 
 
 class Watcher:
-    """The events that wait for one client, which has seen everything up to the revision ``after``."""
+    """The events that wait for one client, which has seen everything up to the revision ``after``.
 
-    __slots__ = ("_after", "_queue", "_waiter", "closed", "selection")
+    Either a task waits for them in `take`, or ``on_events`` is called and `taken` empties the queue: many watchers of
+    one connection then need one turn of the loop, and no task each.
+    """
+
+    __slots__ = ("_after", "_queue", "_waiter", "closed", "on_events", "selection")
 
     def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
@@ -110,6 +114,8 @@ class Watcher:
         self.closed = False
         self._queue: deque[Seen] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self.on_events: Callable[[], None] | None = None
+        """Called with every event that is queued, and when the stream ends."""
 
     def offer(self, change: StoredChange) -> None:
         """Queue what this watcher sees of the change; cut it when too much waits already."""
@@ -146,10 +152,16 @@ class Watcher:
                 await self._waiter
             finally:
                 self._waiter = None
+        return self.taken()
+
+    def taken(self) -> list[Seen]:
+        """The events that wait now, which may be none."""
         taken = list(self._queue)
         self._queue.clear()
         return taken
 
     def _wake(self) -> None:
+        if self.on_events is not None:
+            self.on_events()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

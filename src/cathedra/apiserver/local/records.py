@@ -1,0 +1,135 @@
+"""What metrics and audit are told of requests that came over the local socket: the same as of those over HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import REASON, Attributes
+from cathedra.apiserver.names import generate_uid
+from cathedra.apiserver.requestinfo import RequestInfo
+from cathedra.apiserver.traffic.audit import AuditLog
+from cathedra.apiserver.traffic.metrics import Metrics
+from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.client.local.messages import Options, Request
+from cathedra.client.transport import PatchType
+
+__all__ = ["Recorder"]
+
+_METHODS: Final = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+_SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
+
+
+class Recorder:
+    """Tells metrics of every request, and the audit log, if there is one."""
+
+    def __init__(self, server: ServerContext, metrics: Metrics, audit: AuditLog | None) -> None:
+        self._server = server
+        self._metrics = metrics
+        self._audit = audit
+
+    @property
+    def audits(self) -> bool:
+        """Whether requests are written down."""
+        return self._audit is not None
+
+    def begin(self, request: Request, user: UserInfo, agent: str) -> RequestRecord:
+        """A request has come."""
+        began = self._server.clock.monotonic()
+        if self._audit is None:
+            record = RequestRecord(_info(request), b"", "", began, user)
+        else:
+            record = self._audited(request, user, agent, began)
+        if request.options.patch_type in PatchType.__members__:
+            record.content_type = PatchType[request.options.patch_type].value
+        self._metrics.begin(record)
+        return record
+
+    def streams(self, record: RequestRecord) -> None:
+        """A watch has begun."""
+        record.status = 200
+        self._write(record, "ResponseStarted")
+
+    def end(self, record: RequestRecord, status: int) -> None:
+        """It has been answered."""
+        record.status = status
+        self._metrics.end(record, self._server.clock.monotonic() - record.began)
+        self._write(record, "ResponseComplete")
+
+    def _audited(self, request: Request, user: UserInfo, agent: str, began: float) -> RequestRecord:
+        query = _query(request.verb, request.options)
+        record = RequestRecord(_info(request), query, generate_uid(self._server.random), began, user)
+        record.user_agent = agent
+        record.request_body = request.body
+        selected = request.verb in _SELECTED
+        attributes = Attributes.of(
+            record.info,
+            user,
+            field_selector=request.options.field_selector if selected else "",
+            label_selector=request.options.label_selector if selected else "",
+        )
+        decision = self._server.authorizer.authorize(attributes)
+        record.annotations[REASON] = decision.reason
+        record.allowed = decision.allowed
+        return record
+
+    def _write(self, record: RequestRecord, stage: str) -> None:
+        if self._audit is None:
+            return
+        now = self._server.clock.now()
+        self._audit.write(record, stage, now - (self._server.clock.monotonic() - record.began), now)
+
+
+def _info(request: Request) -> RequestInfo:
+    return RequestInfo(
+        method=_METHODS.get(request.verb, "POST"),
+        path=_path(request),
+        verb=request.verb,
+        is_resource=True,
+        group=request.group,
+        version=request.version,
+        namespace=request.namespace,
+        resource=request.resource,
+        name=request.name,
+        subresource=request.subresource,
+        below_namespace=bool(request.namespace),
+    )
+
+
+def _path(request: Request) -> str:
+    """The path that the request would have over HTTP."""
+    root = f"/apis/{request.group}/{request.version}" if request.group else f"/api/{request.version}"
+    inside = f"/namespaces/{request.namespace}" if request.namespace else ""
+    name = f"/{quote(request.name, safe='')}" if request.name and request.verb != "create" else ""
+    if request.subresource:
+        name = f"/{request.name}/{request.subresource}"
+    return f"{root}{inside}/{request.resource}{name}"
+
+
+def _query(verb: str, options: Options) -> bytes:
+    """The query that the request would have over HTTP."""
+    values = {
+        "labelSelector": options.label_selector,
+        "fieldSelector": options.field_selector,
+        "limit": str(options.limit or ""),
+        "continue": options.continue_,
+        "resourceVersion": options.resource_version,
+        "resourceVersionMatch": options.resource_version_match,
+        "dryRun": "All" if options.dry_run else "",
+        "fieldManager": options.field_manager,
+        "fieldValidation": options.field_validation,
+        "force": "true" if options.force else "",
+        "watch": "true" if verb == "watch" else "",
+    }
+    return urlencode({name: value for name, value in values.items() if value}).encode()

@@ -1,0 +1,191 @@
+"""From a message to a verb of the API in process, and from its outcome to a message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
+from cathedra.api.nesting import MAX_DEPTH, load_json
+from cathedra.api.scheme import GroupResource, kind_of, type_of
+from cathedra.api.status import StatusError, bad_request, failure
+from cathedra.api.struct import KubeStruct, decode, encode
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.request import BODY_LIMIT
+from cathedra.apiserver.subresources.reviews import REVIEWS
+from cathedra.apiserver.transport import InProcessTransport
+from cathedra.client.local.messages import STATUS, Options, Plain, Request
+from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WriteOptions
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+
+__all__ = ["Found", "carry_out", "find", "list_options", "plain_answer", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a message asks of, as verbs know it."""
+
+    ref: ResourceRef[Any]
+    definition: AnyDefinition
+    version: VersionDefinition
+
+
+def find(catalog: Catalog, request: Request) -> Found:
+    """The resource that a message names.
+
+    Raises:
+        StatusError: 404, it is not served.
+    """
+    route = catalog.route(request.group, request.version, request.resource, request.subresource)
+    if route is not None and route.definition and route.served:
+        return _found(route.definition, route.served)
+    review = REVIEWS.get(GroupResource(request.group, request.resource))
+    if review is not None and not request.subresource and (version := _served(review.definition, request.version)):
+        return _found(review.definition, version)
+    raise _not_served()
+
+
+def _not_served() -> StatusError:
+    return failure(404, "NotFound", "the server could not find the requested resource", None)
+
+
+def _served(definition: AnyDefinition, name: str) -> VersionDefinition | None:
+    return next((version for version in definition.versions if version.name == name), None)
+
+
+def _found(definition: AnyDefinition, version: VersionDefinition) -> Found:
+    ref: ResourceRef[Any] = ResourceRef(
+        definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
+    )
+    return Found(ref, definition, version)
+
+
+async def carry_out(transport: InProcessTransport, found: Found, request: Request) -> Any:
+    """Do what a message asks for: an object, a `Page`, or None.
+
+    Raises:
+        StatusError: it is refused, or makes no sense.
+    """
+    verb = _VERBS.get(request.verb)
+    if verb is None:
+        raise bad_request(f"the verb {request.verb!r} is unknown")
+    if len(request.body) > BODY_LIMIT:
+        raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+    return await verb(transport, found, request)
+
+
+async def _get(transport: InProcessTransport, found: Found, request: Request) -> Any:
+    return await transport.get(found.ref, request.namespace, request.name, subresource=request.subresource)
+
+
+async def _list(transport: InProcessTransport, found: Found, request: Request) -> Page[Any]:
+    return await transport.list(found.ref, request.namespace, list_options(request.options))
+
+
+async def _create(transport: InProcessTransport, found: Found, request: Request) -> Any:
+    return await transport.create(
+        found.ref,
+        request.namespace,
+        _decoded(_posted(found, request), request.body),
+        _write_options(request.options),
+        name=request.name,
+        subresource=request.subresource,
+    )
+
+
+async def _update(transport: InProcessTransport, found: Found, request: Request) -> Any:
+    obj: KubeObject = _decoded(found.version.type, request.body)
+    options = _write_options(request.options)
+    return await transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
+
+
+async def _patch(transport: InProcessTransport, found: Found, request: Request) -> Any:
+    try:
+        patch_type = PatchType[request.options.patch_type]
+    except KeyError:
+        raise bad_request(f"the patch type {request.options.patch_type!r} is unknown") from None
+    return await transport.patch(
+        found.ref,
+        request.namespace,
+        request.name,
+        patch_type,
+        _values(request.body),
+        _write_options(request.options),
+        subresource=request.subresource,
+    )
+
+
+async def _delete(transport: InProcessTransport, found: Found, request: Request) -> Any:
+    options = _decoded(DeleteOptions, request.body)
+    return await transport.delete(found.ref, request.namespace, request.name, options)
+
+
+async def _delete_collection(transport: InProcessTransport, found: Found, request: Request) -> None:
+    options = _decoded(DeleteOptions, request.body)
+    await transport.delete_collection(found.ref, request.namespace, list_options(request.options), options)
+
+
+_VERBS: Final[dict[str, Callable[[InProcessTransport, Found, Request], Awaitable[Any]]]] = {
+    "get": _get,
+    "list": _list,
+    "create": _create,
+    "update": _update,
+    "patch": _patch,
+    "delete": _delete,
+    "deletecollection": _delete_collection,
+}
+
+
+def list_options(options: Options) -> ListOptions:
+    """What to list or watch, as verbs take it."""
+    return ListOptions(
+        options.label_selector,
+        options.field_selector,
+        options.limit,
+        options.continue_,
+        options.resource_version,
+        options.resource_version_match,
+    )
+
+
+def plain_answer(number: int, answer: KubeStruct) -> Plain:
+    """An answer that is no stored object."""
+    kind = STATUS if isinstance(answer, Status) else kind_of(type(answer))
+    return Plain(number, kind.api_version, kind.kind, encode(answer))
+
+
+def refused(error: StatusError) -> bytes:
+    """A refusal as it goes out."""
+    status: Status = error.status
+    return encode(status)
+
+
+def _write_options(options: Options) -> WriteOptions:
+    return WriteOptions(options.dry_run, options.field_manager, options.field_validation, options.force)
+
+
+def _posted(found: Found, request: Request) -> type[Any]:
+    """The type of what is posted: to a sub-resource, another than that of the resource."""
+    if not request.subresource:
+        return found.version.type
+    try:
+        return type_of(found.definition.posted_kind(request.subresource, found.version.name))
+    except KeyError:
+        raise _not_served() from None
+
+
+def _decoded(kind: type[Any], body: bytes) -> Any:
+    try:
+        return decode(kind, body)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"the body does not decode: {error}") from None
+
+
+def _values(body: bytes) -> Any:
+    try:
+        return load_json(body, MAX_DEPTH)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the patch does not decode: {error}") from None

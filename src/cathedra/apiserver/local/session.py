@@ -1,0 +1,371 @@
+"""One connection: its users, the requests under way, its watches, and what goes out in a turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cathedra.api.status import StatusError, internal_error, unauthorized
+from cathedra.api.struct import KubeStruct, encode
+from cathedra.apiserver.authentication.authenticator import KnownTokens
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.local.records import Recorder
+from cathedra.apiserver.local.requests import Found, carry_out, find, list_options, plain_answer, refused
+from cathedra.apiserver.registry.watching import Seen
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.apiserver.transport import InProcessTransport
+from cathedra.apiserver.verbs.read import WatchStart
+from cathedra.client.local.connection import peer_user
+from cathedra.client.local.frames import FrameError, FrameReader, write_frames
+from cathedra.client.local.messages import (
+    PROTOCOL,
+    Answer,
+    Attach,
+    Cancel,
+    Ended,
+    Event,
+    FromClient,
+    Listed,
+    Refusal,
+    Request,
+    Shown,
+)
+from cathedra.client.local.window import SentObjects
+from cathedra.client.transport import Page
+
+__all__ = ["MOST_REQUESTS", "LocalServer", "Session"]
+
+LOG: Final = logging.getLogger(__name__)
+MOST_REQUESTS: Final = 4096
+"""Requests of a connection that are worked on at once; more are left in the socket."""
+MOST_WATCHES: Final = 65_536
+MOST_USERS: Final = 65_536
+SLOW_SECONDS: Final = 60.0
+"""For which a client may leave events lying in its connection; then it is cut."""
+_BUFFERED: Final = 4 * 1024 * 1024
+"""Bytes that may wait to be taken before watches are held up."""
+_PIECE: Final = 512 * 1024
+"""Bytes of objects in one message of a list, about."""
+_ENVELOPE: Final = 64
+"""What a message has beside its object, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """What sessions need of the server."""
+
+    catalog: Catalog
+    tokens: KnownTokens
+    recorder: Recorder
+    transport_of: Callable[[UserInfo], InProcessTransport]
+
+
+@dataclass(frozen=True, slots=True)
+class _User:
+    """A user of a connection."""
+
+    info: UserInfo
+    agent: str
+    transport: InProcessTransport
+
+
+class _Watch:
+    """A watch under way."""
+
+    __slots__ = ("_first", "call", "form", "id", "record", "start")
+
+    def __init__(self, request: Request, call: Call, start: WatchStart, record: RequestRecord) -> None:
+        self.id = request.id
+        self.form = request.form
+        self.call = call
+        self.start = start
+        self.record = record
+        self._first = start.initial_events()
+
+    def taken(self) -> list[Seen]:
+        """The events that wait now; at first, what is there already."""
+        first, self._first = self._first, []
+        return first + self.start.watcher.taken()
+
+
+class Session(asyncio.Protocol):
+    """The server's end of one connection."""
+
+    def __init__(self, server: LocalServer, sessions: set[Session]) -> None:
+        self._server = server
+        self._sessions = sessions
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._reader = FrameReader(FromClient)
+        self._sent = SentObjects()
+        self._users: dict[int, _User] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._watches: dict[int, _Watch] = {}
+        self._ready: dict[int, None] = {}
+        self._messages: list[Any] = []
+        self._sizes: list[int] = []
+        self._scheduled = False
+        self._reading = True
+        self._slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let in processes of the same user alone."""
+        self._transport = transport
+        user = peer_user(transport)
+        if user != os.geteuid():
+            LOG.warning("a process of user %d was not let in", user)
+            self._transport.close()
+            return
+        self._sessions.add(self)
+        self._transport.set_write_buffer_limits(high=_BUFFERED)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what is under way; writes that have begun are carried out."""
+        self._sessions.discard(self)
+        self._stop_timer()
+        for task in self._tasks.values():
+            task.cancel()
+        for watch in tuple(self._watches.values()):
+            self._end_watch(watch)
+        self._transport = None
+
+    def close(self) -> None:
+        """End the connection, behind what was written."""
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Begin what is asked for."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
+            for batch in self._reader.feed(data):
+                for message in batch:
+                    self._receive(message)
+        except FrameError as error:
+            LOG.warning("a local connection is closed: %s", error)
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        """The client is behind: hold up its watches, but not for long."""
+        self._slow = self._loop.call_later(SLOW_SECONDS, self._cut)
+
+    def resume_writing(self) -> None:
+        """Go on with watches."""
+        self._stop_timer()
+        if self._ready:
+            self._schedule()
+
+    def _receive(self, message: Attach | Request | Cancel) -> None:
+        if type(message) is Request:
+            self._begin(message)
+        elif type(message) is Cancel:
+            self._cancel(message.id)
+        elif type(message) is Attach:
+            self._attach(message)
+
+    def _attach(self, message: Attach) -> None:
+        if message.protocol != PROTOCOL:
+            raise FrameError(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
+        if len(self._users) >= MOST_USERS:
+            raise FrameError("too many users")
+        info = self._server.tokens.user_of(message.token)
+        if info is None:
+            LOG.warning("a local connection showed a token that is not known")
+            return
+        transport = self._server.transport_of(info)
+        self._users[message.user] = _User(transport.user, message.agent, transport)
+
+    def _begin(self, request: Request) -> None:
+        user = self._users.get(request.user)
+        if user is None:
+            self._put(Refusal(request.id, refused(unauthorized())))
+            return
+        if request.id in self._tasks or request.id in self._watches:
+            raise FrameError(f"a second request {request.id}")
+        record = self._server.recorder.begin(request, user.info, user.agent)
+        if request.verb == "watch":
+            self._watch(request, user, record)
+            return
+        task = self._loop.create_task(self._answer(request, user, record))
+        self._tasks[request.id] = task
+        if len(self._tasks) >= MOST_REQUESTS and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _cancel(self, number: int) -> None:
+        watch = self._watches.get(number)
+        if watch is not None:
+            self._end_watch(watch)
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+
+    async def _answer(self, request: Request, user: _User, record: RequestRecord) -> None:
+        status = 499
+        transport = user.transport
+        if self._server.recorder.audits:
+            transport = transport.annotating(record.annotations)
+        try:
+            found = find(self._server.catalog, request)
+            answer = await carry_out(transport, found, request)
+            status = 201 if request.verb == "create" else 200
+            self._show(request, found, answer, record)
+        except StatusError as error:
+            status = error.code
+            self._put(Refusal(request.id, refused(error)))
+        except StorageError as error:
+            LOG.error("the store failed: %s", error)
+            status = 500
+            self._put(Refusal(request.id, refused(internal_error(str(error)))))
+        except Exception as error:
+            # The last resort, as over HTTP: whatever failed, the client gets an answer.
+            LOG.exception("%s %s failed", request.verb, record.info.path)
+            status = 500
+            self._put(Refusal(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
+        finally:
+            self._server.recorder.end(record, status)
+            self._done(request.id)
+
+    def _done(self, number: int) -> None:
+        self._tasks.pop(number, None)
+        if not self._reading and len(self._tasks) < MOST_REQUESTS // 2 and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _show(self, request: Request, found: Found, answer: Any, record: RequestRecord) -> None:
+        """Put the answer to a request on the way."""
+        if answer is None:
+            self._put(Ended(request.id))
+        elif isinstance(answer, Page):
+            self._show_page(request, answer)
+        elif type(answer) is found.version.type and not (request.verb == "create" and request.subresource):
+            shown = self._shown(answer, request.form, None)
+            if self._server.recorder.audits:
+                record.response_body = shown.body or encode(answer)
+                record.created_name = answer.metadata.name
+            self._put(Answer(request.id, shown), len(shown.body))
+        else:
+            assert isinstance(answer, KubeStruct)
+            plain = plain_answer(request.id, answer)
+            self._put(plain, len(plain.body))
+
+    def _show_page(self, request: Request, page: Page[Any]) -> None:
+        objects: list[Shown] = []
+        size = 0
+        for obj in page.items:
+            shown = self._shown(obj, request.form, None)
+            objects.append(shown)
+            size += len(shown.body) + _ENVELOPE
+            if size >= _PIECE:
+                self._put(Listed(request.id, objects), size)
+                objects, size = [], 0
+        self._put(Listed(request.id, objects, page.resource_version, page.continue_, page.remaining), size)
+
+    def _shown(self, obj: Any, form: int, body: bytes | None) -> Shown:
+        """An object as it goes out: by its number, if it was sent lately."""
+        number = self._sent.number_of(obj, form)
+        if number:
+            return Shown(number)
+        self._sent.add(obj, form)
+        return Shown(form, encode(obj) if body is None else body)
+
+    def _watch(self, request: Request, user: _User, record: RequestRecord) -> None:
+        try:
+            if len(self._watches) >= MOST_WATCHES:
+                raise FrameError("too many watches")
+            found = find(self._server.catalog, request)
+            if found.definition.conversion is not None:
+                self._tasks[request.id] = self._loop.create_task(self._converted(request, user, found, record))
+                return
+            call, start = user.transport.start_watch(found.ref, request.namespace, list_options(request.options))
+        except StatusError as error:
+            self._put(Refusal(request.id, refused(error)))
+            self._server.recorder.end(record, error.code)
+            return
+        self._server.recorder.streams(record)
+        watch = self._watches[request.id] = _Watch(request, call, start, record)
+        start.watcher.on_events = lambda: self._events_wait(watch.id)
+        self._events_wait(watch.id)
+
+    async def _converted(self, request: Request, user: _User, found: Found, record: RequestRecord) -> None:
+        """A watch whose objects a webhook converts: such events cannot be taken all at once."""
+        options, status = list_options(request.options), 200
+        try:
+            async with user.transport.watch(found.ref, request.namespace, options) as events:
+                self._server.recorder.streams(record)
+                async for event in events:
+                    shown = self._shown(event.object, request.form, None)
+                    self._put(Event(request.id, event.type.value, shown), len(shown.body))
+            self._put(Ended(request.id))
+        except StatusError as error:
+            status = error.code
+            self._put(Refusal(request.id, refused(error)))
+        finally:
+            self._server.recorder.end(record, status)
+            self._done(request.id)
+
+    def _events_wait(self, number: int) -> None:
+        self._ready[number] = None
+        self._schedule()
+
+    def _take_events(self) -> None:
+        """Put the events of all watches that have some on the way."""
+        ready, self._ready = self._ready, {}
+        for number in ready:
+            watch = self._watches.get(number)
+            if watch is None:
+                continue
+            version, form = watch.call.version, watch.form
+            for seen in watch.taken():
+                entry = seen.entry
+                shown = self._shown(entry.view(version), form, entry.body(version))
+                self._messages.append(Event(number, seen.type.value, shown))
+                self._sizes.append(len(shown.body) + _ENVELOPE)
+            if watch.start.watcher.closed:
+                self._messages.append(Ended(number))
+                self._sizes.append(_ENVELOPE)
+                self._end_watch(watch)
+
+    def _end_watch(self, watch: _Watch) -> None:
+        self._watches.pop(watch.id, None)
+        watch.start.watcher.on_events = None
+        watch.start.stop()
+        self._server.recorder.end(watch.record, 200)
+
+    def _put(self, message: Any, size: int = 0) -> None:
+        self._messages.append(message)
+        self._sizes.append(size + _ENVELOPE)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._slow is None and self._ready:
+            self._take_events()
+        messages, sizes, self._messages, self._sizes = self._messages, self._sizes, [], []
+        if messages and self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(write_frames(messages, sizes))
+
+    def _cut(self) -> None:
+        LOG.warning("a local connection is closed: its client takes nothing off it")
+        self._slow = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _stop_timer(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None

@@ -1,0 +1,98 @@
+"""Frames: batches of messages with their length in front, so that a turn of the event loop costs one system call.
+
+A frame is four bytes, the length of what follows in network order, and a msgpack array of messages. Objects travel in
+them as the JSON that the store, the log and watches over HTTP have already: encoding an object a second time as msgpack
+takes 18 µs for a pod and saves 13 µs of decoding.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["MOST_BYTES", "MOST_MESSAGES", "FrameError", "FrameReader", "write_frames"]
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Bytes that a frame may have."""
+MOST_MESSAGES: Final = 8192
+"""Messages that a frame may have."""
+FULL_BYTES: Final = 1024 * 1024
+"""Bytes from which on a writer begins another frame."""
+_LENGTH: Final = struct.Struct(">I")
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class FrameError(ValueError):
+    """The other side does not keep to the protocol: the connection has to end."""
+
+
+class FrameReader:
+    """Messages of one type out of bytes as they arrive."""
+
+    def __init__(self, messages: Any) -> None:
+        """``messages``: the union of structs that may come."""
+        self._decoder: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[messages])
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[list[Any]]:
+        """The batches that are complete with ``data``.
+
+        Raises:
+            FrameError: a frame is too long, has too many messages, or holds something else.
+        """
+        buffer = self._buffer
+        buffer += data
+        start, end = 0, len(buffer)
+        try:
+            while end - start >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(buffer, start)
+                if length > MOST_BYTES:
+                    raise FrameError(f"a frame of {length} bytes; {MOST_BYTES} are the most")
+                following = start + _LENGTH.size + length
+                if following > end:
+                    break
+                body = bytes(memoryview(buffer)[start + _LENGTH.size : following])
+                start = following
+                yield self._batch(body)
+        finally:
+            del buffer[:start]
+
+    def _batch(self, body: bytes) -> list[Any]:
+        if _count(body) > MOST_MESSAGES:
+            raise FrameError(f"a frame of more than {MOST_MESSAGES} messages")
+        try:
+            return self._decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise FrameError(f"no frame of messages: {error}") from error
+
+
+def write_frames(messages: Sequence[Any], sizes: Sequence[int]) -> list[bytes]:
+    """The frames that carry ``messages``, in order; ``sizes`` are about their bytes."""
+    if len(messages) <= MOST_MESSAGES and sum(sizes) <= FULL_BYTES:
+        return _framed(messages)
+    written: list[bytes] = []
+    begin = total = 0
+    for position, size in enumerate(sizes):
+        if position > begin and (total + size > FULL_BYTES or position - begin >= MOST_MESSAGES):
+            written += _framed(messages[begin:position])
+            begin, total = position, 0
+        total += size
+    return written + _framed(messages[begin:])
+
+
+def _framed(messages: Sequence[Any]) -> list[bytes]:
+    body = _ENCODER.encode(messages)
+    return [_LENGTH.pack(len(body)), body]
+
+
+def _count(body: bytes) -> int:
+    """How many elements a msgpack array says it has, before any of them is made."""
+    first = body[0] if body else 0
+    if first == 0xDC:
+        return int.from_bytes(body[1:3], "big")
+    if first == 0xDD:
+        return int.from_bytes(body[1:5], "big")
+    return first & 0x0F

@@ -1,0 +1,269 @@
+"""The local transport, end to end: what holds in process and over HTTP holds over the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from cathedra.api.core.core_v1 import Binding, ConfigMap, Container, ObjectReference, Pod, PodSpec
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.local import session
+from cathedra.client.local.connection import LocalConnection
+from cathedra.client.local.messages import Attach
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
+from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from tests.unit.apiserver.local.serving import ADMIN, UNKNOWN, VIEWER, served
+
+WRITE = WriteOptions()
+NAMED = WriteOptions(field_manager="me")
+EVERYTHING = ListOptions()
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name), data=data)
+
+
+def pod(name: str) -> Pod:
+    spec = PodSpec(containers=(Container(name="main", image="host"),), automount_service_account_token=False)
+    return Pod(metadata=ObjectMeta(name=name), spec=spec)
+
+
+async def test_every_verb_answers_as_in_process(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local, inside = there.user(), there.server.transport()
+        made = await local.create(CONFIGMAPS, "default", config_map("a", key="1"), NAMED)
+        assert made.metadata.managed_fields[0].manager == "me"
+        assert made == await inside.get(CONFIGMAPS, "default", "a")
+        assert await local.get(CONFIGMAPS, "default", "a") == made
+        changed = await local.update(CONFIGMAPS, "default", replace(made, data={"key": "2"}), WRITE)
+        assert changed == await inside.get(CONFIGMAPS, "default", "a")
+        merged = await local.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"data": {"other": "é"}}, WRITE)
+        assert merged.data == {"key": "2", "other": "é"}
+        page = await local.list(CONFIGMAPS, "default", EVERYTHING)
+        assert page == await inside.list(CONFIGMAPS, "default", EVERYTHING)
+        last = await local.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+        assert last is not None
+        assert last.metadata.uid == made.metadata.uid
+        assert (await inside.list(CONFIGMAPS, "default", EVERYTHING)).items == ()
+
+
+async def test_an_apply_and_its_conflict_come_as_over_http(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "1"}}
+        await local.patch(CONFIGMAPS, "default", "a", PatchType.APPLY, body, WriteOptions(field_manager="one"))
+        body["data"] = {"key": "2"}
+        with pytest.raises(StatusError) as refused:
+            await local.patch(CONFIGMAPS, "default", "a", PatchType.APPLY, body, WriteOptions(field_manager="two"))
+        assert refused.value.code == 409
+        assert refused.value.causes[0].field == ".data.key"
+        forced = WriteOptions(field_manager="two", force=True)
+        taken = await local.patch(CONFIGMAPS, "default", "a", PatchType.APPLY, body, forced)
+        assert taken.data == {"key": "2"}
+
+
+async def test_a_pod_is_bound_and_the_answer_is_a_status(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        await local.create(PODS, "default", pod("p"), WRITE)
+        binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
+        answer = await local.create(PODS, "default", binding, WRITE, name="p", subresource="binding")
+        assert answer.status == "Success"
+        assert (await local.get(PODS, "default", "p")).spec.node_name == "n1"
+
+
+async def test_a_collection_is_deleted(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        for name in ("a", "b"):
+            await local.create(CONFIGMAPS, "default", config_map(name), WRITE)
+        chosen = ListOptions(field_selector="metadata.name=a")
+        await local.delete_collection(CONFIGMAPS, "default", chosen, DeleteOptions())
+        left = await local.list(CONFIGMAPS, "default", EVERYTHING)
+        assert [item.metadata.name for item in left.items] == ["b"]
+
+
+async def test_lists_longer_than_a_message_come_whole_and_in_pages(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        await asyncio.gather(
+            *(local.create(CONFIGMAPS, "default", config_map(f"m-{n:03}", key="x" * 20_000), WRITE) for n in range(100))
+        )
+        everything = await local.list(CONFIGMAPS, "default", EVERYTHING)
+        assert [item.metadata.name for item in everything.items] == [f"m-{n:03}" for n in range(100)]
+        first = await local.list(CONFIGMAPS, "default", ListOptions(limit=60))
+        assert (len(first.items), first.remaining) == (60, 40)
+        rest = await local.list(CONFIGMAPS, "default", ListOptions(limit=60, continue_=first.continue_))
+        assert [item.metadata.name for item in (*first.items, *rest.items)] == [f"m-{n:03}" for n in range(100)]
+
+
+async def test_a_watch_shows_what_is_there_and_every_change_after_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        await local.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        async with local.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+            assert (await anext(events)).object.metadata.name == "a"
+            made = await local.create(CONFIGMAPS, "default", config_map("b"), WRITE)
+            await local.delete(CONFIGMAPS, "default", "b", DeleteOptions())
+            added, deleted = await anext(events), await anext(events)
+        assert (added.type, deleted.type) == (EventType.ADDED, EventType.DELETED)
+        assert added.object == made
+
+
+async def test_a_writes_answer_and_its_event_are_one_object(tmp_path: Path) -> None:
+    """Sent once, decoded once, held once, as in one process."""
+    async with served(tmp_path) as there:
+        writer, watcher = there.user(), there.user()
+        async with watcher.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+            await writer.list(CONFIGMAPS, "default", EVERYTHING)
+            made = await writer.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+            assert (await anext(events)).object is made
+
+
+async def test_a_watch_that_is_refused_ends_with_the_refusal(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        with pytest.raises(StatusError) as refused:
+            async with local.watch(CONFIGMAPS, "default", ListOptions(resource_version="junk")) as events:
+                await anext(events)
+        assert refused.value.code == 500  # as kube-apiserver answers it
+
+
+async def test_watches_end_with_the_server_and_requests_fail_after_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        async with local.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+            await local.list(CONFIGMAPS, "default", EVERYTHING)
+            await there.server.close()
+            assert [event async for event in events] == []
+        with pytest.raises(ConnectionError):
+            await local.list(CONFIGMAPS, "default", EVERYTHING)
+
+
+async def test_a_lost_connection_is_made_again_with_the_next_request(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        await local.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        there.connection.close()
+        assert (await local.get(CONFIGMAPS, "default", "a")).metadata.name == "a"
+
+
+async def test_a_token_that_was_not_handed_out_opens_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        with pytest.raises(StatusError) as refused:
+            await there.user(UNKNOWN).list(CONFIGMAPS, "default", EVERYTHING)
+        assert refused.value.code == 401
+        assert (await there.user(ADMIN).list(NAMESPACES, "", EVERYTHING)).items
+
+
+async def test_each_user_of_a_connection_has_its_own_rights(tmp_path: Path) -> None:
+    async with served(tmp_path, authorization=True) as there:
+        admin, viewer = there.user(ADMIN), there.user(VIEWER)
+        assert (await admin.list(NAMESPACES, "", EVERYTHING)).items
+        for refused in (
+            viewer.list(NAMESPACES, "", EVERYTHING),
+            viewer.create(CONFIGMAPS, "default", config_map("a"), WRITE),
+            viewer.delete(CONFIGMAPS, "default", "a", DeleteOptions()),
+        ):
+            with pytest.raises(StatusError, match='"viewer" cannot'):
+                await refused
+        with pytest.raises(StatusError, match='"viewer" cannot watch'):
+            async with viewer.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+                await anext(events)
+
+
+async def test_requests_are_audited_and_counted_as_over_http(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with served(tmp_path, authorization=True, audit_log=log) as there:
+        await there.user(ADMIN).create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        with pytest.raises(StatusError):
+            await there.user(VIEWER).get(CONFIGMAPS, "default", "a")
+        counted = there.server.app.metrics.text().decode()
+    made, refused = (json.loads(line) for line in log.read_text().splitlines())
+    assert (made["user"]["username"], made["verb"], made["objectRef"]["name"]) == ("admin", "create", "a")
+    assert (made["requestURI"], made["responseStatus"]["code"]) == ("/api/v1/namespaces/default/configmaps", 201)
+    assert refused["annotations"]["authorization.k8s.io/decision"] == "forbid"
+    assert refused["requestURI"] == "/api/v1/namespaces/default/configmaps/a"
+    assert refused["responseStatus"]["code"] == 403
+    assert 'code="201",component="apiserver",dry_run="",group="",resource="configmaps"' in counted
+
+
+async def test_what_is_not_served_is_not_found_and_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        with pytest.raises(StatusError) as missing:
+            await local.get(dataclasses.replace(CONFIGMAPS, resource="gadgets"), "default", "a")
+        assert missing.value.code == 404
+        with pytest.raises(StatusError) as conflicting:
+            await local.create(CONFIGMAPS, "default", config_map("a", key="x" * (4 * 1024 * 1024)), WRITE)
+        assert conflicting.value.code == 413
+
+
+async def test_more_requests_than_are_worked_on_at_once_are_answered_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "MOST_REQUESTS", 4)
+    async with served(tmp_path) as there:
+        local = there.user()
+        made = await asyncio.gather(
+            *(local.create(CONFIGMAPS, "default", config_map(f"m-{n}"), WRITE) for n in range(50))
+        )
+        assert len({one.metadata.uid for one in made}) == 50
+
+
+async def test_a_cancelled_request_is_forgotten_on_both_sides(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        waiting = asyncio.create_task(local.create(CONFIGMAPS, "default", config_map("a"), WRITE))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await local.list(CONFIGMAPS, "default", EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff\xff\xff\xff",  # a frame of 4 GiB
+        b"\x00\x00\x00\x05hello",
+        b"\x00\x00\x00\x01\x01",
+        b"\x00\x00\x00\x05\xdd\x00\xff\xff\xff",  # an array of 16 million messages
+    ],
+)
+async def test_a_peer_that_breaks_the_protocol_is_cut_and_others_go_on(tmp_path: Path, sent: bytes) -> None:
+    async with served(tmp_path) as there:
+        reader, writer = await asyncio.open_unix_connection(there.socket)
+        writer.write(sent)
+        assert await reader.read() == b""
+        writer.close()
+        assert (await there.user().list(NAMESPACES, "", EVERYTHING)).items
+
+
+async def test_another_version_of_the_protocol_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(tmp_path) as there:
+        monkeypatch.setattr(LocalConnection, "_attachment", lambda self, user: Attach(2, user, ADMIN))
+        with pytest.raises(ConnectionError):
+            await there.user().list(NAMESPACES, "", EVERYTHING)
+
+
+async def test_a_process_of_another_user_is_not_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "peer_user", lambda transport: 4711)
+    async with served(tmp_path) as there:
+        with pytest.raises(ConnectionError):
+            await there.user().list(NAMESPACES, "", EVERYTHING)
+
+
+async def test_a_request_id_that_is_in_use_is_cut(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        there.connection.next_id = lambda: 7  # type: ignore[method-assign]  # a client with an error
+        one = asyncio.gather(*(local.create(CONFIGMAPS, "default", config_map("a"), WRITE) for _ in range(2)))
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(one, 5)

@@ -1,0 +1,52 @@
+"""Numbered objects: both ends agree on which object a number means, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cathedra.client.local import window
+from cathedra.client.local.window import ReceivedObjects, SentObjects
+
+
+class Thing:
+    pass
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=60))
+def test_a_number_means_the_same_object_at_both_ends(sends: list[tuple[int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window, "WINDOW", 4)
+        things = [Thing() for _ in range(10)]
+        sent, received = SentObjects(), ReceivedObjects()
+        for which, form in sends:
+            thing = things[which]
+            number = sent.number_of(thing, form)
+            if number:
+                assert received.find(number) == (thing, form)
+            else:
+                sent.add(thing, form)
+                received.add((thing, form))
+
+
+def test_only_the_last_objects_are_kept() -> None:
+    sent, received = SentObjects(), ReceivedObjects()
+    things: list[Any] = [Thing() for _ in range(window.WINDOW + 1)]
+    for thing in things:
+        sent.add(thing, 0)
+        received.add(thing)
+    assert sent.number_of(things[0], 0) == 0
+    assert sent.number_of(things[1], 0) == 2
+    assert received.find(2) is things[1]
+    with pytest.raises(IndexError):
+        received.find(1)
+
+
+def test_another_form_is_another_object() -> None:
+    sent, thing = SentObjects(), Thing()
+    sent.add(thing, 0)
+    assert sent.number_of(thing, 1) == 0
