@@ -50,6 +50,9 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
     return dataclasses.replace(
         server_config(arguments),
         nodes=arguments.nodes,
+        processes=arguments.processes,
+        log_level=arguments.log_level,
+        log_format=arguments.log_format,
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
         faults=tuple(_fault(entry) for entry in arguments.fail),

@@ -284,6 +284,13 @@ DRIVER: Final = (
 """Of the example driver's devices."""
 CLUSTER: Final = (
     CommandOption(name="--nodes", type=int, default=1, metavar="N", about="how many nodes (default 1)"),
+    CommandOption(
+        name="--processes",
+        type=int,
+        default=1,
+        metavar="1|2|3",
+        about="1: all parts in one (default); 2: the API server apart; 3: the nodes too",
+    ),
     *SERVER,
     CommandOption(
         name="--runtime",
@@ -312,7 +319,7 @@ CLUSTER: Final = (
     *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )
-"""Of a whole cluster in one process."""
+"""Of a whole cluster."""
 NOT_REMEMBERED: Final = frozenset(("--data-dir", "--accept-lost-writes", "--no-merge"))
 """Options of a cluster that concern one start alone."""
 REMEMBERED: Final = tuple(option for option in CLUSTER if option.name not in NOT_REMEMBERED)

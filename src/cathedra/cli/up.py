@@ -1,4 +1,4 @@
-"""``cathedra up``: the whole cluster in one process, in front or in the background."""
+"""``cathedra up``: the whole cluster, in front or in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster in one process is made of: the options of ``cathedra up``."""
+"""What a cluster is made of: the options of ``cathedra up``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cathedra.profiles import HardwareProfile
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 
+PROCESSES: Final = (1, 2, 3)
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 
 PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
@@ -140,10 +141,15 @@ class KubeletOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """A whole cluster in one process."""
+    """A whole cluster, in one process or a few."""
 
     data_dir: Path
     nodes: int = 1
+    processes: int = 1
+    """1: all in one. 2: the API server, and everything else. 3: the API server, scheduler and controllers, nodes."""
+    log_level: str = "info"
+    log_format: str = "text"
+    """What further processes log, and how."""
     port: int = 0
     """Port of the API server; 0 takes the one used before, or a free one."""
     reach: Reach = field(default_factory=Reach)
@@ -177,6 +183,8 @@ class ClusterConfig:
     def __post_init__(self) -> None:
         if self.nodes < 0:
             raise InvalidOption(f"--nodes must not be negative, got {self.nodes}")
+        if self.processes not in PROCESSES:
+            raise InvalidOption(f"--processes must be 1, 2 or 3, got {self.processes}")
         if not 0 <= self.port <= 65535:
             raise InvalidOption(f"--port must be between 0 and 65535, got {self.port}")
         if self.max_requests_inflight < 1:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from cathedra.controllers.certificates.signers import Signer
 
 __all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "MakeController", "UnknownController"]
-__all__ += ["selected", "served_resources"]
+__all__ += ["selected", "served_resources", "service_accounts"]
 
 FIELD_MANAGER: Final = "kube-controller-manager"
 
@@ -251,6 +251,11 @@ class ControllerManager:
                 group.create_task(self._informers.run(), name="informers")
             for controller in self.controllers:
                 group.create_task(controller.run(), name=controller.name)
+
+
+def service_accounts() -> frozenset[str]:
+    """The accounts in kube-system that controllers are, one or several of them each."""
+    return frozenset(_ACCOUNTS.get(name, name) for name in CONTROLLERS)
 
 
 def selected(text: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _NO_OPTIONS = Options()
 
 
 class LocalTransport:
-    """A `cathedra.client.transport.Transport` over a unix socket. Its connection is closed by whoever opened it."""
+    """A `cathedra.client.transport.Transport` over a unix socket. Whatever opened its connection closes it."""
 
     def __init__(self, connection: LocalConnection, token: str, *, agent: str = "cathedra") -> None:
         self._connection = connection

@@ -19,9 +19,13 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
-__all__ = ["DataDir", "DataDirInUse"]
+__all__ = ["SOCKET", "DataDir", "DataDirInUse"]
 
-_FILES: Final = ("cathedra.log", "cluster.yaml", "kubeconfig", "layout", "nodes", "objects.sqlite*", "pki", "port")
+SOCKET: Final = "api.sock"
+"""Where the API server listens for other processes of the same cluster."""
+_FILES: Final = (
+    *(SOCKET, "cathedra.log", "cluster.yaml", "kubeconfig", "layout", "nodes", "objects.sqlite*", "pki", "port"),
+)
 _ENTRIES: Final = tuple(form.format(file) for file in _FILES for form in ("{}", ".{}.*.tmp", "{}.before-restore"))
 """What a cluster puts into its directory; nothing else is ever removed, for it may be the user's."""
 LAYOUT: Final = "1"

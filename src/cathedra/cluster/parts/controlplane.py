@@ -1,0 +1,53 @@
+"""Scheduler and controllers of a cluster, on one set of informers."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.client.informer import SharedInformers
+from cathedra.client.leaderelection import LeaderElector, make_elector
+from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, controller_user
+from cathedra.cluster.parts.foundation import Foundation
+from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.scheduler.scheduler import Scheduler
+
+__all__ = ["control_plane"]
+
+
+def control_plane(base: Foundation) -> list[Coroutine[Any, Any, None]]:
+    """What is to be run until it is cancelled: informers, controllers and scheduler."""
+    informers = SharedInformers(base.client_of(CONTROLLER_MANAGER), base.clock)
+    pki = base.pki
+    controllers = ControllerManager(
+        base.client_of(CONTROLLER_MANAGER),
+        clock=base.clock,
+        random=base.random,
+        gates=base.gates,
+        informers=informers,
+        client_of=lambda account: base.client_of(controller_user(account)),
+        root_ca=pki.authority_certificate.decode(),
+        served=base.served.collected,
+        replaced=base.generation.controllers,
+        signer=lambda request, usages, seconds: pki.sign(request, usages, seconds, base.clock.now()),
+        elector=_elector(base, CONTROLLER_MANAGER, "kube-controller-manager"),
+    )
+    scheduler = Scheduler(
+        base.client_of(SCHEDULER),
+        clock=base.clock,
+        random=base.random,
+        gates=base.gates,
+        informers=informers,
+        make_claim_plugin=base.generation.make_claim_plugin,
+    )
+    elector = _elector(base, SCHEDULER, "kube-scheduler")
+    scheduling = scheduler.run() if elector is None else elector.run(scheduler.run)
+    return [informers.run(), controllers.run(), scheduling]
+
+
+def _elector(base: Foundation, user: UserInfo, lease: str) -> LeaderElector | None:
+    """On a store of its own a cluster need not ask who leads; on a shared one there may be others."""
+    if not base.config.shares_store:
+        return None
+    return make_elector(base.client_of(user), lease, clock=base.clock, random=base.random)

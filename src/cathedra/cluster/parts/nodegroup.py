@@ -1,0 +1,139 @@
+"""The nodes of a cluster that run in this process: started, waited for, silenced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from cathedra.cluster.identity.permissions import driver_user, node_user
+from cathedra.cluster.parts.failures import fails
+from cathedra.cluster.parts.foundation import Foundation
+from cathedra.cluster.parts.generations import how_to_enable_devices
+from cathedra.cluster.parts.nodes import BareNode, ClusterNode, RunningNode, driver_for, profiled_drivers
+from cathedra.cluster.views.wording import counted
+from cathedra.driver.driver import Driver
+from cathedra.node.config import NodeConfig
+from cathedra.profiles import HardwareProfile, node_capacity, node_labels
+
+__all__ = ["NODE_ADDRESS", "NodeGroup"]
+
+NODE_ADDRESS: Final = "127.0.0.1"
+
+
+class NodeGroup:
+    """The nodes of one process, whose tasks are those of ``group``."""
+
+    def __init__(self, base: Foundation, group: asyncio.TaskGroup) -> None:
+        self._base = base
+        self._group = group
+        self._nodes: dict[str, ClusterNode] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
+        """Start a node, of a profile or with the example driver."""
+        node = self._nodes[name] = self._make(name, profile)
+        self._tasks[name] = self._group.create_task(node.run(), name=f"node {name}")
+        return node
+
+    async def wait_ready(self) -> None:
+        """Wait until every node is Ready and its driver's slices are published."""
+        async with asyncio.TaskGroup() as group:
+            for node in self._nodes.values():
+                group.create_task(node.wait_ready())
+
+    async def summary(self) -> Sequence[str]:
+        """What there is to say of nodes that are ready, a line each."""
+        base, lines = self._base, []
+        if self._nodes:
+            nodes = counted(len(self._nodes), "node")
+            if base.has_drivers:
+                lines.append(f"{nodes} Ready, {' and '.join(self._published())} on each")
+            elif not base.served.has_devices:
+                lines.append(f"{nodes} Ready; {how_to_enable_devices(base.gates)}")
+            else:
+                lines.append(f"{nodes} Ready; drivers register in {base.node_root('NODE') / 'plugins_registry'}")
+        return (*lines, *({node.agent.missing for node in self._nodes.values()} - {""}))
+
+    async def silence(self, name: str) -> None:
+        """Stop a node's agent and drivers as a loss of power does: its Node object stays, and nothing answers for it.
+
+        Raises:
+            KeyError: no node of that name runs.
+        """
+        task = self._tasks.pop(name)
+        self._nodes.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def usage(self, name: str) -> Any:
+        """What the pods of a node use; None, the node is not here or has none."""
+        node = self._nodes.get(name)
+        return None if node is None else await node.agent.usage()
+
+    def has(self, name: str) -> bool:
+        """Whether a node of that name runs here."""
+        return name in self._nodes
+
+    def stop(self) -> None:
+        """Cancel every node; its group waits for the end."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _published(self) -> Iterator[str]:
+        """How many devices of each driver a node has at most."""
+        for driver in self._base.config.drivers:
+            most = max(node.devices.get(driver, 0) for node in self._nodes.values())
+            yield f"{counted(most, 'device')} of {driver}"
+
+    def _make(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
+        base = self._base
+        node = self._config(name, profile)
+        if not base.has_drivers:
+            client = base.client_of(node_user(name))
+            simulated = node.root is None
+            return BareNode(
+                node,
+                node_client=client,
+                clock=base.clock,
+                random=base.random,
+                gates=base.gates,
+                make_dial=None if simulated else base.generation.make_dial(client, base.gates, name),
+                plugins=base.generation.simulated_plugins(client, name) if simulated else None,
+            )
+        return RunningNode(
+            node,
+            self._drivers(profile),
+            node_client=base.client_of(node_user(name)),
+            driver_client=lambda driver: base.client_of(driver_user(driver, name)),
+            clock=base.clock,
+            random=base.random,
+            gates=base.gates,
+            faults=fails(base.config.faults, int(name.rpartition("-")[2])),
+        )
+
+    def _config(self, name: str, profile: HardwareProfile | None) -> NodeConfig:
+        base, config = self._base, self._base.config
+        simulated = config.runtime == "simulated"
+        files = None if simulated else base.pki.node(name, (NODE_ADDRESS,))
+        return NodeConfig(
+            name=name,
+            root=None if simulated else base.node_root(name),
+            address=NODE_ADDRESS,
+            certificate=files.certificate if files else None,
+            key=files.key if files else None,
+            client_authority=files.client_authority if files else None,
+            runtime=config.runtime,
+            cri_socket=config.cri_socket,
+            kubelet_version=f"v{config.release}.0",
+            api_server=(base.served.host, base.served.port),
+            api_server_ca=base.pki.authority_certificate.decode(),
+            labels={} if profile is None else node_labels(profile, name),
+            capacity=node_capacity(profile) if simulated and profile is not None else {},
+        )
+
+    def _drivers(self, profile: HardwareProfile | None) -> Sequence[Driver]:
+        """Those of one node."""
+        if profile is None:
+            return (driver_for(self._base.config.driver, self._base.gates),)
+        return profiled_drivers(profile, self._base.gates)
