@@ -15,6 +15,7 @@ from cathedra.api.core import (
     certificates_v1,
     coordination_v1,
     core_v1,
+    discovery_v1,
     policy_v1,
     rbac_v1,
     resource_v1alpha3,
@@ -39,6 +40,7 @@ __all__ = [
     "DEVICECLASSES",
     "DEVICETAINTRULES",
     "ENDPOINTS",
+    "ENDPOINTSLICES",
     "EVENTS",
     "JOBS",
     "LEASES",
@@ -101,6 +103,7 @@ CERTIFICATESIGNINGREQUESTS: Final = _cluster(certificates_v1.CertificateSigningR
 SERVICEACCOUNTS: Final = _namespaced(core_v1.ServiceAccount, "serviceaccounts")
 SERVICES: Final = _namespaced(core_v1.Service, "services")
 ENDPOINTS: Final = _namespaced(core_v1.Endpoints, "endpoints")
+ENDPOINTSLICES: Final = _namespaced(discovery_v1.EndpointSlice, "endpointslices")
 RESOURCEQUOTAS: Final = _namespaced(core_v1.ResourceQuota, "resourcequotas")
 LIMITRANGES: Final = _namespaced(core_v1.LimitRange, "limitranges")
 PODTEMPLATES: Final = _namespaced(core_v1.PodTemplate, "podtemplates")

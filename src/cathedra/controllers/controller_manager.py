@@ -42,6 +42,7 @@ from cathedra.controllers.certificates.cleaning import CSRCleanerController
 from cathedra.controllers.certificates.signing import CSRSigningController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
+from cathedra.controllers.endpointslices.controller import EndpointSliceController
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.cronjob import CronJobController
@@ -83,6 +84,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     "deployment-controller": DeploymentController,
     "statefulset-controller": StatefulSetController,
     "daemonset-controller": DaemonSetController,
+    "endpointslice-controller": EndpointSliceController,
     "node-lifecycle-controller": NodeLifecycleController,
     "taint-eviction-controller": TaintEvictionController,
     "pod-garbage-collector-controller": PodGarbageCollector,
@@ -126,6 +128,7 @@ _QUEUES: Final[Mapping[str, str]] = {
     "device-taint-eviction-controller": "device_taint_eviction",
     "resourcepoolstatusrequest-controller": "resource_pool_status_request",
     "ttl-after-finished-controller": "ttl_jobs_to_delete",
+    "endpointslice-controller": "endpoint_slice",
     "node-lifecycle-controller": "node_lifecycle_controller",
     "taint-eviction-controller": "noexec_taint_node",
     "garbage-collector-controller": "garbage_collector_attempt_to_delete",

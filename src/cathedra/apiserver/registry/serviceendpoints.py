@@ -9,6 +9,7 @@ from cathedra.api.selectors import parse_label_selector
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.semantics.pods import is_ready
+from cathedra.semantics.services import target_port
 
 __all__ = ["NoEndpoint", "service_endpoint"]
 
@@ -47,18 +48,9 @@ def service_endpoint(registry: Registry, namespace: str, name: str, port: int) -
     for entry in registry.table(_PODS).select(Selection(namespace)):
         pod = entry.object
         if selector and is_ready(pod) and matches(pod.metadata.labels):
-            return pod.status.pod_ip or pod.status.host_ip, _target_port(pod, opened)
+            target = target_port(pod, opened)
+            if target is None:
+                wanted = f'no port "{opened.target_port}" in pod "{pod.metadata.name}"'
+                raise NoEndpoint("MissingEndpoints", wanted)
+            return pod.status.pod_ip or pod.status.host_ip, target
     raise NoEndpoint("MissingEndpoints", f'no endpoints available for service "{name}"')
-
-
-def _target_port(pod: Any, port: Any) -> int:
-    wanted = port.target_port
-    if wanted is None or wanted == "":
-        return int(port.port)
-    if isinstance(wanted, int):
-        return wanted
-    for container in pod.spec.containers:
-        for opened in container.ports:
-            if opened.name == wanted:
-                return int(opened.container_port)
-    raise NoEndpoint("MissingEndpoints", f'no port "{wanted}" in pod "{pod.metadata.name}"')

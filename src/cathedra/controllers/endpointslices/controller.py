@@ -1,0 +1,213 @@
+"""The endpoint slice controller: every service with a selector has slices that name the pods behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from cathedra.api.core.core_v1 import Pod, Service
+from cathedra.api.core.discovery_v1 import Endpoint, EndpointSlice
+from cathedra.api.status import StatusError
+from cathedra.api.struct import Time
+from cathedra.client.objects import ObjectKey, key_of, with_metadata
+from cathedra.client.resources import ENDPOINTSLICES, NODES, PODS, SERVICES
+from cathedra.client.store import BY_NAMESPACE, by_namespace
+from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
+from cathedra.controllers.controller import ControllerContext
+from cathedra.controllers.endpointslices.distribution import (
+    MANAGED_BY,
+    MANAGER,
+    SERVICE_NAME,
+    Changes,
+    Ports,
+    distribute,
+)
+from cathedra.controllers.endpointslices.endpoints import address_types, endpoint_of, ports_of
+from cathedra.controllers.endpointslices.triggertimes import TriggerTimes
+from cathedra.controllers.expectations import Expectations
+from cathedra.semantics.pods import is_ready
+from cathedra.semantics.services import is_endpoint, selects_pod
+
+__all__ = ["EndpointSliceController"]
+
+_WORKERS: Final = 5
+_AFTER_SLICES: Final = 1.0
+"""Seconds between a change of a slice and the look at its service, so that several changes are one look."""
+_BY_SERVICE: Final = "service"
+_TRIGGER_TIME: Final = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+class EndpointSliceController:
+    """Keeps the slices of services with selectors."""
+
+    name = "endpointslice-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._recorder = context.recorder("endpoint-slice-controller")
+        self._queue: WorkQueue[ObjectKey] = context.queue()
+        self._services = context.informers.of(SERVICES)
+        self._pods = context.informers.of(PODS)
+        self._nodes = context.informers.of(NODES)
+        self._slices = context.informers.of(ENDPOINTSLICES)
+        self._expectations: Expectations[ObjectKey] = Expectations(self._slices, context.clock)
+        self._times = TriggerTimes()
+        self._services.store.add_index(BY_NAMESPACE, by_namespace)
+        self._pods.store.add_index(BY_NAMESPACE, by_namespace)
+        self._slices.store.add_index(_BY_SERVICE, _name_of_service)
+        self._services.add_handler(
+            on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new), on_delete=self._enqueue
+        )
+        self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
+        self._slices.add_handler(
+            on_add=self._slice_changed, on_update=self._slice_updated, on_delete=self._slice_changed
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for informer in (self._services, self._pods, self._nodes, self._slices):
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(run_workers(self._queue, self._reconcile, workers=_WORKERS))
+
+    # What happened.
+
+    def _enqueue(self, service: Service) -> None:
+        self._queue.add(key_of(service))
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        if _seen(old) == _seen(pod):
+            return
+        if old.metadata.labels != pod.metadata.labels:
+            self._pod_changed(old)
+        self._pod_changed(pod)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for service in self._services.store.by_index(BY_NAMESPACE, pod.metadata.namespace):
+            if selects_pod(service, pod):
+                self._enqueue(service)
+
+    def _slice_updated(self, old: EndpointSlice, new: EndpointSlice) -> None:
+        self._slice_changed(old)
+        self._slice_changed(new)
+
+    def _slice_changed(self, one: EndpointSlice) -> None:
+        for key in _service_of(one):
+            self._queue.add_after(key, _AFTER_SLICES)
+
+    # What is done.
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        service = self._services.store.get(*key)
+        if service is None:
+            self._expectations.forget(key)
+            self._times.forget(key)
+            return None
+        if not service.spec.selector or service.spec.type == "ExternalName":
+            return None
+        if not self._expectations.met(key):
+            # The event of the last write is still to come, and brings the service here again.
+            return 1.0
+        try:
+            await self._sync(key, service)
+        except (StatusError, NodeMissing) as error:
+            told = f"Error updating Endpoint Slices for Service {key.namespace}/{key.name}: {error}"
+            self._recorder.record(service, "Warning", "FailedToUpdateEndpointSlices", told)
+            raise RetryLater(told) from error
+        return None
+
+    async def _sync(self, key: ObjectKey, service: Service) -> None:
+        in_namespace = self._pods.store.by_index(BY_NAMESPACE, key.namespace)
+        pods = sorted((pod for pod in in_namespace if selects_pod(service, pod)), key=lambda pod: pod.metadata.name)
+        managed = self._slices.store.by_index(_BY_SERVICE, f"{key.namespace}/{key.name}")
+        existing = [one for one in managed if one.metadata.deletion_timestamp is None]
+        since = self._times.changed(key, service, pods)
+        kinds = address_types(service)
+        lost = [pod for pod in pods if self._lost_its_node(service, pod)]
+        for kind in kinds:
+            wanted = self._wanted(service, [pod for pod in pods if pod not in lost], kind)
+            of_kind = [one for one in existing if one.address_type == kind]
+            await self._write(key, service, distribute(service, kind, wanted, of_kind), since)
+        others = [one for one in existing if one.address_type not in kinds]
+        await self._write(key, service, Changes(deleted=others), since)
+        if lost:
+            raise NodeMissing(service, lost)
+
+    def _lost_its_node(self, service: Service, pod: Pod) -> bool:
+        """Whether the pod is left out, because the node that it names is not there."""
+        if service.spec.publish_not_ready_addresses or not is_endpoint(pod):
+            return False
+        return self._nodes.store.get("", pod.spec.node_name) is None
+
+    def _wanted(self, service: Service, pods: Sequence[Pod], kind: str) -> Mapping[Ports, Sequence[Endpoint]]:
+        wanted: dict[Ports, list[Endpoint]] = {}
+        for pod in filter(is_endpoint, pods):
+            group = wanted.setdefault(ports_of(service, pod), [])
+            endpoint = endpoint_of(pod, self._nodes.store.get("", pod.spec.node_name), service, kind)
+            if endpoint is not None:
+                group.append(endpoint)
+        return wanted
+
+    async def _write(self, key: ObjectKey, service: Service, changes: Changes, since: Time | None) -> None:
+        slices = self._client.resource(ENDPOINTSLICES, key.namespace)
+        # A service that is being deleted gets no new slices: the garbage collector takes those that there are.
+        for one in changes.created if service.metadata.deletion_timestamp is None else ():
+            try:
+                self._expectations.expect(key, await slices.create(_dated(one, since)))
+            except StatusError as error:
+                if error.is_namespace_terminating:
+                    return
+                raise
+        for one in changes.updated:
+            self._expectations.expect(key, await slices.update(_dated(one, since)))
+        for one in changes.deleted:
+            try:
+                self._expectations.expect(key, await slices.delete(one.metadata.name, uid=one.metadata.uid))
+            except StatusError as error:
+                if not error.is_not_found:
+                    raise
+
+
+class NodeMissing(LookupError):
+    """Pods are left out because their nodes are not there; their service wants another look."""
+
+    def __init__(self, service: Service, pods: Sequence[Pod]) -> None:
+        self.pods = tuple(pods)
+        where = f"{service.metadata.namespace}/{service.metadata.name}"
+        told = [
+            f"skipping Pod {pod.metadata.name} for Service {where}: Node {pod.spec.node_name} Not Found" for pod in pods
+        ]
+        super().__init__(told[0] if len(told) == 1 else f"[{', '.join(told)}]")
+
+
+def _service_of(one: EndpointSlice) -> Iterator[ObjectKey]:
+    """The service of a slice that this controller manages."""
+    labels = one.metadata.labels
+    if labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
+        yield ObjectKey(one.metadata.namespace, labels[SERVICE_NAME])
+
+
+def _name_of_service(one: EndpointSlice) -> Iterator[str]:
+    return (f"{key.namespace}/{key.name}" for key in _service_of(one))
+
+
+def _dated(one: EndpointSlice, since: Time | None) -> EndpointSlice:
+    annotations = {key: value for key, value in one.metadata.annotations.items() if key != _TRIGGER_TIME}
+    if since is not None:
+        annotations[_TRIGGER_TIME] = str(since)
+    return with_metadata(one, annotations=annotations)
+
+
+def _seen(pod: Pod) -> tuple[object, ...]:
+    """What endpoints, or whether there is one, depend on."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    return (
+        metadata.labels,
+        metadata.deletion_timestamp is None,
+        (spec.node_name, spec.hostname, spec.subdomain),
+        (status.pod_ip, status.pod_ips),
+        is_endpoint(pod),
+        is_ready(pod),
+    )
