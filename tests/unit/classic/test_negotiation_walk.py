@@ -10,7 +10,7 @@ from cathedra.classic.kinds.columns import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import PatchType
-from tests.unit.classic.world import World, claim, play, pod, resource_class, template
+from tests.unit.classic.world import OTHER, World, claim, play, pod, resource_class, template
 
 RELEASES = ("1.26", "1.27", "1.28", "1.29", "1.30")
 
@@ -186,3 +186,62 @@ def test_missing_parameters_are_told_at_the_pod_and_tried_again() -> None:
         await world.running()
 
     play("1.27", story)
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        ("1.26", 'look up resource class: resourceclass.resource.k8s.io "example" not found'),
+        ("1.29", 'running "DynamicResources" filter plugin: look up resource class: '),
+        ("1.30", "resource class example does not exist"),
+    ],
+)
+def test_a_missing_class_is_told_in_the_words_of_the_release(release: str, text: str) -> None:
+    async def story(world: World) -> None:
+        await world.create(claim(), pod(cat="c"))
+        await world.clock.sleep(10)
+        assert text in (await world.messages("FailedScheduling"))[-1]
+        await world.start_test_driver()
+        await world.create(resource_class())
+        await world.running(seconds=1200)
+
+    play(release, story)
+
+
+@pytest.mark.parametrize("release", ["1.26", "1.27"])
+def test_until_1_27_a_missing_claim_is_told_by_the_scheduler(release: str) -> None:
+    async def story(world: World) -> None:
+        await world.start_test_driver()
+        await world.create(resource_class(), pod(cat="c"))
+        await world.clock.sleep(5)
+        assert 'resourceclaim.resource.k8s.io "c" not found' in (await world.messages("FailedScheduling"))[-1]
+        await world.create(claim())
+        await world.running()
+
+    play(release, story)
+
+
+def test_conflicting_selections_of_two_drivers_keep_the_pod_waiting_until_one_node_suits_both() -> None:
+    """Each driver has room on one node only, and not on the same: nothing is allocated, and no node is chosen."""
+
+    async def story(world: World) -> None:
+        await world.start_test_driver(node_local=True, nodes=("node-0",))
+        await world.start_test_driver(OTHER, node_local=True, nodes=("node-1",))
+        await world.create(resource_class(), resource_class("others", OTHER))
+        await world.create(claim("mine"), claim("yours", class_name="others"), pod(a="mine", b="yours"))
+        await world.clock.sleep(600)
+        assert (await world.of(PODS).get("p")).spec.node_name == ""
+        held = [obj for obj in (await world.of(CLAIMS).list()).items if obj.status.allocation is not None]
+        assert held == []
+        answers = (await world.of(CONTEXTS).get("p")).status.resource_claims
+        assert {answer.name: answer.unsuitable_nodes for answer in answers} == {"a": ("node-1",), "b": ("node-0",)}
+        assert (
+            "resourceclaim cannot be allocated for the node (unsuitable)"
+            in (await world.messages("FailedScheduling"))[-1]
+        )
+        await world.stop(OTHER)
+        await world.start_test_driver(OTHER, node_local=True, nodes=("node-0", "node-1"))
+        assert (await world.running(seconds=3600)).spec.node_name == "node-0"
+
+    for release in ("1.26", "1.30"):
+        play(release, story, nodes=2)

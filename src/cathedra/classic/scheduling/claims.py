@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
-from cathedra.api.core.core_v1 import Node, NodeSelector, Pod
+from cathedra.api.core.core_v1 import Node, NodeSelector, Pod, PodResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.classic.anyclaim import AnyClaim, C
 from cathedra.classic.controlplane.kinds.types import ControlledClaim
-from cathedra.semantics.podclaims import NotOwner, PodClaimError, check_owner, entry_claim
+from cathedra.scheduler.framework.status import Status
+from cathedra.semantics.owners import is_controlled_by
+from cathedra.semantics.podclaims import ClaimNotCreated, PodClaimError, entry_claim
 
 if TYPE_CHECKING:
     from cathedra.classic.structured.allocation import StructuredClaim
@@ -48,6 +50,8 @@ class PodClaim(Generic[C]):
     """Nodes that its driver excludes."""
     informed: bool = False
     """Whether its driver has answered at all."""
+    fault: Status | None = None
+    """Why no node can be judged."""
     structured: StructuredClaim | None = None
     """How the scheduler itself allocates it; None: a driver does."""
 
@@ -61,32 +65,53 @@ class PodClaim(Generic[C]):
         return all(node_selector_matches(selector, node) for selector in self.nodes)
 
 
-def pod_claims(pod: Pod, find: FindClaim[C]) -> list[PodClaim[C]]:
+def pod_claims(pod: Pod, find: FindClaim[C], release: str) -> list[PodClaim[C]]:
     """The pod's claims in the order of its spec.
 
     Raises:
-        Unresolved: at the first entry that has no usable claim.
+        Unresolved: at the first entry that has no usable claim, in the words of the ``release``.
     """
     found: list[PodClaim[C]] = []
     for entry in pod.spec.resource_claims:
         try:
             named = entry_claim(pod, entry)
+        except ClaimNotCreated as error:
+            raise Unresolved(_not_generated(pod, entry) if _has_fixed_names(release) else str(error)) from error
         except PodClaimError as error:
             raise Unresolved(str(error)) from error
         if named is None:
             continue
         claim = find(pod.metadata.namespace, named.name)
+        if claim is None and named.generated and _has_fixed_names(release):
+            raise Unresolved(_not_generated(pod, entry))
         if claim is None:
-            raise Unresolved(f'could not find ResourceClaim "{pod.metadata.namespace}/{named.name}"')
+            raise Unresolved(_missing(pod.metadata.namespace, named.name, release))
         if claim.metadata.deletion_timestamp is not None:
             raise Unresolved(f'resourceclaim "{named.name}" is being deleted')
-        if named.generated:
-            try:
-                check_owner(claim, pod, "")
-            except NotOwner as error:
-                raise Unresolved(str(error)) from error
+        if named.generated and not is_controlled_by(claim, pod):
+            where = f"{pod.metadata.namespace}/{named.name}"
+            owner = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+            raise Unresolved(f"ResourceClaim {where} was not created for {owner} (pod is not owner)")
         found.append(PodClaim(entry.name, claim))
     return found
+
+
+def _has_fixed_names(release: str) -> bool:
+    return release in ("1.26", "1.27")
+
+
+def _not_generated(pod: Pod, entry: PodResourceClaim) -> str:
+    name = f"{pod.metadata.name}-{entry.name}"
+    return f'waiting for dynamic resource controller to create the resourceclaim "{name}"'
+
+
+def _missing(namespace: str, name: str, release: str) -> str:
+    """The scheduler looked claims up in the informer's store first, then in caches of two names."""
+    if release == "1.31":
+        return f'could not find ResourceClaim "{namespace}/{name}"'
+    if release == "1.30":
+        return f'could not find claim "{namespace}/{name}"'
+    return f'resourceclaim.resource.k8s.io "{name}" not found'
 
 
 def is_reserved(claim: AnyClaim, pod: Pod) -> bool:

@@ -17,8 +17,9 @@ __all__ = ["ClassicHints", "context_registration"]
 class ClassicHints:
     """The plugin's registrations."""
 
-    def __init__(self, find: FindClaim[AnyClaim]) -> None:
+    def __init__(self, find: FindClaim[AnyClaim], release: str) -> None:
         self._find = find
+        self._release = release
 
     def registrations(self) -> Sequence[EventRegistration]:
         """Claims, scheduling contexts, classes and their parameters, nodes, the pod's own claim names."""
@@ -27,7 +28,7 @@ class ClassicHints:
         return (
             EventRegistration(Resource.NODE, node),
             EventRegistration(Resource.RESOURCE_CLAIM, both, self._claim_helps),
-            context_registration(self._find),
+            context_registration(self._find, self._release),
             EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
             EventRegistration(Resource.RESOURCE_CLASS, both),
             EventRegistration(Resource.RESOURCE_CLAIM_PARAMETERS, both),
@@ -40,7 +41,7 @@ class ClassicHints:
 
     def _resolves(self, pod: Pod) -> bool:
         try:
-            pod_claims(pod, self._find)
+            pod_claims(pod, self._find, self._release)
         except Unresolved:
             return False
         return True
@@ -49,7 +50,7 @@ class ClassicHints:
         old: v1alpha2.ResourceClaim | None = change.old
         new: v1alpha2.ResourceClaim = change.new
         try:
-            claims = pod_claims(pod, self._find)
+            claims = pod_claims(pod, self._find, self._release)
         except Unresolved:
             return False
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
@@ -60,22 +61,22 @@ class ClassicHints:
         return old is None or old.status != new.status
 
 
-def context_registration(find: FindClaim[AnyClaim]) -> EventRegistration:
+def context_registration(find: FindClaim[AnyClaim], release: str) -> EventRegistration:
     """Answers of drivers: a pod is tried again once all have answered, or when its node will not do."""
 
     def helps(pod: Pod, change: ClusterEvent) -> bool:
-        return _context_helps(find, pod, change)
+        return _context_helps(find, release, pod, change)
 
     return EventRegistration(Resource.POD_SCHEDULING_CONTEXT, Action.ADD | Action.UPDATE, helps)
 
 
-def _context_helps(find: FindClaim[AnyClaim], pod: Pod, change: ClusterEvent) -> bool:
+def _context_helps(find: FindClaim[AnyClaim], release: str, pod: Pod, change: ClusterEvent) -> bool:
     old: v1alpha2.PodSchedulingContext | None = change.old
     new: v1alpha2.PodSchedulingContext = change.new
     if not is_controlled_by(new, pod):
         return False
     try:
-        claims = pod_claims(pod, find)
+        claims = pod_claims(pod, find, release)
     except Unresolved:
         return False
     answered = {claim.name for claim in new.status.resource_claims}

@@ -164,7 +164,9 @@ class Negotiating(
             return _SKIP
         metadata = pod.pod.metadata
         try:
-            negotiation = Negotiation(pod.pod, self._contexts.store.get(metadata.namespace, metadata.name))
+            context = self._contexts.store.get(metadata.namespace, metadata.name)
+            kind = "PodSchedulingContext" if self._gates.at_least("1.27") else "PodScheduling"
+            negotiation = Negotiation(pod.pod, context, kind)
         except ForeignContext as foreign:
             return error(str(foreign))
         for claim in claims:
@@ -202,6 +204,8 @@ class Negotiating(
         cycle: Cycle[C] = state.data[self.name]
         unavailable: list[int] = []
         for position, claim in enumerate(cycle.claims):
+            if claim.fault is not None:
+                return claim.fault
             if not claim.allows(node.node):
                 if claim.claim.status.allocation is None:
                     return self.excluded
@@ -212,7 +216,9 @@ class Negotiating(
         if refusal is not None:
             return refusal
         if unavailable:
-            cycle.unavailable.update(unavailable)
+            # Kubernetes looks at as many of the pod's first claims as are unavailable, and takes all of these or none.
+            if any(waits_for_consumer(claim.claim) for claim in cycle.claims[: len(unavailable)]):
+                cycle.unavailable.update(unavailable)
             return _NOT_HERE
         return None
 
@@ -226,7 +232,7 @@ class Negotiating(
         candidates = [
             claim.claim
             for position in sorted(cycle.unavailable)
-            if waits_for_consumer((claim := cycle.claims[position]).claim) and _only_used_by(claim.claim, pod.pod)
+            if _only_used_by((claim := cycle.claims[position]).claim, pod.pod)
         ]
         if not candidates:
             return unschedulable("still not schedulable")

@@ -27,22 +27,24 @@ MAX_NODES: Final = 128
 class ForeignContext(Exception):
     """The object of the pod's name belongs to something else."""
 
-    def __init__(self, context: v1alpha2.PodSchedulingContext, pod: Pod) -> None:
+    def __init__(self, context: v1alpha2.PodSchedulingContext, pod: Pod, kind: str) -> None:
         where = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        super().__init__(f"PodSchedulingContext object with UID {context.metadata.uid} is not owned by Pod {where}")
+        super().__init__(f"{kind} object with UID {context.metadata.uid} is not owned by Pod {where}")
 
 
 class Negotiation:
     """The negotiation about one pod in one scheduling cycle."""
 
-    def __init__(self, pod: Pod, context: v1alpha2.PodSchedulingContext | None) -> None:
-        """``context`` is the object as it is known; None: there is none yet.
+    def __init__(
+        self, pod: Pod, context: v1alpha2.PodSchedulingContext | None, kind: str = "PodSchedulingContext"
+    ) -> None:
+        """``context`` is the object as it is known; None: there is none yet. ``kind`` is what messages call it.
 
         Raises:
             ForeignContext: the object is not the pod's.
         """
         if context is not None and not is_controlled_by(context, pod):
-            raise ForeignContext(context, pod)
+            raise ForeignContext(context, pod, kind)
         self._pod = pod
         self._context = context
         self._selected: str | None = None

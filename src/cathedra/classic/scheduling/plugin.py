@@ -45,7 +45,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         super().__init__(client, informers.of(CONTEXTS), random=random, gates=gates)
         self._claims = informers.of(CLAIMS)
         self._classes = informers.of(CLASSES)
-        self._hints = ClassicHints(self._claims.store.get)
+        self._hints = ClassicHints(self._claims.store.get, gates.release)
         self._structured: StructuredClaims | None = None
         if gates.at_least("1.30"):
             # start-up time: CEL, with the one release that has structured parameters
@@ -70,7 +70,9 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         return False
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """All claims must be there."""
+        """All claims must be there; until 1.27 that is first looked at when the pod's turn comes."""
+        if not self._gates.at_least("1.28"):
+            return None
         try:
             self.claims_of(pod.pod)
         except Unresolved as why:
@@ -79,7 +81,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
 
     def claims_of(self, pod: Pod) -> list[PodClaim[ResourceClaim]]:
         """All claims of the pod."""
-        return pod_claims(pod, self._claims.store.get)
+        return pod_claims(pod, self._claims.store.get, self._gates.release)
 
     def allocatable(self, claim: PodClaim[ResourceClaim]) -> Status | None:
         """Whether the claim's class is there; 1.30 has classes whose claims the scheduler allocates."""
@@ -88,7 +90,8 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         if found is None:
             if self._gates.at_least("1.30"):
                 return unresolvable(f"resource class {name} does not exist")
-            return error(f'look up resource class: resourceclass.resource.k8s.io "{name}" not found')
+            claim.fault = error(f'look up resource class: resourceclass.resource.k8s.io "{name}" not found')
+            return None
         claim.nodes = () if found.suitable_nodes is None else (found.suitable_nodes,)
         if self._structured is not None and found.structured_parameters:
             return self._structured.prepare(claim, found)

@@ -49,7 +49,9 @@ def wakes(resource: Resource, old: Any, new: Any, *claims: v1alpha2.ResourceClai
     """Whether the change wakes the pod, where these claims are known."""
     known = {one.metadata.name: one for one in claims or (claim("a"), claim("b"))}
     change = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE, old, new)
-    asked = [one for one in ClassicHints(lambda _, name: known.get(name)).registrations() if one.matches(change)]
+    asked = [
+        one for one in ClassicHints(lambda _, name: known.get(name), "1.30").registrations() if one.matches(change)
+    ]
     return any(one.hint is None or one.hint(pod(), change) for one in asked)
 
 
@@ -104,7 +106,7 @@ def test_the_names_of_its_own_claims_wake_a_pod_and_those_of_others_do_not() -> 
     change = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, mine, mine)
     other = replace(mine, metadata=replace(mine.metadata, uid="other"))
     elsewhere = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other)
-    hints = ClassicHints(lambda _, name: claim(name))
+    hints = ClassicHints(lambda _, name: claim(name), "1.30")
     (asked,) = [one for one in hints.registrations() if one.matches(change)]
     assert asked.hint is not None
     assert asked.hint(mine, change)
