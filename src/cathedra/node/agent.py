@@ -311,13 +311,13 @@ class NodeAgent:
         if root is None:
             return
         # start-up time: gRPC, with sockets alone
-        from cathedra.node.plugins.registration import PluginRegistrar, dial_current, services_of
+        from cathedra.node.plugins.registration import CurrentDial, PluginRegistrar, services_of
 
         (root / "plugins").mkdir(mode=0o750, exist_ok=True)
         if self._make_dial is not None:
             dial = self._make_dial(self._clock, self.metrics)
         else:
-            dial = dial_current(self._clock, self.metrics, services_of(self._gates))
+            dial = CurrentDial(self._clock, self.metrics, services_of(self._gates))
         registrar = PluginRegistrar(
             root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics, dial=dial
         )

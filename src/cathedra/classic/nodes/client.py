@@ -16,7 +16,7 @@ from cathedra._proto import dra_classic_pb2 as messages
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.classic.nodes.handles import Handle, handle_of
-from cathedra.classic.nodes.listing import LIST_METHOD, ResourceListing
+from cathedra.classic.nodes.listing import LIST_METHOD, NodeSlices, ResourceListing
 from cathedra.classic.resources import CLAIMS
 from cathedra.client.client import Client
 from cathedra.clock import Clock
@@ -87,7 +87,7 @@ class ClassicPluginClient(PluginChannel):
         """Let go of the connection, and remove what was published for the driver."""
         await super().close()
         if self._listing is not None:
-            await self._listing.end()
+            self._listing.end()
 
     def _listen(self) -> AsyncGenerator[bytes]:
         call = self._channel.unary_stream(
@@ -231,22 +231,50 @@ def _outcome(cdi_devices: Sequence[str], error: str) -> PrepareOutcome:
 
 def classic_dial(api: Client, gates: FeatureGates, node: str) -> MakeDial:
     """How the agent of ``node`` speaks to drivers in the release; ``api`` reads claims as the node."""
-    lists = gates.at_least("1.30")
 
     def make(clock: Clock, metrics: NodeMetrics) -> DialPlugin:
-        def dial(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[ConnectedPlugin, HealthClient | None]:
-            if VERSION not in offered:
-                raise RegistrationError(
-                    f"invalid versions of DRA driver plugin {driver} at endpoint {endpoint}: [{' '.join(offered)}]; "
-                    f"a kubelet of {gates.release} knows {VERSION} alone"
-                )
-            services = services_of(gates)
-            listing = ResourceListing(api, node, driver, clock=clock) if lists else None
-            client = ClassicPluginClient(
-                driver, endpoint, api=api, services=services, clock=clock, metrics=metrics, listing=listing
-            )
-            return client, None
-
-        return dial
+        return ClassicDial(api, gates, node, clock, metrics)
 
     return make
+
+
+class ClassicDial:
+    """Connects to drivers; in 1.30 it also keeps the node's slices."""
+
+    def __init__(self, api: Client, gates: FeatureGates, node: str, clock: Clock, metrics: NodeMetrics) -> None:
+        self._api = api
+        self._gates = gates
+        self._clock = clock
+        self._metrics = metrics
+        self._slices = NodeSlices(api, node, clock=clock) if gates.at_least("1.30") else None
+
+    def __call__(
+        self, driver: str, endpoint: str, offered: tuple[str, ...]
+    ) -> tuple[ConnectedPlugin, HealthClient | None]:
+        """The driver behind ``endpoint``.
+
+        Raises:
+            RegistrationError: it does not offer the version of that time.
+        """
+        if VERSION not in offered:
+            raise RegistrationError(
+                f"invalid versions of DRA driver plugin {driver} at endpoint {endpoint}: [{' '.join(offered)}]; "
+                f"a kubelet of {self._gates.release} knows {VERSION} alone"
+            )
+        clock = self._clock
+        listing = ResourceListing(self._slices, driver, clock=clock) if self._slices is not None else None
+        client = ClassicPluginClient(
+            driver,
+            endpoint,
+            api=self._api,
+            services=services_of(self._gates),
+            clock=clock,
+            metrics=self._metrics,
+            listing=listing,
+        )
+        return client, None
+
+    async def run(self) -> None:
+        """Keep the node's slices, where kubelets of the release do, until cancelled."""
+        if self._slices is not None:
+            await self._slices.run()

@@ -1,7 +1,8 @@
 """What drivers of 1.30 list to the node agent, and the ResourceSlices in which it publishes that.
 
 The stream ``v1alpha3.Node/NodeListAndWatchResources`` (docs/spec/protocols.md §6). Each of its messages is everything
-that the driver has on the node; slices that say something else are rewritten or removed.
+that the driver has on the node; slices of the node that say something else are rewritten or removed, those of drivers
+that are not registered, or have listed nothing, included.
 Source: ``pkg/kubelet/cm/dra/plugin/noderesources.go`` of Kubernetes 1.30.
 """
 
@@ -14,29 +15,24 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
-from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.protobuf.messages import decode_message, encode_message
 from cathedra.api.protobuf.wire import LENGTH, ProtobufError, delimited, fields, tag
-from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.classic.resources import SLICES
 from cathedra.client.client import Client
-from cathedra.client.resources import NODES
+from cathedra.client.informer import Informer
+from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
-from cathedra.node.concurrency import BlockTasks
 from cathedra.node.plugins.client import PluginCallError
 
-__all__ = ["LIST_METHOD", "ResourceListing", "decode_listing", "encode_listing"]
+__all__ = ["LIST_METHOD", "NodeSlices", "ResourceListing", "decode_listing", "encode_listing"]
 
 LIST_METHOD: Final = "NodeListAndWatchResources"
 _MESSAGE: Final = "NodeListAndWatchResourcesResponse"
 _RESOURCES: Final = tag(1, LENGTH)
 _RECONNECT: Final = 5.0
 """Seconds before a broken stream is asked for again."""
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
-_FAREWELL: Final = 5.0
-"""Seconds that removing a driver's slices may take when it is gone."""
 _LOG = logging.getLogger(__name__)
 
 Model = v1alpha2.NamedResourcesResources
@@ -66,79 +62,48 @@ def _parts(data: bytes) -> list[bytes]:
     return [value for key, value in fields(data, _MESSAGE) if key == number and isinstance(value, bytes)]
 
 
-class ResourceListing:
-    """The slices of one driver on one node."""
+class NodeSlices:
+    """The slices of one node, as its kubelet keeps them."""
 
-    def __init__(self, api: Client, node: str, driver: str, *, clock: Clock) -> None:
-        """``api`` writes slices as the node."""
-        self._nodes = api.resource(NODES)
+    def __init__(self, api: Client, node: str, *, clock: Clock) -> None:
+        """``api`` reads and writes slices as the node."""
         self._slices = api.resource(SLICES)
         self._node = node
-        self._driver = driver
-        self._clock = clock
-        self._models: tuple[Model, ...] | None = None
-        """None: the driver has listed nothing."""
-        self._changed = asyncio.Event()
-        self._complete = False
-        """Whether the driver has no more to say."""
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._seen = Informer(api, SLICES, clock=clock, field_selector=f"nodeName={node}")
+        self._listings: dict[str, ResourceListing] = {}
+        """By driver, while it is registered."""
+        self._seen.add_handler(self._look, lambda _, piece: self._look(piece), self._look)
 
-    async def follow(self, listen: Listen) -> None:
-        """Publish what the driver lists until it has no more to say; its slices stay."""
-        async with BlockTasks() as tasks:
-            publishing = tasks.start(self._publish())
-            await self._read(listen)
-            self._complete = True
-            self._changed.set()
-            await publishing
+    async def run(self) -> None:
+        """Keep the slices until cancelled; at the start those of all drivers that have not registered go."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._seen.run())
+            await self._seen.wait_synced()
+            group.create_task(run_workers(self._queue, self._sync))
 
-    async def end(self) -> None:
-        """Remove the slices: the driver is not registered any more."""
-        if self._models is None:
-            return
-        try:
-            async with asyncio.timeout(_FAREWELL):
-                await self._sync(())
-        except (StatusError, ConnectionError, TimeoutError) as error:
-            _LOG.warning("the ResourceSlices of driver %s, which is gone, stay: %s", self._driver, error)
+    def register(self, listing: ResourceListing) -> None:
+        """Follow what a driver lists; it takes the place of an earlier instance."""
+        self._listings[listing.driver] = listing
+        self._queue.add(listing.driver)
 
-    async def _read(self, listen: Listen) -> None:
-        while True:
-            try:
-                async with contextlib.aclosing(listen()) as messages:
-                    async for message in messages:
-                        self._models = decode_listing(message)
-                        self._changed.set()
-            except (PluginCallError, ProtobufError) as error:
-                if isinstance(error, PluginCallError) and error.code == "Unimplemented":
-                    return
-                _LOG.warning("reading the resources of driver %s failed: %s", self._driver, error)
-                await self._clock.sleep(_RECONNECT)
-            else:
-                return
+    def unregister(self, listing: ResourceListing) -> None:
+        """The driver is gone, unless another instance of it has registered."""
+        if self._listings.get(listing.driver) is listing:
+            del self._listings[listing.driver]
+            self._queue.add(listing.driver)
 
-    async def _publish(self) -> None:
-        pause = _FIRST_PAUSE
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            complete = self._complete
-            if self._models is not None:
-                try:
-                    await self._sync(self._models)
-                except (StatusError, ConnectionError) as error:
-                    _LOG.warning("publishing the resources of driver %s failed: %s", self._driver, error)
-                    await self._clock.sleep(pause)
-                    pause = min(pause * 2, _LONGEST_PAUSE)
-                    self._changed.set()
-                    continue
-                pause = _FIRST_PAUSE
-            if complete:
-                return
+    def changed(self, driver: str) -> None:
+        """A driver has listed something else."""
+        self._queue.add(driver)
 
-    async def _sync(self, models: Sequence[Model]) -> None:
+    def _look(self, piece: v1alpha2.ResourceSlice) -> None:
+        self._queue.add(piece.driver_name)
+
+    async def _sync(self, driver: str) -> None:
         """Keep what is already there; what is not goes into slices that say something else, then into new ones."""
-        selector = f"nodeName={self._node},driverName={self._driver}"
-        found = (await self._slices.list(field_selector=selector)).items
+        models = self._listings[driver].models if driver in self._listings else ()
+        found = (await self._slices.list(field_selector=f"nodeName={self._node},driverName={driver}")).items
         kept = [piece.named_resources for piece in found if piece.named_resources in models]
         obsolete = [piece for piece in found if piece.named_resources not in models]
         for model in models:
@@ -148,16 +113,46 @@ class ResourceListing:
             if obsolete:
                 await self._slices.update(replace(obsolete.pop(), named_resources=model))
             else:
-                await self._slices.create(await self._new(model))
+                await self._slices.create(self._new(driver, model))
         for piece in obsolete:
             await self._slices.delete(piece.metadata.name)
 
-    async def _new(self, model: Model) -> v1alpha2.ResourceSlice:
-        node = await self._nodes.get(self._node)
-        owner = OwnerReference(api_version="v1", kind="Node", name=self._node, uid=node.metadata.uid, controller=True)
+    def _new(self, driver: str, model: Model) -> v1alpha2.ResourceSlice:
         return v1alpha2.ResourceSlice(
-            metadata=ObjectMeta(generate_name=f"{self._node}-{self._driver}-", owner_references=(owner,)),
+            metadata=ObjectMeta(generate_name=f"{self._node}-{driver}-"),
             node_name=self._node,
-            driver_name=self._driver,
+            driver_name=driver,
             named_resources=model,
         )
+
+
+class ResourceListing:
+    """What one instance of a driver lists."""
+
+    def __init__(self, slices: NodeSlices, driver: str, *, clock: Clock) -> None:
+        self.driver = driver
+        self.models: tuple[Model, ...] = ()
+        """What it listed last."""
+        self._slices = slices
+        self._clock = clock
+
+    async def follow(self, listen: Listen) -> None:
+        """Read what the driver lists until it has no more to say; that stays published until `end`."""
+        self._slices.register(self)
+        while True:
+            try:
+                async with contextlib.aclosing(listen()) as messages:
+                    async for message in messages:
+                        self.models = decode_listing(message)
+                        self._slices.changed(self.driver)
+            except (PluginCallError, ProtobufError) as error:
+                if isinstance(error, PluginCallError) and error.code == "Unimplemented":
+                    return
+                _LOG.warning("reading the resources of driver %s failed: %s", self.driver, error)
+                await self._clock.sleep(_RECONNECT)
+            else:
+                return
+
+    def end(self) -> None:
+        """The driver is not registered any more."""
+        self._slices.unregister(self)

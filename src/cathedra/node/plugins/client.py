@@ -128,6 +128,10 @@ class DialPlugin(Protocol):
         """
         ...
 
+    async def run(self) -> None:
+        """Do what connections to drivers need beside them, until cancelled or done."""
+        ...
+
 
 MakeDial = Callable[[Clock, NodeMetrics], DialPlugin]
 """Makes what connects to drivers, for an agent with that clock and these metrics."""

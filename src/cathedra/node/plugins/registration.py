@@ -34,7 +34,7 @@ from cathedra.node.plugins.grpcclient import (
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 
-__all__ = ["PluginRegistrar", "choose_services", "dial_current", "services_of"]
+__all__ = ["CurrentDial", "PluginRegistrar", "choose_services", "services_of"]
 
 _CONNECT: Final = 10.0
 _GET_INFO: Final = 1.0
@@ -74,17 +74,30 @@ def choose_services(
     return service, next((name for name in HEALTH_SERVICES if name in offered), None)
 
 
-def dial_current(clock: Clock, metrics: NodeMetrics, known: tuple[str, ...] = DRA_SERVICES) -> DialPlugin:
+class CurrentDial:
     """Connects to drivers in the versions of the protocol that are ``known``."""
 
-    def dial(driver: str, endpoint: str, offered: tuple[str, ...]) -> tuple[ConnectedPlugin, HealthClient | None]:
-        service, health = choose_services(driver, endpoint, offered, known)
+    def __init__(self, clock: Clock, metrics: NodeMetrics, known: tuple[str, ...] = DRA_SERVICES) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._known = known
+
+    def __call__(
+        self, driver: str, endpoint: str, offered: tuple[str, ...]
+    ) -> tuple[ConnectedPlugin, HealthClient | None]:
+        """The driver in the version that it prefers.
+
+        Raises:
+            RegistrationError: there is no service that this node can call.
+        """
+        service, health = choose_services(driver, endpoint, offered, self._known)
         client = GRPCPluginClient(
-            driver, endpoint, service=service, health_service=health, clock=clock, metrics=metrics
+            driver, endpoint, service=service, health_service=health, clock=self._clock, metrics=self._metrics
         )
         return client, client if health else None
 
-    return dial
+    async def run(self) -> None:
+        """Connections need nothing beside them."""
 
 
 @dataclass(slots=True)
@@ -109,7 +122,7 @@ class PluginRegistrar:
         dial: DialPlugin | None = None,
     ) -> None:
         """``dial`` connects to what a driver offers; None: in today's versions of the protocol."""
-        self._dial = dial or dial_current(clock, metrics)
+        self._dial = dial or CurrentDial(clock, metrics)
         self._registry = registry
         self._clock = clock
         self._metrics = metrics
@@ -121,6 +134,7 @@ class PluginRegistrar:
         """Follow the directory until cancelled; connections to drivers end with it."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            group.create_task(self._dial.run())
             try:
                 await self._watcher.run()
             finally:

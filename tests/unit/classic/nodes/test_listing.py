@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from cathedra.api.core.core_v1 import Node
 from cathedra.api.protobuf.wire import ProtobufError
 from cathedra.api.struct import from_dict, replace
 from cathedra.classic.nodes.client import classic_dial
-from cathedra.classic.nodes.listing import ResourceListing, decode_listing, encode_listing
+from cathedra.classic.nodes.listing import NodeSlices, ResourceListing, decode_listing, encode_listing
 from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver, serving
 from cathedra.classic.resources import SLICES
 from cathedra.client.client import Client
@@ -62,46 +63,127 @@ def test_a_listing_is_the_message_of_1_30() -> None:
         decode_listing(b"\x0a\x07")
 
 
+@asynccontextmanager
+async def keeping(world: World, api: Client) -> AsyncIterator[NodeSlices]:
+    """The slices of node n, kept."""
+    slices = NodeSlices(api, "n", clock=world.clock)
+    running = asyncio.ensure_future(slices.run())
+    try:
+        yield slices
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def by_hand(name: str, on: str = "n", driver: str = NAME) -> v1alpha2.ResourceSlice:
+    fields = {"metadata": {"name": name}, "nodeName": on, "driverName": driver, "namedResources": {}}
+    return from_dict(v1alpha2.ResourceSlice, fields)
+
+
 def test_slices_follow_the_driver_with_the_fewest_writes() -> None:
     async def story(world: World) -> None:
-        api = await with_node(world)
-        listing = ResourceListing(api, "n", NAME, clock=world.clock)
         says: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         async def listen() -> AsyncGenerator[bytes]:
             while (message := await says.get()) is not None:
                 yield message
 
-        following = asyncio.ensure_future(listing.follow(listen))
-        await says.put(listed(model("a"), model("b")))
-        await asyncio.sleep(1)
-        first = await published(world)
-        assert sorted(first.values()) == [["a"], ["b"]]
-        (kept,) = (name for name, names in first.items() if names == ["a"])
-        assert kept.startswith(f"n-{NAME}-")
-        stored = await world.of(SLICES).get(kept)
-        (owner,) = stored.metadata.owner_references
-        assert (owner.kind, owner.name, owner.controller) == ("Node", "n", True)
-        assert (stored.node_name, stored.driver_name) == ("n", NAME)
-        await says.put(listed(model("a"), model("c")))
-        await asyncio.sleep(1)
-        second = await published(world)
-        assert set(second) == set(first), "a slice whose content is gone is written anew"
-        assert second[kept] == ["a"]
-        assert (await world.of(SLICES).get(kept)).metadata.resource_version == stored.metadata.resource_version
-        await says.put(listed(model("a")))
-        await says.put(None)
-        await following
-        assert await published(world) == {kept: ["a"]}, "what a driver said last stays true"
-        await listing.end()
-        assert await published(world) == {}
+        async with keeping(world, await with_node(world)) as slices:
+            listing = ResourceListing(slices, NAME, clock=world.clock)
+            following = asyncio.ensure_future(listing.follow(listen))
+            await says.put(listed(model("a"), model("b")))
+            await asyncio.sleep(1)
+            first = await published(world)
+            assert sorted(first.values()) == [["a"], ["b"]]
+            (kept,) = (name for name, names in first.items() if names == ["a"])
+            assert kept.startswith(f"n-{NAME}-")
+            stored = await world.of(SLICES).get(kept)
+            assert (stored.node_name, stored.driver_name) == ("n", NAME)
+            await says.put(listed(model("a"), model("c")))
+            await asyncio.sleep(1)
+            second = await published(world)
+            assert set(second) == set(first), "a slice whose content is gone is written anew"
+            assert second[kept] == ["a"]
+            assert (await world.of(SLICES).get(kept)).metadata.resource_version == stored.metadata.resource_version
+            await says.put(listed(model("a")))
+            await says.put(None)
+            await following
+            await asyncio.sleep(1)
+            assert await published(world) == {kept: ["a"]}, "what a driver said last stays true"
+            listing.end()
+            await asyncio.sleep(1)
+            assert await published(world) == {}
+
+    play("1.30", story, nodes=0)
+
+
+def test_a_slice_that_is_deleted_by_hand_is_written_again() -> None:
+    async def story(world: World) -> None:
+        async def listen() -> AsyncGenerator[bytes]:
+            yield listed(model("a"))
+
+        async with keeping(world, await with_node(world)) as slices:
+            await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
+            await asyncio.sleep(1)
+            (first,) = await published(world)
+            await world.of(SLICES).delete(first)
+            await asyncio.sleep(1)
+            (second,) = await published(world)
+            assert second != first
+
+    play("1.30", story, nodes=0)
+
+
+def test_slices_of_drivers_that_are_not_registered_go() -> None:
+    """At the start, and later those that are written by hand; other nodes' stay."""
+
+    async def story(world: World) -> None:
+        api = await with_node(world)
+        for piece in (by_hand("old"), by_hand("of-another", driver="e.example.com"), by_hand("elsewhere", on="m")):
+            await world.of(SLICES).create(piece)
+        async with keeping(world, api):
+            await asyncio.sleep(1)
+            assert list(await published(world)) == ["elsewhere"]
+            await world.of(SLICES).create(by_hand("new"))
+            await asyncio.sleep(1)
+            assert list(await published(world)) == ["elsewhere"]
+
+    play("1.30", story, nodes=0)
+
+
+def test_a_driver_that_lists_nothing_has_no_slices() -> None:
+    async def story(world: World) -> None:
+        async def listen() -> AsyncGenerator[bytes]:
+            raise PluginCallError("Unimplemented", "method not implemented")
+            yield b""
+
+        async with keeping(world, await with_node(world)) as slices:
+            await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
+            await world.of(SLICES).create(by_hand("mine"))
+            await asyncio.sleep(1)
+            assert await published(world) == {}
+
+    play("1.30", story, nodes=0)
+
+
+def test_an_instance_that_was_replaced_takes_nothing_with_it() -> None:
+    async def story(world: World) -> None:
+        async def listen() -> AsyncGenerator[bytes]:
+            yield listed(model("a"))
+
+        async with keeping(world, await with_node(world)) as slices:
+            first, second = (ResourceListing(slices, NAME, clock=world.clock) for _ in range(2))
+            await first.follow(listen)
+            await second.follow(listen)
+            first.end()
+            await asyncio.sleep(1)
+            assert list((await published(world)).values()) == [["a"]]
 
     play("1.30", story, nodes=0)
 
 
 def test_a_broken_stream_is_asked_for_again_and_a_missing_one_is_not() -> None:
     async def story(world: World) -> None:
-        listing = ResourceListing(await with_node(world), "n", NAME, clock=world.clock)
         calls: list[float] = []
 
         async def listen() -> AsyncGenerator[bytes]:
@@ -114,77 +196,23 @@ def test_a_broken_stream_is_asked_for_again_and_a_missing_one_is_not() -> None:
                 yield listed(model("a"))
                 raise PluginCallError("Unimplemented", "method not implemented")
 
-        await listing.follow(listen)
-        assert [later - calls[0] for later in calls] == [0, 5, 10]
-        assert list((await published(world)).values()) == [["a"]]
-
-    play("1.30", story, nodes=0)
-
-
-def test_publishing_is_tried_again_until_it_succeeds() -> None:
-    async def story(world: World) -> None:
-        # The node is not there yet: a slice could have no owner.
-        api = world.part("system:node:n", ("system:nodes",))
-        listing = ResourceListing(api, "n", NAME, clock=world.clock)
-
-        async def listen() -> AsyncGenerator[bytes]:
-            yield listed(model("a"))
-
-        following = asyncio.ensure_future(listing.follow(listen))
-        await asyncio.sleep(10)
-        assert await published(world) == {}
-        await with_node(world)
-        await asyncio.wait_for(following, 60)
-        assert list((await published(world)).values()) == [["a"]]
-
-    play("1.30", story, nodes=0)
-
-
-def test_a_driver_that_never_listed_anything_leaves_slices_alone() -> None:
-    async def story(world: World) -> None:
-        api = await with_node(world)
-        by_hand = {"metadata": {"name": "mine"}, "nodeName": "n", "driverName": NAME, "namedResources": {}}
-        await world.of(SLICES).create(from_dict(v1alpha2.ResourceSlice, by_hand))
-        listing = ResourceListing(api, "n", NAME, clock=world.clock)
-
-        async def listen() -> AsyncGenerator[bytes]:
-            raise PluginCallError("Unimplemented", "method not implemented")
-            yield b""
-
-        await listing.follow(listen)
-        await listing.end()
-        assert list(await published(world)) == ["mine"]
-
-    play("1.30", story, nodes=0)
-
-
-def test_slices_that_cannot_be_removed_do_not_stop_the_node() -> None:
-    async def story(world: World) -> None:
-        api = await with_node(world)
-        listing = ResourceListing(api, "n", NAME, clock=world.clock)
-
-        async def listen() -> AsyncGenerator[bytes]:
-            yield listed(model("a"))
-
-        await listing.follow(listen)
-        await world.server.close()
-        await listing.end()
+        async with keeping(world, await with_node(world)) as slices:
+            await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
+            assert [later - calls[0] for later in calls] == [0, 5, 10]
+            await asyncio.sleep(1)
+            assert list((await published(world)).values()) == [["a"]]
 
     play("1.30", story, nodes=0)
 
 
 def test_a_node_writes_its_own_slices_alone() -> None:
-    def piece(name: str, on: str) -> v1alpha2.ResourceSlice:
-        fields = {"metadata": {"name": name}, "nodeName": on, "driverName": NAME, "namedResources": {}}
-        return from_dict(v1alpha2.ResourceSlice, fields)
-
     async def story(api: Guarded) -> None:
-        await api.admin.resource(SLICES).create(piece("theirs", "n2"))
+        await api.admin.resource(SLICES).create(by_hand("theirs", "n2"))
         slices = api.node("n1").resource(SLICES)
-        mine = await slices.create(piece("mine", "n1"))
+        mine = await slices.create(by_hand("mine", "n1"))
         await slices.update(replace(mine, named_resources=model("a")))
         await slices.delete("mine")
-        message = await refused(slices.create(piece("other", "n2")))
+        message = await refused(slices.create(by_hand("other", "n2")))
         assert message.endswith("can only create ResourceSlice with the same NodeName as the requesting node")
         for attempt in (slices.get("theirs"), slices.delete("theirs")):
             await refused(attempt)
@@ -226,6 +254,8 @@ class Silent(Listing):
 async def eventually(world: World, expected: list[list[str]]) -> None:
     """Wait until the slices say that."""
     async with asyncio.timeout(20), world.of(SLICES).watch() as changes:
+        if list((await published(world)).values()) == expected:
+            return
         async for _ in changes:
             if list((await published(world)).values()) == expected:
                 return
@@ -241,6 +271,7 @@ def test_the_agent_of_1_30_publishes_what_a_plugin_lists_while_it_is_registered(
         driver = Listing()
         async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
             dial = classic_dial(api, gates("1.30"), "n")(SystemClock(), NodeMetrics(SystemClock()))
+            keeping_slices = asyncio.ensure_future(dial.run())
             client, _ = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
             following = asyncio.ensure_future(client.follow_connection(lambda connected: None))
             await eventually(world, [["a", "b"]])
@@ -249,7 +280,9 @@ def test_the_agent_of_1_30_publishes_what_a_plugin_lists_while_it_is_registered(
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             await client.close()
-            assert await published(world) == {}
+            await eventually(world, [])
+            keeping_slices.cancel()
+            await asyncio.gather(keeping_slices, return_exceptions=True)
 
     over_sockets(story)
 
