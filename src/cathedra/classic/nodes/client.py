@@ -17,6 +17,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.classic.nodes.handles import Handle, handle_of
 from cathedra.classic.nodes.listing import LIST_METHOD, NodeSlices, ResourceListing
+from cathedra.classic.nodes.versions import RegisteredVersions
 from cathedra.classic.resources import CLAIMS
 from cathedra.client.client import Client
 from cathedra.clock import Clock
@@ -32,13 +33,10 @@ from cathedra.node.plugins.client import (
     PluginDevice,
     PrepareOutcome,
 )
-from cathedra.node.plugins.errors import RegistrationError
 from cathedra.node.plugins.grpcclient import PluginChannel
 
 __all__ = ["ClassicPluginClient", "classic_dial", "services_of"]
 
-VERSION: Final = "1.0.0"
-"""What drivers of that time registered with."""
 _UNIMPLEMENTED: Final = "Unimplemented"
 A = TypeVar("A")
 
@@ -63,13 +61,16 @@ class ClassicPluginClient(PluginChannel):
         clock: Clock,
         metrics: NodeMetrics,
         listing: ResourceListing | None = None,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         """``api`` reads claims as the node; ``services`` are tried in order.
 
-        ``listing`` publishes what the driver lists; None: drivers are not asked for that.
+        ``listing`` publishes what the driver lists; None: drivers are not asked for that. ``on_close`` is called when
+        the driver is not registered any more.
         """
         super().__init__(driver, endpoint, clock=clock, metrics=metrics)
         self._listing = listing
+        self._on_close = on_close
         self._api = api
         self._services = tuple(services)
         self._handles: dict[str, Handle] = {}
@@ -86,6 +87,7 @@ class ClassicPluginClient(PluginChannel):
     async def close(self) -> None:
         """Let go of the connection, and remove what was published for the driver."""
         await super().close()
+        self._on_close()
         if self._listing is not None:
             self._listing.end()
 
@@ -246,6 +248,7 @@ class ClassicDial:
         self._gates = gates
         self._clock = clock
         self._metrics = metrics
+        self._versions = RegisteredVersions(gates)
         self._slices = NodeSlices(api, node, clock=clock) if gates.at_least("1.30") else None
 
     def __call__(
@@ -254,13 +257,9 @@ class ClassicDial:
         """The driver behind ``endpoint``.
 
         Raises:
-            RegistrationError: it does not offer the version of that time.
+            RegistrationError: it does not offer a version of that time, or is registered already.
         """
-        if VERSION not in offered:
-            raise RegistrationError(
-                f"invalid versions of DRA driver plugin {driver} at endpoint {endpoint}: [{' '.join(offered)}]; "
-                f"a kubelet of {self._gates.release} knows {VERSION} alone"
-            )
+        self._versions.enter(driver, endpoint, offered)
         clock = self._clock
         listing = ResourceListing(self._slices, driver, clock=clock) if self._slices is not None else None
         client = ClassicPluginClient(
@@ -271,6 +270,7 @@ class ClassicDial:
             clock=clock,
             metrics=self._metrics,
             listing=listing,
+            on_close=lambda: self._versions.leave(driver),
         )
         return client, None
 

@@ -113,6 +113,7 @@ def _control_plane(gates: FeatureGates) -> Generation:
         client=control_plane_client,
         make_claim_plugin=control_plane_plugin,
         controllers=controllers if gates["DRAControlPlaneController"] else {},
+        make_dial=_dial_control_plane,
     )
 
 
@@ -121,6 +122,13 @@ def _dial_classic(client: Client, gates: FeatureGates, node: str) -> MakeDial | 
     from cathedra.classic.nodes.client import classic_dial
 
     return classic_dial(client, gates, node)
+
+
+def _dial_control_plane(client: Client, gates: FeatureGates, node: str) -> MakeDial | None:
+    # start-up time: gRPC, with sockets alone
+    from cathedra.classic.controlplane.dial import control_plane_dial
+
+    return control_plane_dial(gates)
 
 
 def _test_driver(client: Client, node: str) -> Mapping[str, PluginClient]:

@@ -1,0 +1,51 @@
+"""How the agent of a node of 1.31 speaks to drivers: they offer numbers, and there is one protocol."""
+
+from __future__ import annotations
+
+from cathedra.api.gates import FeatureGates
+from cathedra.classic.nodes.versions import RegisteredVersions
+from cathedra.clock import Clock
+from cathedra.node.metrics import NodeMetrics
+from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, MakeDial
+from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient
+
+__all__ = ["control_plane_dial"]
+
+
+def control_plane_dial(gates: FeatureGates) -> MakeDial:
+    """What connects to drivers in 1.31."""
+
+    def make(clock: Clock, metrics: NodeMetrics) -> DialPlugin:
+        return _Dial(gates, clock, metrics)
+
+    return make
+
+
+class _Dial:
+    def __init__(self, gates: FeatureGates, clock: Clock, metrics: NodeMetrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._versions = RegisteredVersions(gates)
+
+    def __call__(
+        self, driver: str, endpoint: str, offered: tuple[str, ...]
+    ) -> tuple[ConnectedPlugin, HealthClient | None]:
+        self._versions.enter(driver, endpoint, offered)
+        return _Plugin(driver, endpoint, self._versions, clock=self._clock, metrics=self._metrics), None
+
+    async def run(self) -> None:
+        """Connections need nothing beside them."""
+
+
+class _Plugin(GRPCPluginClient):
+    """A driver instance, registered until its connection is closed."""
+
+    def __init__(
+        self, driver: str, endpoint: str, versions: RegisteredVersions, *, clock: Clock, metrics: NodeMetrics
+    ) -> None:
+        super().__init__(driver, endpoint, service=NO_SERVICE, health_service=None, clock=clock, metrics=metrics)
+        self._versions = versions
+
+    async def close(self) -> None:
+        await super().close()
+        self._versions.leave(self._driver)
