@@ -13,13 +13,14 @@ from typing import Any, Final, Protocol
 
 from cathedra.asgi.application import Message, Receive, Scope, Send
 
-__all__ = ["SPDY", "UPGRADE", "Streams", "Upgrade"]
+__all__ = ["SPDY", "SWITCHING", "UPGRADE", "Streams", "Upgrade"]
 
 UPGRADE: Final = "cathedra.upgrade"
 """ASGI extension under which a request's `Upgrade` is found, if it asks for one that is served."""
 SPDY: Final = b"spdy/3.1"
 """The protocol that is served, in lower case."""
 SWITCHING: Final = 101
+"""The status of an answer that takes an upgrade."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]

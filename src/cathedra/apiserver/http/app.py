@@ -133,11 +133,18 @@ class Application:
         try:
             self._authenticate(request)
             self._authorize(request)
-            response = await self._resources.websocket(request, send)
+            response = await self._passed_websocket(request, send)
         except StatusError as error:
             response = status_response(error)
         if response is not None:
             await self._refuse(request, send, response)
+
+    async def _passed_websocket(self, request: Request, send: Send) -> Response | None:
+        """Pass a WebSocket on to who answers for it; an answer is a refusal."""
+        if (service := self._aggregated.behind(request.info)) is not None:
+            await self._aggregated.websocket(request, service, send)
+            return None
+        return await self._resources.websocket(request, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
         """The answer, failures included; None if it went out as a stream."""

@@ -22,18 +22,22 @@ from cathedra.api.status import StatusError, failure
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.answers.response import Response
-from cathedra.apiserver.http.proxying.passing import pass_back, passed_headers
+from cathedra.apiserver.http.proxying.passing import PassedBody, pass_back, passed_headers
+from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
+from cathedra.apiserver.http.proxying.websockets import pass_websocket
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.application import Send
+from cathedra.asgi.upgrade import UPGRADE, Upgrade
 
 if TYPE_CHECKING:
     import aiohttp
 
     from cathedra.apiserver.authentication.pki import FrontProxyTLS
+    from cathedra.apiserver.http.proxying.resolving import KnownAddresses
 
 __all__ = ["AggregatedServers"]
 
@@ -51,6 +55,8 @@ class AggregatedServers:
         self._registry = registry
         self._identity = identity
         self._session: aiohttp.ClientSession | None = None
+        self._by_name: aiohttp.ClientSession | None = None
+        self._known_addresses: KnownAddresses | None = None
         self._contexts: dict[tuple[bytes, bool], ssl.SSLContext] = {}
         self._known: dict[tuple[str, str], APIService] | None = None
         self._resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -60,8 +66,9 @@ class AggregatedServers:
 
     async def close(self) -> None:
         """Let go of connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._by_name):
+            if session is not None:
+                await session.close()
 
     def services(self) -> dict[tuple[str, str], APIService]:
         """The APIServices with a service, by group and version."""
@@ -123,30 +130,74 @@ class AggregatedServers:
         """
         import aiohttp  # as above
 
-        query = request.scope["query_string"].decode("latin-1")
-        path = quote(request.info.path, safe="/:@!$&'()*+,;=~")
-        body = await request.body()
+        headers = [*passed_headers(request), *_identity_headers(request.user)]
+        upgrade: Upgrade | None = request.scope.get("extensions", {}).get(UPGRADE)
+        if upgrade is not None:
+            return await self._upgrade(request, service, headers, upgrade, send)
+        body = await PassedBody.of(request)
         try:
-            url = self._url(service, f"{path}?{query}" if query else path)
             async with self._client().request(
                 request.info.method,
-                url,
-                headers=[*passed_headers(request), *_identity_headers(request.user)],
-                data=body or None,
+                self._url(service, _target(request)),
+                headers=[*headers, *body.headers],
+                data=body.data,
                 allow_redirects=False,
                 **self._options(service),
             ) as answer:
-                await pass_back(request, answer, send)
+                await pass_back(request, answer, send, body)
         except NoEndpoint as error:
             raise _unavailable(str(error)) from None
         except (aiohttp.ClientError, OSError) as error:
             raise _unavailable(network_text(error)) from None
         return None
 
-    def _url(self, service: APIService, path: str) -> str:
+    async def websocket(self, request: Request, service: APIService, send: Send) -> None:
+        """Pass an authorized WebSocket on.
+
+        Raises:
+            StatusError: 503, the server cannot be reached; or what it says.
+        """
+        import aiohttp  # as above
+
+        options = self._options(service)
+        try:
+            address, port = self._endpoint(service)
+            name = options["server_hostname"]
+            self._addresses().remember(name, address)
+            await pass_websocket(
+                request,
+                send,
+                self._named(),
+                f"wss://{name}:{port}{_target(request)}",
+                headers=[*passed_headers(request), *_identity_headers(request.user)],
+                ssl=options["ssl"],
+            )
+        except NoEndpoint as error:
+            raise _unavailable(str(error)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unavailable(network_text(error)) from None
+
+    async def _upgrade(
+        self, request: Request, service: APIService, headers: list[tuple[str, str]], upgrade: Upgrade, send: Send
+    ) -> Response | None:
+        try:
+            address, port = self._endpoint(service)
+            options = self._options(service)
+            name, method = options["server_hostname"], request.info.method
+            head = NodeRequestHead(name, address, port, _target(request), method=method, headers=tuple(headers))
+            return await pass_upgrade(ask_node(head, options["ssl"]), upgrade, send)
+        except NoEndpoint as error:
+            raise _unavailable(str(error)) from None
+        except OSError as error:  # a TimeoutError is one too
+            raise _unavailable(network_text(error)) from None
+
+    def _endpoint(self, service: APIService) -> tuple[str, int]:
         behind = service.spec.service
         assert behind is not None
-        host, port = service_endpoint(self._registry, behind.namespace, behind.name, behind.port or _HTTPS)
+        return service_endpoint(self._registry, behind.namespace, behind.name, behind.port or _HTTPS)
+
+    def _url(self, service: APIService, path: str) -> str:
+        host, port = self._endpoint(service)
         return f"https://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
     def _client(self) -> aiohttp.ClientSession:
@@ -159,6 +210,25 @@ class AggregatedServers:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PROBE_SECONDS),
             )
         return self._session
+
+    def _named(self) -> aiohttp.ClientSession:
+        """Connections to servers by the names that their certificates are for: WebSockets know no other way."""
+        if self._by_name is None:
+            import aiohttp  # as above
+
+            self._by_name = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(resolver=self._addresses(), use_dns_cache=False),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PROBE_SECONDS),
+            )
+        return self._by_name
+
+    def _addresses(self) -> KnownAddresses:
+        if self._known_addresses is None:
+            from cathedra.apiserver.http.proxying.resolving import KnownAddresses  # as above: it needs aiohttp
+
+            self._known_addresses = KnownAddresses()
+        return self._known_addresses
 
     def _options(self, service: APIService) -> dict[str, Any]:
         """How the connection is protected.
@@ -200,6 +270,13 @@ class AggregatedServers:
         self.generation += 1
         for gone in self._resources.keys() - self.services().keys():
             del self._resources[gone]
+
+
+def _target(request: Request) -> str:
+    """Path and query."""
+    query = request.scope["query_string"].decode("latin-1")
+    path = quote(request.info.path, safe="/:@!$&'()*+,;=~")
+    return f"{path}?{query}" if query else path
 
 
 def _identity_headers(user: UserInfo) -> list[tuple[str, str]]:

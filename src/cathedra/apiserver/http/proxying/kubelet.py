@@ -8,17 +8,15 @@ node cannot use it elsewhere (docs/spec/apimachinery.md §12).
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 import ssl
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
+from cathedra.apiserver.http.proxying.resolving import KnownAddresses
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, NodeRequestHead, ask_node
 
 __all__ = ["KubeletConnections", "RedirectRefused"]
@@ -59,7 +57,7 @@ class KubeletConnections:
         self._by_name = tls is not None and tls.identity is NodeIdentity.NAME
         self._context = _context(tls) if tls is not None else None
         self._scheme_suffix = "" if tls is None else "s"
-        self._addresses = _NodeAddresses()
+        self._addresses = KnownAddresses()
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._context or True, resolver=self._addresses, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -82,44 +80,12 @@ class KubeletConnections:
         return f"{scheme}{self._scheme_suffix}://{shown}:{port}{path}{suffix}"
 
     def upgrade(
-        self, node: str, address: str, port: int, target: str, protocols: tuple[str, ...]
+        self, node: str, address: str, port: int, target: str, protocols: tuple[str, ...] = (), **options: Any
     ) -> AbstractAsyncContextManager[NodeAnswer]:
-        """Ask a node to speak SPDY for ``target``, a path with its query (`ask_node`)."""
-        head = NodeRequestHead(node if self._by_name else address, address, port, target, protocols)
-        return ask_node(head, self._context)
-
-
-class _NodeAddresses(AbstractResolver):
-    """The addresses of nodes by name, as their statuses say; other names are looked up."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._others = aiohttp.ThreadedResolver()
-
-    def remember(self, node: str, address: str) -> None:
-        """Connections to ``node`` go to ``address`` from now on."""
-        self._known[node] = address
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The address of a node.
-
-        Raises:
-            OSError: its address is a host name that is not known.
-        """
-        address = self._known.get(host, host)
-        try:
-            version = ipaddress.ip_address(address).version
-        except ValueError:
-            return await self._others.resolve(address, port, family)
-        found = socket.AF_INET6 if version == 6 else socket.AF_INET
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=flags)]
-
-    async def close(self) -> None:
-        """Let go of the look-ups."""
-        await self._others.close()
+        """Ask a node to speak SPDY for ``target``, a path with its query (`ask_node`); ``options`` are further parts of
+        the `NodeRequestHead`."""
+        host = node if self._by_name else address
+        return ask_node(NodeRequestHead(host, address, port, target, protocols, **options), self._context)
 
 
 def _context(tls: KubeletTLS) -> ssl.SSLContext:

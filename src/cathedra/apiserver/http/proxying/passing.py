@@ -7,16 +7,16 @@ to be another user never reach a server that might believe them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.asgi.application import Send
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["pass_back", "passed_headers"]
+__all__ = ["LONGEST_PAGE", "PassedBody", "pass_back", "passed_headers"]
 
 _OWN: Final = frozenset(
     {
@@ -34,6 +34,8 @@ _OWN: Final = frozenset(
     }
 )
 """Headers of one connection, and credentials for this server alone."""
+LONGEST_PAGE: Final = 1024 * 1024
+"""Bytes of an HTML page whose links are changed."""
 _CLAIMS: Final = (b"x-remote-", b"impersonate-")
 """Headers by which a client could claim to be another user."""
 
@@ -47,18 +49,86 @@ def passed_headers(request: Request) -> list[tuple[str, str]]:
     ]
 
 
+class PassedBody:
+    """The body of a request, of any size: handed on as it comes, and read by nothing else. Made by `of`."""
+
+    def __init__(self, request: Request, first: bytes, *, more: bool) -> None:
+        self._request = request
+        self._first = first
+        self._complete = asyncio.Event()
+        if not more:
+            self._complete.set()
+
+    @classmethod
+    async def of(cls, request: Request) -> PassedBody:
+        """The body, of which the beginning has come.
+
+        Raises:
+            ClientGone: the client went away.
+        """
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone(request.path)
+        return cls(request, message.get("body", b""), more=message.get("more_body", False))
+
+    @property
+    def data(self) -> bytes | AsyncIterator[bytes] | None:
+        """What is sent; None if there is no body."""
+        return (self._first or None) if self._complete.is_set() else self._chunks()
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """How long it is, where the client has said it and it is not known from the data."""
+        length = self._request.header(b"content-length")
+        return [("Content-Length", length)] if length and not self._complete.is_set() else []
+
+    async def gone(self) -> None:
+        """Wait for the client to go, once all of the body has come."""
+        await self._complete.wait()
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        if self._first:
+            yield self._first
+        while not self._complete.is_set():
+            message = await self._request.receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionResetError("the client went away")
+            if not message.get("more_body", False):
+                self._complete.set()
+            if chunk := message.get("body", b""):
+                yield chunk
+
+
 async def pass_back(
-    request: Request, answer: aiohttp.ClientResponse, send: Send, *, replaced: Iterable[tuple[bytes, bytes]] = ()
+    request: Request,
+    answer: aiohttp.ClientResponse,
+    send: Send,
+    body: PassedBody,
+    *,
+    replaced: Iterable[tuple[bytes, bytes]] = (),
+    page: Callable[[bytes], bytes] | None = None,
 ) -> None:
-    """Hand an answer on as it comes, with some of its headers ``replaced``; it ends when the client goes."""
+    """Hand an answer on as it comes, with some of its headers ``replaced``; it ends when the client goes.
+
+    A whole HTML page is what ``page`` makes of it, unless it is longer than `LONGEST_PAGE`.
+    """
     instead = dict(replaced)
     named = [(key.lower().encode("latin-1"), value.encode("latin-1")) for key, value in answer.headers.items()]
     headers = [(key, instead.get(key, value)) for key, value in named if key not in _OWN or key == b"content-length"]
     headers.append((b"audit-id", request.audit_id))
-    gone = asyncio.create_task(_until_gone(request, answer), name="passed request disconnect")
+    gone = asyncio.create_task(_until_gone(body, answer), name="passed request disconnect")
     try:
+        beginning = b""
+        if page is not None and _is_page(answer):
+            beginning = await _beginning(answer)
+            if len(beginning) <= LONGEST_PAGE:
+                beginning = page(beginning)
+                headers = [(key, value) for key, value in headers if key != b"content-length"]
+                headers.append((b"content-length", str(len(beginning)).encode()))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        await send({"type": "http.response.body", "body": beginning, "more_body": True})
         async for chunk in answer.content.iter_any():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -67,7 +137,21 @@ async def pass_back(
         await asyncio.gather(gone, return_exceptions=True)
 
 
-async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+def _is_page(answer: aiohttp.ClientResponse) -> bool:
+    return answer.content_type == "text/html" and "Content-Encoding" not in answer.headers and answer.method != "HEAD"
+
+
+async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
+    """The answer, or a bit more of it than the longest page has."""
+    pieces, size = [], 0
+    async for chunk in answer.content.iter_any():
+        pieces.append(chunk)
+        size += len(chunk)
+        if size > LONGEST_PAGE:
+            break
+    return b"".join(pieces)
+
+
+async def _until_gone(body: PassedBody, answer: aiohttp.ClientResponse) -> None:
+    await body.gone()
     answer.close()

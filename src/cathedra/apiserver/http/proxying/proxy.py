@@ -27,12 +27,13 @@ from cathedra.apiserver.http.proxying.podoptions import (
 )
 from cathedra.apiserver.http.proxying.reverse import ReverseProxy
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, copy_both_ways
+from cathedra.apiserver.http.proxying.websockets import pass_websocket, refusal_of
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.resources import NODES, PODS
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
-from cathedra.asgi.upgrade import UPGRADE, Upgrade
+from cathedra.asgi.upgrade import SWITCHING, UPGRADE, Upgrade
 
 if TYPE_CHECKING:
     import aiohttp
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["Proxy"]
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_SWITCHING: Final = 101
-_SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
 _SUMMARY_SECONDS: Final = 10.0
 _LONGEST_SUMMARY: Final = 16 * 1024 * 1024
@@ -77,6 +76,8 @@ class Proxy:
             StatusError: it was refused, or the node cannot be reached.
         """
         if call.subresource == "proxy":
+            if UPGRADE in request.scope.get("extensions", {}):
+                self._authorize_upgrade(call)
             return await self._reverse.forward(request, call, send)
         if call.subresource == "log":
             return await self._log(request, call, send)
@@ -111,12 +112,28 @@ class Proxy:
         Raises:
             StatusError: it was refused before the upgrade.
         """
+        if call.subresource == "proxy":
+            self._authorize_upgrade(call)
+            await self._reverse.websocket(request, call, send)
+            return
+        # An upgrade can do what a POST can: who may only get must not run commands through it.
+        self._server.authorize(call.but(verb="create"))
         if call.resource != PODS or call.subresource not in _UPGRADED:
             raise failure(404, "NotFound", "the server could not find the requested resource")
         pod, backend = self._pod_backend(call, request)
         path = stream_path(pod, call, request)
-        offered = request.scope.get("subprotocols", [])
-        await self._tunnel(request, send, self._url("ws", backend, path, stream_query(request)), offered)
+        await self._tunnel(request, send, self._url("ws", backend, path, stream_query(request)))
+
+    def _authorize_upgrade(self, call: Call) -> None:
+        """Let an upgrade behind ``proxy`` pass.
+
+        A node's agent runs commands over such connections, by GET as well: who may only read must not.
+
+        Raises:
+            StatusError: 403, the user may not create there, either.
+        """
+        if call.resource == NODES:
+            self._server.authorize(call.but(verb="create"))
 
     async def _log(self, request: Request, call: Call, send: Send) -> Response | None:
         pod = self._pod(call)
@@ -133,7 +150,7 @@ class Proxy:
         try:
             async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
                 if answer.status != 200:
-                    raise _passed_on(
+                    raise refusal_of(
                         answer.status, (await answer.content.read(_LONGEST_ERROR)).decode(errors="replace")
                     )
                 async with _until_gone(request, answer):
@@ -158,19 +175,11 @@ class Proxy:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _tunnel(self, request: Request, send: Send, url: str, offered: list[str]) -> None:
+    async def _tunnel(self, request: Request, send: Send, url: str) -> None:
         import aiohttp  # see `_nodes`
 
-        connect = await request.receive()
-        assert connect["type"] == "websocket.connect"
         try:
-            async with self._nodes().session.ws_connect(
-                url, protocols=offered, max_msg_size=0, autoping=True
-            ) as upstream:
-                await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
-                await _pump(request, send, upstream)
-        except aiohttp.WSServerHandshakeError as error:
-            raise _passed_on(error.status, error.message) from None
+            await pass_websocket(request, send, self._nodes().session, url)
         except aiohttp.ClientError as error:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
 
@@ -183,9 +192,9 @@ class Proxy:
         offered = tuple(request.header_values(b"x-stream-protocol-version"))
         try:
             async with self._nodes().upgrade(backend.node, backend.address, backend.port, target, offered) as answer:
-                if answer.status != _SWITCHING:
+                if answer.status != SWITCHING:
                     return await _refusal(answer)
-                await send({"type": "http.response.start", "status": _SWITCHING, "headers": answer.handed_on})
+                await send({"type": "http.response.start", "status": SWITCHING, "headers": answer.handed_on})
                 try:
                     await copy_both_ways(upgrade.streams, answer.connection)
                 finally:
@@ -240,44 +249,6 @@ async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> Async
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
-    """Frames from the client to the node and back, until one side is done."""
-    import aiohttp  # see `Proxy._nodes`
-
-    async def outwards() -> None:
-        while True:
-            message = await request.receive()
-            if message["type"] != "websocket.receive":
-                await upstream.close()
-                return
-            data = message.get("bytes")
-            if data is not None:
-                await upstream.send_bytes(data)
-            else:
-                await upstream.send_str(message["text"])
-
-    reader = asyncio.create_task(outwards(), name="websocket to node")
-    try:
-        async for message in upstream:
-            if message.type is aiohttp.WSMsgType.BINARY:
-                await send({"type": "websocket.send", "bytes": message.data})
-            elif message.type is aiohttp.WSMsgType.TEXT:
-                await send({"type": "websocket.send", "text": message.data})
-        if not reader.done():
-            await send({"type": "websocket.close", "code": _close_code(upstream.close_code)})
-    finally:
-        reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
-
-
-def _close_code(code: int | None) -> int:
-    """The code to pass on: a node that ends the connection without a close frame (1006) has come to a normal end.
-
-    1004 to 1006 and 1015 only ever stand for something; they cannot be sent (RFC 6455, section 7.4.1).
-    """
-    return code if code is not None and code in _SENDABLE else 1000
-
-
 async def _refusal(answer: NodeAnswer) -> Response:
     """A node's refusal as it is; kubectl shows its text.
 
@@ -290,11 +261,5 @@ async def _refusal(answer: NodeAnswer) -> Response:
     text = (await answer.body()).decode(errors="replace").strip()
     if not text or ": " in text:
         # kubectl reads an answer as YAML: of "a: b" it would show nothing, while a Status is shown.
-        raise _passed_on(answer.status, text)
+        raise refusal_of(answer.status, text)
     return Response(answer.status, text.encode(), b"text/plain; charset=utf-8")
-
-
-def _passed_on(status: int, text: str) -> StatusError:
-    reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(status, "InternalError")
-    code = status if 400 <= status < 600 else 500
-    return failure(code, reason, text.strip() or f"the node answered {status}")

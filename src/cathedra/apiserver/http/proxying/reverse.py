@@ -9,20 +9,25 @@ first request that needs it.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from cathedra.api.status import failure
+from cathedra.api.status import StatusError, failure
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.answers.response import Response
-from cathedra.apiserver.http.proxying.passing import pass_back, passed_headers
-from cathedra.apiserver.http.proxying.places import NodeEndpoint, place_of
+from cathedra.apiserver.http.proxying.links import through, with_links
+from cathedra.apiserver.http.proxying.passing import PassedBody, pass_back, passed_headers
+from cathedra.apiserver.http.proxying.places import NodeEndpoint, ProxyTarget, place_of
+from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
+from cathedra.apiserver.http.proxying.websockets import pass_websocket
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.application import Send
+from cathedra.asgi.upgrade import UPGRADE, Upgrade
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ReverseProxy"]
 
 _CONNECT_SECONDS: Final = 30.0
+_PORTS: Final = {"http": "80", "https": "443"}
 _UNRESERVED: Final = "/:@!$&'()*+,;=~"
 _QUERY: Final = f"{_UNRESERVED}%?"
 """Letters that stay as they are."""
@@ -58,35 +64,82 @@ class ReverseProxy:
         """
         place = place_of(self._registry, call)
         prefix, below = _parted(request.info)
-        query = quote(request.scope["query_string"].decode("latin-1"), safe=_QUERY)
-        suffix = f"?{query}" if query else ""
+        suffix = _suffix(request)
         if not below and request.info.reads:
             headers = ((b"location", f"{quote(prefix, safe=_UNRESERVED)}/{suffix}".encode()),)
             return Response(301, b"", b"text/plain; charset=utf-8", headers)
-        path = quote(below or "/", safe=_UNRESERVED)
-        body = await request.body()
+        target = f"{quote(below or '/', safe=_UNRESERVED)}{suffix}"
+        upgrade: Upgrade | None = request.scope.get("extensions", {}).get(UPGRADE)
+        if upgrade is not None:
+            return await self._upgrade(request, send, place, target, upgrade)
+        await self._pass(request, send, place, target, prefix)
+        return None
+
+    async def _pass(
+        self, request: Request, send: Send, place: NodeEndpoint | ProxyTarget, target: str, prefix: str
+    ) -> None:
         import aiohttp  # start-up time: with the first request that is passed on
         import yarl
 
-        if isinstance(place, NodeEndpoint):
-            nodes = self._nodes()
-            session, url = nodes.session, nodes.url("http", place.node, place.address, place.port, path)
-        else:
-            session, url = self._client(), f"{place.origin}{path}"
+        session, origin = self._origin(place, "http")
+        body = await PassedBody.of(request)
         try:
             async with session.request(
                 request.info.method,
-                yarl.URL(f"{url}{suffix}", encoded=True),
-                headers=[*_plain(passed_headers(request)), ("X-Forwarded-Uri", quote(request.info.path))],
-                data=body or None,
+                yarl.URL(f"{origin}{target}", encoded=True),
+                headers=[*_plain(passed_headers(request)), *body.headers, _forwarded(request)],
+                data=body.data,
                 allow_redirects=False,
             ) as answer:
-                moved = _moved(answer, url.removesuffix(path), prefix)
-                await pass_back(request, answer, send, replaced=moved)
+                change = through(prefix, urlsplit(origin).netloc)
+                moved = _moved(answer, origin, prefix)
+                await pass_back(request, answer, send, body, replaced=moved, page=lambda page: with_links(page, change))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            text = f"error trying to reach service: {network_text(error)}"
-            raise failure(503, "ServiceUnavailable", text) from None
-        return None
+            raise _unreachable(error) from None
+
+    async def websocket(self, request: Request, call: Call, send: Send) -> None:
+        """Pass an authorized WebSocket on.
+
+        Raises:
+            StatusError: as `forward`; or what the server there says.
+        """
+        place = place_of(self._registry, call)
+        _, below = _parted(request.info)
+        import aiohttp  # as above
+        import yarl
+
+        session, origin = self._origin(place, "ws")
+        url = yarl.URL(f"{origin}{quote(below or '/', safe=_UNRESERVED)}{_suffix(request)}", encoded=True)
+        headers = [*passed_headers(request), _forwarded(request)]
+        try:
+            await pass_websocket(request, send, session, url, headers=headers)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _unreachable(error) from None
+
+    async def _upgrade(
+        self, request: Request, send: Send, place: NodeEndpoint | ProxyTarget, target: str, upgrade: Upgrade
+    ) -> Response | None:
+        method = request.info.method
+        headers = (*passed_headers(request), _forwarded(request))
+        if isinstance(place, NodeEndpoint):
+            asking = self._nodes().upgrade(
+                place.node, place.address, place.port, target, method=method, headers=headers
+            )
+        else:
+            port = int(place.port or _PORTS[place.scheme])
+            head = NodeRequestHead(place.address, place.address, port, target, method=method, headers=headers)
+            asking = ask_node(head, _unverified() if place.scheme == "https" else None)
+        try:
+            return await pass_upgrade(asking, upgrade, send)
+        except OSError as error:  # a TimeoutError is one too
+            raise _unreachable(error) from None
+
+    def _origin(self, place: NodeEndpoint | ProxyTarget, scheme: str) -> tuple[aiohttp.ClientSession, str]:
+        """The connections to a place, and how its URLs begin; ``scheme`` is ``http`` or ``ws``."""
+        if isinstance(place, NodeEndpoint):
+            nodes = self._nodes()
+            return nodes.session, nodes.url(scheme, place.node, place.address, place.port, "")
+        return self._client(), f"{scheme}{place.origin.removeprefix('http')}"
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -98,6 +151,28 @@ class ReverseProxy:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             )
         return self._session
+
+
+def _suffix(request: Request) -> str:
+    """The query, as it goes behind a path."""
+    query = quote(request.scope["query_string"].decode("latin-1"), safe=_QUERY)
+    return f"?{query}" if query else ""
+
+
+def _forwarded(request: Request) -> tuple[str, str]:
+    """Where the client believes to be."""
+    return ("X-Forwarded-Uri", quote(request.info.path))
+
+
+def _unreachable(error: Exception) -> StatusError:
+    return failure(503, "ServiceUnavailable", f"error trying to reach service: {network_text(error)}")
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _parted(info: RequestInfo) -> tuple[str, str]:

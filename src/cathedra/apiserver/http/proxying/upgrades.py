@@ -1,4 +1,4 @@
-"""SPDY through the API server: the bytes of a connection to a node, in both directions, as they are.
+"""SPDY through the API server: the bytes of a connection to another server, in both directions, as they are.
 
 kubectl before 1.31 speaks SPDY/3.1, and so does every kubelet, so nothing in between has to understand it. The node's
 answer to the upgrade is handed on too: an answer that refuses is what the client shows.
@@ -10,10 +10,15 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BadAnswer", "NodeAnswer", "NodeRequestHead", "ask_node", "copy_both_ways"]
+from cathedra.apiserver.http.answers.response import Response
+from cathedra.asgi.application import Send
+from cathedra.asgi.upgrade import SWITCHING, Upgrade
+
+__all__ = ["BadAnswer", "NodeAnswer", "NodeRequestHead", "ask_node", "copy_both_ways", "pass_upgrade"]
 
 _CONNECT_SECONDS: Final = 30.0
 _CHUNK: Final = 64 * 1024
@@ -40,15 +45,19 @@ class NodeRequestHead:
     port: int
     target: str
     """Path and query."""
-    protocols: tuple[str, ...]
+    protocols: tuple[str, ...] = ()
     """The stream protocols that the client offers."""
+    method: str = "POST"
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers."""
 
     def encoded(self) -> bytes:
         """The bytes that are sent."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
-        lines = [f"POST {self.target} HTTP/1.1", f"Host: {shown}:{self.port}", "Content-Length: 0"]
+        lines = [f"{self.method} {self.target} HTTP/1.1", f"Host: {shown}:{self.port}", "Content-Length: 0"]
         lines += ["Connection: Upgrade", "Upgrade: SPDY/3.1"]
         lines += [f"X-Stream-Protocol-Version: {protocol}" for protocol in self.protocols]
+        lines += [f"{name}: {value}" for name, value in self.headers]
         return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
@@ -111,6 +120,26 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, tuple[tuple[bytes, b
         return int(status), tuple((name.strip().lower(), value.strip()) for name, _, value in pairs)
     except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise BadAnswer(f"the node's answer to the upgrade is not HTTP: {error}") from error
+
+
+async def pass_upgrade(
+    asking: AbstractAsyncContextManager[NodeAnswer], upgrade: Upgrade, send: Send
+) -> Response | None:
+    """Hand on bytes as they are, once the other server has left HTTP; else its answer.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    async with asking as answer:
+        if answer.status != SWITCHING:
+            kind = next((value for name, value in answer.headers if name == b"content-type"), b"text/plain")
+            return Response(answer.status, await answer.body(), kind)
+        await send({"type": "http.response.start", "status": SWITCHING, "headers": answer.handed_on})
+        try:
+            await copy_both_ways(upgrade.streams, answer.connection)
+        finally:
+            upgrade.streams[1].close()
+    return None
 
 
 async def copy_both_ways(one: Connection, other: Connection) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -54,6 +55,12 @@ class Backend:
         self.certificates.append(request.transport.get_extra_info("peercert"))
         if request.path == "/apis/metrics.k8s.io/v1beta1":
             return web.json_response(LISTED)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            async for message in socket:
+                await socket.send_str(message.data.upper())
+            return socket
         if "watch" in request.query:
             stream = web.StreamResponse()
             await stream.prepare(request)
@@ -220,3 +227,43 @@ async def test_without_its_object_the_group_is_gone(asgi: ASGIClient, backend: B
     await asgi("DELETE", f"{API_SERVICES}/v1beta1.metrics.k8s.io")
     assert (await asgi("GET", NODES)).status == 404
     assert "metrics.k8s.io" not in [group["name"] for group in (await asgi("GET", "/apis")).json["groups"]]
+
+
+async def test_a_websocket_is_passed_on_with_its_user(asgi: ASGIClient, backend: Backend) -> None:
+    await run_backend(asgi, backend)
+    asgi.server.add_tokens({"j": UserInfo("jane", ("system:masters",))})
+    url = f"{asgi.server.url}{NODES}/x?a=b"
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": "Bearer j"}) as session,
+        session.ws_connect(url, ssl=False) as socket,
+    ):
+        await socket.send_str("hello")
+        assert await socket.receive_str() == "HELLO"
+        await socket.close()
+    (asked,) = backend.asked
+    assert asked.path_qs == f"{NODES}/x?a=b"
+    assert asked.headers.getall("X-Remote-User") == ["jane"]
+    assert "Authorization" not in asked.headers
+    assert (("commonName", "front-proxy-client"),) in backend.certificates[0]["subject"]
+
+
+async def test_an_upgrade_is_asked_for_and_its_answer_handed_on(asgi: ASGIClient, backend: Backend) -> None:
+    await run_backend(asgi, backend)
+    asgi.server.add_tokens({"j": UserInfo("jane", ("system:masters",))})
+    headers = {"Authorization": "Bearer j", "Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{asgi.server.url}{NODES}/x", ssl=False) as answer,
+    ):
+        assert (answer.status, await answer.json()) == (201, {"echo": ""})
+    (asked,) = backend.asked
+    assert asked.headers["Upgrade"] == "SPDY/3.1"
+    assert asked.headers.getall("X-Remote-User") == ["jane"]
+
+
+async def test_a_websocket_to_a_server_that_is_not_there_is_refused(asgi: ASGIClient) -> None:
+    asgi.server.add_tokens({"j": UserInfo("jane", ("system:masters",))})
+    async with aiohttp.ClientSession(headers={"Authorization": "Bearer j"}) as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{asgi.server.url}{NODES}/x", ssl=False)
+    assert refused.value.status == 503

@@ -39,6 +39,8 @@ class Agent:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
+        if request.path == "/socket":
+            return await self.talk(request)
         subject = request.transport.get_extra_info("peercert")["subject"]
         names = dict(entry for relative in subject for entry in relative)
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -50,9 +52,25 @@ class Agent:
             raise web.HTTPFound("http://169.254.169.254/latest")
         if request.path == "/here":
             raise web.HTTPFound("/there?x=1")
+        if request.path == "/page":
+            size = int(request.query.get("size", "0"))
+            return web.Response(text='<a href="/x">' + " " * size, content_type="text/html")
         if request.path == "/packed" and "gzip" in headers.get("accept-encoding", ""):
             return web.Response(body=gzip.compress(b"plain"), headers={"Content-Encoding": "gzip"})
         return web.Response(status=418, text="plain", headers={"X-Own": "kept"})
+
+    async def talk(self, request: web.Request) -> web.StreamResponse:
+        """Answer on a WebSocket in capitals."""
+        if request.query.get("refuse"):
+            raise web.HTTPForbidden(text="not here")
+        socket = web.WebSocketResponse(protocols=["b.example"])
+        await socket.prepare(request)
+        async for message in socket:
+            if message.type is aiohttp.WSMsgType.TEXT:
+                await socket.send_str(f"{request.headers['X-Other']}:{message.data.upper()}")
+            else:
+                await socket.send_bytes(message.data[::-1])
+        return socket
 
 
 @dataclass
@@ -82,7 +100,7 @@ async def way(tmp_path: Path) -> AsyncIterator[Way]:
     context.load_verify_locations(files.client_authority)
     context.verify_mode = ssl.CERT_REQUIRED
     agent = Agent()
-    application = web.Application()
+    application = web.Application(client_max_size=16 * 1024 * 1024)
     application.router.add_route("*", "/{path:.*}", agent.serve)
     runner = web.AppRunner(application)
     await runner.setup()
@@ -149,3 +167,50 @@ async def test_a_node_that_does_not_listen_is_told_as_a_service_that_cannot_be_r
         assert answer.status == 404
     async with way.session.get(f"{way.url}/api/v1/nodes/n1:1/proxy/") as answer:
         assert (answer.status, (await answer.json())["message"]) == (400, "address not allowed")
+
+
+async def test_a_body_of_any_size_reaches_the_node(way: Way) -> None:
+    size = 5 * 1024 * 1024
+    status, _, _ = await way.ask("/proxy/upload", "POST", data=b"x" * size)
+    assert (status, len(way.agent.asked[0]["body"])) == (418, size)
+    assert way.agent.asked[0]["content-length"] == str(size)
+
+
+async def test_a_body_of_unknown_length_reaches_the_node_too(way: Way) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one "
+        yield b"two"
+
+    await way.ask("/proxy/upload", "PUT", data=pieces())
+    assert way.agent.asked[0]["body"] == "one two"
+
+
+async def test_a_websocket_reaches_the_node_and_its_frames_come_back(way: Way) -> None:
+    url = f"{way.url}/api/v1/nodes/n1/proxy/socket"
+    headers = {"X-Other": "o"}
+    async with way.session.ws_connect(url, protocols=["a.example", "b.example"], headers=headers) as socket:
+        assert socket.protocol == "b.example"
+        await socket.send_str("hello")
+        assert await socket.receive_str() == "o:HELLO"
+        await socket.send_bytes(b"abc")
+        assert await socket.receive_bytes() == b"cba"
+        await socket.close()
+
+
+async def test_a_websocket_that_the_node_refuses_is_refused(way: Way) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await way.session.ws_connect(f"{way.url}/api/v1/nodes/n1/proxy/socket?refuse=1")
+    assert refused.value.status == 403
+
+
+async def test_links_of_pages_lead_through_the_proxy(way: Way) -> None:
+    _, text, headers = await way.ask("/proxy/page")
+    assert text == '<a href="/api/v1/nodes/n1/proxy/x">'
+    assert headers["Content-Length"] == str(len(text))
+
+
+async def test_a_very_long_page_is_handed_on_as_it_is(way: Way) -> None:
+    size = 3 * 1024 * 1024
+    _, text, headers = await way.ask(f"/proxy/page?size={size}")
+    assert (text.strip(), len(text)) == ('<a href="/x">', size + 13)
+    assert headers["Content-Length"] == str(len(text))

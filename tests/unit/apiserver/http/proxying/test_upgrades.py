@@ -119,6 +119,32 @@ async def test_the_node_is_asked_in_the_kubelets_words(way: Way) -> None:
     assert not [line for line in lines if TOKEN.encode() in line]
 
 
+async def test_what_is_behind_proxy_is_asked_as_the_client_asks(way: Way) -> None:
+    head, reader, writer = await way.open("/api/v1/nodes/n1/proxy/some/where?x=1")
+    assert head.startswith(b"HTTP/1.1 101 ")
+    writer.write(b"abc")
+    assert await reader.readexactly(3) == b"ABC"
+    writer.close()
+    (asked,) = way.kubelet.heads
+    lines = asked.split(b"\r\n")
+    assert lines[0] == b"POST /some/where?x=1 HTTP/1.1"
+    assert [line for line in lines if line.lower().startswith((b"upgrade", b"x-stream"))] == [
+        b"Upgrade: SPDY/3.1",
+        b"x-stream-protocol-version: v4.channel.k8s.io",
+        b"x-stream-protocol-version: v3.channel.k8s.io",
+    ]
+    assert not [line for line in lines if TOKEN.encode() in line]
+
+
+async def test_another_answer_behind_proxy_is_handed_on(way: Way) -> None:
+    way.kubelet.answer = b"HTTP/1.1 418 No\r\nContent-Type: text/x-own\r\nContent-Length: 2\r\n\r\nno"
+    head, reader, writer = await way.open("/api/v1/nodes/n1/proxy/x")
+    assert head.startswith(b"HTTP/1.1 418 ")
+    assert b"content-type: text/x-own" in head
+    assert await reader.read(2) == b"no"
+    writer.close()
+
+
 @pytest.mark.parametrize("path", ["portforward", "attach?stdout=true"])
 async def test_ports_and_attach_take_the_same_way(way: Way, path: str) -> None:
     head, _, writer = await way.open(f"/api/v1/namespaces/default/pods/p/{path}")
@@ -163,13 +189,19 @@ async def test_a_pod_that_is_not_there_is_refused_before_any_node_is_asked(way: 
     assert way.kubelet.heads == []
 
 
-async def test_who_may_only_get_runs_no_command() -> None:
+@pytest.mark.parametrize(
+    ("path", "resource"), [(EXEC, "pods/exec"), ("/api/v1/nodes/n1/proxy/exec/default/p/c?command=id", "nodes/proxy")]
+)
+@pytest.mark.parametrize(
+    "protocol", ["SPDY/3.1", "websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
+)
+async def test_who_may_only_get_runs_no_command(path: str, resource: str, protocol: str) -> None:
     """An upgrade by GET is asked about as the POST that it is worth."""
     api = await APIServer.open(ServerConfig(authorization=True), clock=SystemClock(), random=random.Random(1))
     api.add_tokens({TOKEN: UserInfo("reader", ())})
     await api.serve(ServeOptions())
     client = Client(api.transport(), clock=SystemClock())
-    rule = PolicyRule(verbs=("get",), api_groups=("",), resources=("pods/exec",))
+    rule = PolicyRule(verbs=("get",), api_groups=("",), resources=(resource,))
     await client.resource(CLUSTERROLES).create(ClusterRole(metadata=ObjectMeta(name="reader"), rules=(rule,)))
     subject = Subject(kind="User", api_group="rbac.authorization.k8s.io", name="reader")
     role = RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="reader")
@@ -181,11 +213,11 @@ async def test_who_may_only_get_runs_no_command() -> None:
     await client.resource(PODS, "default").create(pod)
     reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
     writer.write(
-        f"GET {EXEC} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-        "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n".encode()
+        f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n".encode()
     )
     async with asyncio.timeout(120):
         answer = await reader.read(-1)
     assert answer.startswith(b"HTTP/1.1 403 ")
-    assert b'cannot create resource \\"pods/exec\\"' in answer
+    assert f'cannot create resource \\"{resource}\\"'.encode() in answer
     await api.close()
