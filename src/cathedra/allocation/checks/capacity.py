@@ -82,7 +82,7 @@ def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Fea
             return Unusable("cannot be computed", f'capacity "{name}": {amount}')
         amounts[name] = amount
     for name, capacity in capacities.items():
-        if capacity.request_policy is not None and _violates(amounts[name], capacity.request_policy):
+        if capacity.request_policy is not None and _violates(amounts[name], capacity.request_policy, features):
             return Unusable(f"request policy of {name}")
     return CapacityUsage(
         tuple(capacities),
@@ -170,15 +170,20 @@ def _units(amount: Quantity, unit: int) -> int:
     return amount.value() if unit == NANO else amount.nanos // unit
 
 
-def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
+def _violates(amount: Quantity, policy: CapacityRequestPolicy, features: Features) -> bool:
     if policy.default is not None and amount == policy.default and amount.format == policy.default.format:
         return False
     limits = policy.valid_range
     if limits is not None:
         if limits.max is not None and amount > limits.max:
             return True
-        if limits.step is None or limits.step.nanos == 0:
-            return False
-        low = limits.min.nanos if limits.min is not None else 0
-        return (amount.nanos - low) % limits.step.nanos != 0
+        return limits.step is not None and _is_between_steps(amount, limits, limits.step, features)
     return bool(policy.valid_values) and amount not in policy.valid_values
+
+
+def _is_between_steps(amount: Quantity, limits: CapacityRequestPolicyRange, step: Quantity, features: Features) -> bool:
+    """Steps are counted as they are when amounts are rounded: in whole numbers, unless thousandths are enabled."""
+    unit = _unit(limits, features)
+    size = _units(step, unit)
+    first = _units(limits.min, unit) if limits.min is not None else 0
+    return size != 0 and (_units(amount, unit) - first) % size != 0

@@ -74,3 +74,19 @@ def test_whole_amounts_are_rounded_to_binary_form(low: str, step: str, requested
     found = usage(signature(capacity=capacity), {"mem": Quantity(requested)}, requested, features)
     assert isinstance(found, CapacityUsage)
     assert [str(amount) for amount in found.amounts] == [consumed]
+
+
+@pytest.mark.parametrize(
+    ("low", "step", "requested", "consumed"), [("500m", "1", "1200m", "2"), ("1", "1500m", "2", "3")]
+)
+def test_without_fractions_steps_are_counted_in_whole_numbers(
+    low: str, step: str, requested: str, consumed: str
+) -> None:
+    """consumable_capacity.go, violateValidRange: whole numbers, rounded up, as where the amount was rounded."""
+    policy = {"default": low, "validRange": {"min": low, "step": step}}
+    capacity = {"mem": {"value": "10", "requestPolicy": policy}}
+    found = usage(
+        signature(capacity=capacity), {"mem": Quantity(requested)}, requested, Features(fractional_capacity_range=False)
+    )
+    assert isinstance(found, CapacityUsage), found
+    assert [str(amount) for amount in found.amounts] == [consumed]
