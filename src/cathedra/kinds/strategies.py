@@ -12,6 +12,8 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
+from cathedra.kinds.declarative.merging import with_tags
+from cathedra.kinds.declarative.tags import TypeTags
 from cathedra.kinds.definition import RequestContext, Strategy
 
 __all__ = [
@@ -51,6 +53,8 @@ class ObjectRules(msgspec.Struct, frozen=True):
     """The new object and the old one."""
     warnings: Callable[[Any, Any], Iterable[str]] = _no_warnings
     """The new object and the old one, None on create."""
+    tags: TypeTags = TypeTags()
+    """The tags of the kind's type."""
 
 
 NO_RULES: Final = ObjectRules()
@@ -71,11 +75,11 @@ class DefaultedStrategy(Strategy[T]):
 
     def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
         """The rules of a new object."""
-        return self._rules.create(obj)
+        return with_tags(self._rules.create(obj), self._rules.tags, obj, None, context.gates)
 
     def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
         """The rules of a change."""
-        return self._rules.update(new, old)
+        return with_tags(self._rules.update(new, old), self._rules.tags, new, old, context.gates)
 
     def warnings(self, new: T, old: T | None, context: RequestContext) -> Sequence[str]:
         """What is accepted, and better done otherwise."""

@@ -307,3 +307,132 @@ def test_groups_of_pods_keep_their_rules_in_the_new_versions() -> None:
     )
     errors = created(definition_of("podgroups").strategy, group, context(everything=True))[1]
     assert len(errors) == 1
+
+
+# --- tags of other groups (k8s.io/api 1.37: +k8s:beta(since: "1.37"))
+
+
+def refused(plural: str, new: dict[str, Any], old: dict[str, Any] | None, release: str) -> list[str]:
+    definition, request = definition_of(plural, release), context(release)
+
+    def made(values: dict[str, Any]) -> Any:
+        return from_dict(definition.type, {"metadata": {"name": "o", "namespace": "default"}, **values})
+
+    if old is None:
+        return texts(created(definition.strategy, made(new), request)[1])
+    return texts(updated(definition.strategy, made(new), made(old), request)[1])
+
+
+BLOCK = [{"from": [{"ipBlock": {"cidr": ""}}]}]
+TYPED = {"addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"]}]}
+ATTACHED = {"spec": {"attacher": "csi.example.com", "nodeName": "n", "source": {}}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "values", "wanted"),
+    [
+        ("storageclasses", {}, ["provisioner: Required value"]),
+        ("volumeattachments", {}, ["spec.attacher: Required value"]),
+        (
+            "volumeattachments",
+            {"spec": {"attacher": "a" * 64}},
+            ["spec.attacher: Too long: may not be more than 63 characters"],
+        ),
+        ("networkpolicies", {"spec": {"ingress": BLOCK}}, ["spec.ingress[0].from[0].ipBlock.cidr: Required value"]),
+        (
+            "ingressclasses",
+            {"spec": {"parameters": {}}},
+            ["spec.parameters.kind: Required value", "spec.parameters.name: Required value"],
+        ),
+        ("ipaddresses", {}, ["spec.parentRef: Required value"]),
+        ("ipaddresses", {"spec": {"parentRef": {"name": "s"}}}, ["spec.parentRef.resource: Required value"]),
+        ("horizontalpodautoscalers", {}, ["spec.maxReplicas: Required value"]),
+        (
+            "horizontalpodautoscalers",
+            {"spec": {"maxReplicas": -1}},
+            ["spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1"],
+        ),
+        (
+            "replicationcontrollers",
+            {"spec": {"replicas": -1, "minReadySeconds": -2}},
+            [
+                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                "spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
+            ],
+        ),
+        (
+            "endpointslices",
+            {"addressType": "IPX", "endpoints": [{}]},
+            [
+                'addressType: Unsupported value: "IPX": supported values: "FQDN", "IPv4", "IPv6"',
+                "endpoints[0].addresses: Required value",
+            ],
+        ),
+    ],
+)
+def test_kinds_without_rules_of_their_own_have_those_of_their_tags(
+    plural: str, values: dict[str, Any], wanted: list[str]
+) -> None:
+    assert refused(plural, values, None, "1.37") == wanted
+    assert refused(plural, values, None, "1.36") == []
+
+
+@pytest.mark.parametrize(
+    ("plural", "old", "new", "wanted"),
+    [
+        (
+            "storageclasses",
+            {"provisioner": "a", "parameters": {"a": "b"}},
+            {"provisioner": ""},
+            [
+                "provisioner: Required value",
+                "provisioner: Invalid value: null: field is immutable",
+                "parameters: Invalid value: null: field is immutable",
+            ],
+        ),
+        ("volumeattachments", ATTACHED, {}, ["spec: Invalid value: null: field is immutable"]),
+        (
+            "endpointslices",
+            TYPED,
+            {**TYPED, "addressType": "IPv6"},
+            ["addressType: Invalid value: null: field is immutable"],
+        ),
+        ("endpointslices", {"addressType": "IPX"}, {"addressType": "IPX"}, []),
+    ],
+)
+def test_what_tags_call_immutable_stays(
+    plural: str, old: dict[str, Any], new: dict[str, Any], wanted: list[str]
+) -> None:
+    assert refused(plural, new, old, "1.37") == wanted
+
+
+@pytest.mark.parametrize(
+    ("plural", "values", "newer", "older"),
+    [
+        (
+            "roles",
+            {"rules": [{"apiGroups": [""]}]},
+            ["rules[0].resources", "rules[0].verbs: Required value"],
+            ["rules[0].verbs: Required value: verbs must contain at least one value", "rules[0].resources"],
+        ),
+        (
+            "rolebindings",
+            {"roleRef": {"kind": "Role"}, "subjects": [{"kind": "User"}, {"kind": "X", "name": "x"}]},
+            ["subjects[1].kind", "subjects[0].name: Required value", "roleRef.name: Required value"],
+            ["roleRef.name: Required value", "subjects[0].name: Required value", "subjects[1].kind"],
+        ),
+        (
+            "cronjobs",
+            {"spec": {"concurrencyPolicy": "X"}},
+            ["spec.concurrencyPolicy", "spec.jobTemplate", "spec.schedule: Required value"],
+            ["spec.schedule: Required value", "spec.concurrencyPolicy", "spec.jobTemplate"],
+        ),
+    ],
+)
+def test_what_tags_cover_is_reported_last(
+    plural: str, values: dict[str, Any], newer: list[str], older: list[str]
+) -> None:
+    for release, wanted in (("1.37", newer), ("1.36", older)):
+        found = refused(plural, values, None, release)
+        distinct = [text for i, text in enumerate(found) if i == 0 or text[:16] != found[i - 1][:16]]
+        assert [text[: len(start)] for text, start in zip(distinct, wanted, strict=True)] == wanted, found

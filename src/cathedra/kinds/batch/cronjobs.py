@@ -15,6 +15,7 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.core.pods.warnings import template_warnings
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -25,6 +26,7 @@ _SPEC = FieldPath("spec")
 MAX_CRON_NAME: Final = 52
 """A job's name adds eleven characters to its cron job's, and a pod's label holds 63."""
 _CONCURRENCY: Final = ("Allow", "Forbid", "Replace")
+CRONJOB_TAGS: Final = TypeTags({"spec": FieldTags(of=TypeTags({"schedule": FieldTags(required=True)}))})
 CRONJOB_COLUMNS: Final = (
     NAME,
     Column("Schedule", description="When jobs are made, in cron's form."),
@@ -139,7 +141,7 @@ def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
         "cronjobs",
         namespaced=True,
         default=default_cronjob,
-        rules=ObjectRules(validate_cronjob, validate_cronjob_update, _warnings),
+        rules=ObjectRules(validate_cronjob, validate_cronjob_update, _warnings, CRONJOB_TAGS),
         counts_generation=True,
         table=(CRONJOB_COLUMNS, cronjob_cells),
         short_names=("cj",),

@@ -8,10 +8,20 @@ from typing import Any, Final
 from cathedra.api.core import core_v1, discovery_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age, first_three
+from cathedra.kinds.declarative.formats import one_of
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = ["endpoint_slice_cells", "endpoint_slice_definition", "endpoints_cells", "endpoints_definition"]
 
+_ADDRESS_TYPE: Final = FieldTags(required=True, immutable=True, checks=(one_of("FQDN", "IPv4", "IPv6"),))
+ENDPOINT_SLICE_TAGS: Final = TypeTags(
+    {
+        "addressType": _ADDRESS_TYPE,
+        "endpoints": FieldTags(of=TypeTags({"addresses": FieldTags(required=True, max_items=100)})),
+    }
+)
 ENDPOINTS_COLUMNS: Final = (NAME, Column("Endpoints", description="Addresses and ports that are ready."), AGE)
 ENDPOINT_SLICE_COLUMNS: Final = (
     NAME,
@@ -70,5 +80,6 @@ def endpoint_slice_definition() -> ResourceDefinition[discovery_v1.EndpointSlice
         discovery_v1.EndpointSlice,
         "endpointslices",
         namespaced=True,
+        rules=ObjectRules(tags=ENDPOINT_SLICE_TAGS),
         table=(ENDPOINT_SLICE_COLUMNS, endpoint_slice_cells),
     )

@@ -19,6 +19,8 @@ from cathedra.kinds.core.pods.templates import (
     with_template_labels,
 )
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
+from cathedra.kinds.declarative.formats import minimum
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
@@ -26,7 +28,10 @@ from cathedra.kinds.strategies import ObjectRules
 
 __all__ = ["default_replication_controller", "replication_controller_definition"]
 
-
+_COUNT: Final = FieldTags(checks=(minimum(0),))
+REPLICATION_CONTROLLER_TAGS: Final = TypeTags(
+    {"spec": FieldTags(of=TypeTags({"replicas": _COUNT, "minReadySeconds": _COUNT}))}
+)
 REPLICATION_CONTROLLER_COLUMNS: Final = (
     NAME,
     Column("Desired", type="integer", description="Pods that are wanted."),
@@ -78,7 +83,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         "replicationcontrollers",
         namespaced=True,
         default=default_replication_controller,
-        rules=ObjectRules(warnings=_warnings),
+        rules=ObjectRules(warnings=_warnings, tags=REPLICATION_CONTROLLER_TAGS),
         counts_generation=True,
         table=(REPLICATION_CONTROLLER_COLUMNS, replication_controller_cells),
         scalable=True,

@@ -10,12 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cathedra.api.field import ErrorList
+from cathedra.api.gates import FeatureGates
+from cathedra.api.struct import KubeStruct
+from cathedra.kinds.declarative.tags import TypeTags
+from cathedra.kinds.declarative.walking import declared_errors
 
-__all__ = ["merged"]
+__all__ = ["merged", "with_tags"]
 
 
 def _same(path: str) -> str:
     return path
+
+
+def with_tags(
+    handwritten: ErrorList,
+    tags: TypeTags,
+    new: KubeStruct,
+    old: KubeStruct | None,
+    gates: FeatureGates,
+    normalized: Callable[[str], str] = _same,
+) -> ErrorList:
+    """What the rules of a kind found, with what the tags of its type do; ``old`` is what ``new`` replaces.
+
+    Until 1.36 tags of kinds that have rules were only compared with them.
+    """
+    if not gates.at_least("1.37"):
+        return handwritten
+    declared = declared_errors(tags, new, old, beta=gates["DeclarativeValidationBeta"])
+    return merged(handwritten, declared, normalized)
 
 
 def merged(handwritten: ErrorList, declared: ErrorList, normalized: Callable[[str], str] = _same) -> ErrorList:

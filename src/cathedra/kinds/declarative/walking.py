@@ -52,9 +52,10 @@ class _Walk:
             if old is not None and value == before:
                 continue
             where, errors = path.child(name), self._heard(stable=field.stable)
+            is_over = _stops(errors, where, field, value, is_empty=value is None or not (pointer or value))
             if old is not None and _is_frozen(errors, where, field, value, before):
-                continue
-            if not _stops(errors, where, field, value, is_empty=value is None or not (pointer or value)):
+                is_over = True
+            if not is_over:
                 self._value(errors, where, field, value, before)
 
     def _value(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> None:

@@ -9,12 +9,17 @@ from cathedra.api.core import autoscaling_v1, autoscaling_v2
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.declarative.formats import minimum
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinition
 from cathedra.kinds.machinery.autoscalingv1 import autoscaler_from_hub, autoscaler_to_hub
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = ["autoscaler_cells", "autoscaler_definition", "default_autoscaler"]
 
+_MOST: Final = FieldTags(required=True, checks=(minimum(1),))
+AUTOSCALER_TAGS: Final = TypeTags({"spec": FieldTags(of=TypeTags({"maxReplicas": _MOST}))})
 AUTOSCALER_COLUMNS: Final = (
     NAME,
     Column("Reference", description="What is scaled."),
@@ -100,6 +105,7 @@ def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAu
         "horizontalpodautoscalers",
         namespaced=True,
         default=default_autoscaler,
+        rules=ObjectRules(tags=AUTOSCALER_TAGS),
         table=(AUTOSCALER_COLUMNS, autoscaler_cells),
         short_names=("hpa",),
         categories=("all",),

@@ -8,7 +8,9 @@ from cathedra.api.core import networking_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.templates import selector_text
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "address_cells",
@@ -39,6 +41,25 @@ INGRESS_CLASS_COLUMNS: Final = (
 ADDRESS_RANGE_COLUMNS: Final = (NAME, Column("CIDRs", description="Ranges of services' addresses."), AGE)
 ADDRESS_COLUMNS: Final = (NAME, Column("ParentRef", description="What has the address."), AGE)
 _MOST_HOSTS: Final = 3
+_PEERS: Final = FieldTags(of=TypeTags({"ipBlock": FieldTags(of=TypeTags({"cidr": FieldTags(required=True)}))}))
+NETWORK_POLICY_TAGS: Final = TypeTags(
+    {
+        "spec": FieldTags(
+            of=TypeTags(
+                {
+                    "ingress": FieldTags(of=TypeTags({"from": _PEERS})),
+                    "egress": FieldTags(of=TypeTags({"to": _PEERS})),
+                }
+            )
+        )
+    }
+)
+_REFERENCE: Final = TypeTags({"kind": FieldTags(required=True), "name": FieldTags(required=True)})
+INGRESS_CLASS_TAGS: Final = TypeTags({"spec": FieldTags(of=TypeTags({"parameters": FieldTags(of=_REFERENCE)}))})
+_PARENT: Final = TypeTags({"resource": FieldTags(required=True), "name": FieldTags(required=True)})
+ADDRESS_TAGS: Final = TypeTags(
+    {"spec": FieldTags(of=TypeTags({"parentRef": FieldTags(required=True, immutable=True, of=_PARENT)}))}
+)
 
 
 def ingress_cells(ingress: networking_v1.Ingress, now: float) -> list[Any]:
@@ -106,12 +127,14 @@ def networking_definitions() -> tuple[AnyDefinition, ...]:
             networking_v1.IngressClass,
             "ingressclasses",
             namespaced=False,
+            rules=ObjectRules(tags=INGRESS_CLASS_TAGS),
             table=(INGRESS_CLASS_COLUMNS, ingress_class_cells),
         ),
         builtin(
             networking_v1.IPAddress,
             "ipaddresses",
             namespaced=False,
+            rules=ObjectRules(tags=ADDRESS_TAGS),
             table=(ADDRESS_COLUMNS, address_cells),
             short_names=("ip",),
         ),
@@ -142,6 +165,7 @@ def network_policy_definition() -> ResourceDefinition[networking_v1.NetworkPolic
         networking_v1.NetworkPolicy,
         "networkpolicies",
         namespaced=True,
+        rules=ObjectRules(tags=NETWORK_POLICY_TAGS),
         table=(NETWORK_POLICY_COLUMNS, network_policy_cells),
         short_names=("netpol",),
     )

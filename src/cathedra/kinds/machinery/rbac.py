@@ -12,6 +12,7 @@ from cathedra.api.formats import check, path_segment
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -34,6 +35,9 @@ _RBAC = "rbac.authorization.k8s.io"
 RBAC: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = ("Role", "ClusterRole")
 _KINDS: Final = ("ServiceAccount", "User", "Group")
+_NAMED: Final = TypeTags({"name": FieldTags(required=True)})
+ROLE_TAGS: Final = TypeTags({"rules": FieldTags(of=TypeTags({"verbs": FieldTags(required=True)}))})
+BINDING_TAGS: Final = TypeTags({"subjects": FieldTags(of=_NAMED), "roleRef": FieldTags(of=_NAMED)})
 BINDING_COLUMNS: Final = (
     NAME,
     Column("Role", description="The role that is given."),
@@ -173,7 +177,7 @@ def role_definition() -> ResourceDefinition[rbac_v1.Role]:
         rbac_v1.Role,
         "roles",
         namespaced=True,
-        rules=ObjectRules(validate_role, lambda new, old: validate_role(new)),
+        rules=ObjectRules(validate_role, lambda new, old: validate_role(new), tags=ROLE_TAGS),
         name_rule=path_segment,
         created_by_update=True,
     )
@@ -185,7 +189,7 @@ def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
         rbac_v1.ClusterRole,
         "clusterroles",
         namespaced=False,
-        rules=ObjectRules(validate_cluster_role, lambda new, old: validate_cluster_role(new)),
+        rules=ObjectRules(validate_cluster_role, lambda new, old: validate_cluster_role(new), tags=ROLE_TAGS),
         name_rule=path_segment,
         created_by_update=True,
     )
@@ -198,7 +202,7 @@ def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
         "rolebindings",
         namespaced=True,
         default=default_role_binding,
-        rules=ObjectRules(validate_binding, validate_binding_update),
+        rules=ObjectRules(validate_binding, validate_binding_update, tags=BINDING_TAGS),
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
         created_by_update=True,
@@ -212,7 +216,7 @@ def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleB
         "clusterrolebindings",
         namespaced=False,
         default=default_cluster_role_binding,
-        rules=ObjectRules(validate_binding, validate_binding_update),
+        rules=ObjectRules(validate_binding, validate_binding_update, tags=BINDING_TAGS),
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
         created_by_update=True,

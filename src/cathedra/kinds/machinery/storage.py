@@ -7,7 +7,10 @@ from typing import Any, Final
 from cathedra.api.core import storage_v1
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.declarative.formats import long_name_caseless, max_length
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import AnyDefinition, Column
+from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "attachment_cells",
@@ -19,6 +22,11 @@ __all__ = [
     "storage_definitions",
 ]
 
+STORAGE_CLASS_TAGS: Final = TypeTags(
+    {"provisioner": FieldTags(required=True, immutable=True), "parameters": FieldTags(immutable=True)}
+)
+_ATTACHER: Final = FieldTags(required=True, checks=(long_name_caseless, max_length(63)))
+ATTACHMENT_TAGS: Final = TypeTags({"spec": FieldTags(immutable=True, of=TypeTags({"attacher": _ATTACHER}))})
 STORAGE_CLASS_COLUMNS: Final = (
     NAME,
     Column("Provisioner", description="What makes the volumes."),
@@ -123,6 +131,7 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
             storage_v1.StorageClass,
             "storageclasses",
             namespaced=False,
+            rules=ObjectRules(tags=STORAGE_CLASS_TAGS),
             table=(STORAGE_CLASS_COLUMNS, storage_class_cells),
             short_names=("sc",),
         ),
@@ -138,6 +147,7 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
             storage_v1.VolumeAttachment,
             "volumeattachments",
             namespaced=False,
+            rules=ObjectRules(tags=ATTACHMENT_TAGS),
             table=(ATTACHMENT_COLUMNS, attachment_cells),
         ),
         builtin(

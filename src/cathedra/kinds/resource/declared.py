@@ -25,9 +25,8 @@ from cathedra.kinds.declarative.formats import (
     short_name,
     uuid,
 )
-from cathedra.kinds.declarative.merging import merged
+from cathedra.kinds.declarative.merging import with_tags
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.versions import Shapes
 
@@ -241,16 +240,10 @@ def _in_hub_form(path: str) -> str:
 def with_declared(
     found: ErrorList, tags: KindTags, shapes: Shapes | None, new: Any, old: Any, context: RequestContext
 ) -> ErrorList:
-    """What the rules of a kind ``found`` in an object, with what the tags of the request's version find.
-
-    Until 1.36 the tags of these kinds were only compared with the rules.
-    """
+    """What the rules of a kind ``found`` in an object, with what the tags of the request's version find."""
     gates = context.gates
-    if not gates.at_least("1.37"):
-        return found
-    beta = gates["DeclarativeValidationBeta"]
-    if shapes is None or not context.api_version.endswith("/v1beta1"):
-        return merged(found, declared_errors(tags.hub, new, old, beta=beta))
+    if shapes is None or not gates.at_least("1.37") or not context.api_version.endswith("/v1beta1"):
+        return with_tags(found, tags.hub, new, old, gates)
     seen = shapes.v1beta1.from_hub
     stored = seen(old) if old is not None else None
-    return merged(found, declared_errors(tags.flat, seen(new), stored, beta=beta), _in_hub_form)
+    return with_tags(found, tags.flat, seen(new), stored, gates, _in_hub_form)

@@ -16,12 +16,12 @@ def binding(role: str = "r", *subjects: dict[str, str]) -> dict[str, Any]:
 def test_a_role_gives_something_on_something() -> None:
     rules = [{"verbs": []}, {"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]}]
     assert problems_of("roles", rbac_v1.Role, {"rules": rules}) == [
-        "rules[0].verbs: Required value: verbs must contain at least one value",
         "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
         "rules[0].resources: Required value: resource rules must supply at least one resource",
         'rules[1].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs',
         'rules[1].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and '
         "non-resource URLs",
+        "rules[0].verbs: Required value",
     ]
 
 
@@ -31,8 +31,8 @@ def test_a_binding_names_its_subjects_and_keeps_its_role() -> None:
     assert problems_of(plural, kind, binding("r", good, {"kind": "User", "name": "u"})) == []
     assert problems_of(plural, kind, binding("r", {"kind": "ServiceAccount", "name": "a"}, {"kind": "Dog"})) == [
         "subjects[0].namespace: Required value",
-        "subjects[1].name: Required value",
         'subjects[1].kind: Unsupported value: "Dog": supported values: "Group", "ServiceAccount", "User"',
+        "subjects[1].name: Required value",
     ]
     (text,) = problems_of_change(plural, kind, binding(), binding("other"))
     assert text.startswith("roleRef: Invalid value: ")
