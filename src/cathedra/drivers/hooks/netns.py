@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -40,6 +41,8 @@ class MovePlan:
     """``destination`` with ``gateway`` and ``source``, as far as they are given."""
     mtu: int | None = None
     mac: str = ""
+    report: str = ""
+    """The socket of the driver, which hears of the interface as it is in the container; "": it hears nothing."""
 
     def to_json(self) -> str:
         """The plan as an argument of the program."""
@@ -78,6 +81,8 @@ def attach(state: ContainerState, plan: MovePlan) -> bool:
         _ip("link", "set", "dev", plan.link, "netns", plan.namespace, "name", plan.name)
     _enter(theirs)
     _set_up(plan)
+    if plan.report:
+        _tell(plan)
     return True
 
 
@@ -96,6 +101,23 @@ def _set_up(plan: MovePlan) -> None:
         _ip("route", "replace", *words, "dev", plan.name)
 
 
+def _tell(plan: MovePlan) -> None:
+    """Tell the driver what the interface has now. One that does not run looks for itself when it is started again."""
+    (link,) = json.loads(_ip("-json", "address", "show", "dev", plan.name))
+    found = [one for one in link.get("addr_info", ()) if one.get("scope") == "global"]
+    report = {
+        "namespace": plan.namespace,
+        "name": plan.name,
+        "mac": link.get("address", ""),
+        "addresses": [f"{one['local']}/{one['prefixlen']}" for one in found],
+    }
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as telling:
+        try:
+            telling.sendto(json.dumps(report).encode(), plan.report)
+        except OSError as error:
+            print(f"netns hook: {plan.report}: {error.strerror}", file=sys.stderr)
+
+
 def _exists(link: str) -> bool:
     return Path("/sys/class/net", link).exists()
 
@@ -109,13 +131,14 @@ def _enter(namespace: Path) -> None:
             raise HookError(f"cannot enter {namespace}: {os.strerror(number)}")
 
 
-def _ip(*words: str) -> None:
+def _ip(*words: str) -> str:
     try:
         done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     except OSError as error:
         raise HookError(f"ip: {error.strerror}") from error
     if done.returncode != 0:
         raise HookError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main() -> None:

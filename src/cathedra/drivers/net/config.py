@@ -5,6 +5,7 @@ virtual:                         # made anew for each claim
   - name: lan                    # the device net-lan
     kind: macvlan                # or ipvlan, veth, dummy
     parent: eth0                 # for macvlan and ipvlan
+    addresses: 10.0.0.10-10.0.0.50/24   # one of them for each claim that asks for none
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import re
 from typing import Final, Literal
 
 import msgspec
+
+from cathedra.drivers.net.addresses import read_range
 
 __all__ = ["NetDriverConfig", "VirtualLink"]
 
@@ -26,8 +29,12 @@ class VirtualLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     kind: Literal["macvlan", "ipvlan", "veth", "dummy"]
     parent: str = ""
+    addresses: str = ""
+    """A range of this node's own; "": interfaces have the addresses that claims ask for."""
 
     def __post_init__(self) -> None:
+        if self.addresses:
+            read_range(self.addresses)
         if not _WORD.fullmatch(self.name):
             raise ValueError(f"name {self.name!r} must be of lower case letters, digits and '-'")
         if bool(self.parent) != (self.kind in WITH_PARENT):

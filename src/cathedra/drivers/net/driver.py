@@ -7,20 +7,24 @@ the namespace, under its name, with what it had; an interface that was made is r
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.api.resource import NetworkDeviceData
+import msgspec
+
+from cathedra.api.resource import AllocatedDeviceStatus, NetworkDeviceData
+from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.driver import (
     Claim,
     Device,
-    DeviceStatus,
     Driver,
     DriverError,
     Edits,
@@ -31,18 +35,35 @@ from cathedra.driver import (
     Ref,
 )
 from cathedra.driver.claim import ClaimedDevice
+from cathedra.driver.preparing.status import write_device_status
 from cathedra.drivers.configfile import read_config
 from cathedra.drivers.hooks.netns import MovePlan
+from cathedra.drivers.net.addresses import free_address
 from cathedra.drivers.net.config import WITH_PARENT, NetDriverConfig, VirtualLink
 from cathedra.drivers.net.inventory import device_name, host_devices, virtual_device
 from cathedra.drivers.net.links import IpCommand, LinkError
 from cathedra.drivers.net.parameters import NetworkParameters, read_parameters
+from cathedra.drivers.net.reports import REPORT_SOCKET, Report, receiving_reports, report_of
 from cathedra.drivers.uevents import LOST, uevents
 
 __all__ = ["NetDriver"]
 
 _LOG = logging.getLogger(__name__)
 _MODES: Final = {"macvlan": ("mode", "bridge"), "ipvlan": ("mode", "l2"), "veth": (), "dummy": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLink:
+    """An interface that is prepared for a claim, in its pod's network or on its way there."""
+
+    ref: Ref
+    pool: str
+    device: str
+    share_id: str | None
+    name: str
+    """In the container."""
+    addresses: tuple[str, ...]
+    """That it is given."""
 
 
 class NetDriver(Driver):
@@ -64,6 +85,10 @@ class NetDriver(Driver):
         self._virtual = {device_name(link.name): link for link in self.config.virtual}
         self._moved: dict[str, tuple[str, Device]] = {}
         """Interfaces that are in containers now: their devices stay published."""
+        self._prepared: dict[str, PreparedLink] = {}
+        """Namespace → what is prepared for it."""
+        self._told: dict[str, dict[tuple[str, str | None], AllocatedDeviceStatus]] = {}
+        """Claim UID → device and share → what its status tells."""
 
     async def devices(self) -> list[Device]:
         """Interfaces of the host, those that claims hold included, and those that can be made."""
@@ -81,24 +106,23 @@ class NetDriver(Driver):
             ConfigError: the parameters cannot be understood.
         """
         for number, allocation in enumerate(claim.allocations):
-            parameters = read_parameters(allocation.parameters[-1] if allocation.parameters else {})
             virtual = self._virtual.get(allocation.device)
+            parameters = self._parameters(claim.uid, allocation, virtual)
             link = await self._host_link(allocation) if virtual is None else _made_name(claim.uid, allocation)
             before = await self._state_of(link) if virtual is None else await self._make(virtual, link)
             name = parameters.interface.name or (link if virtual is None else f"net{number}")
-            plan = _plan(claim.uid, allocation, link, name, parameters)
+            plan = self._plan(claim.uid, allocation, link, name, parameters)
             data = NetworkDeviceData(
                 interface_name=name,
                 ips=tuple(parameters.interface.addresses),
                 hardware_address=parameters.interface.mac or str(before.get("address", "")),
             )
             memory = {"link": link, "name": name, "namespace": plan.namespace, "made": virtual is not None, **before}
-            yield allocation.prepared(
-                Edits(hooks=[_hook(plan)]),
-                network_data=data,
-                status=DeviceStatus(network_data=data),
-                memory=memory,
+            memory["given"] = list(plan.addresses)
+            self._prepared[plan.namespace] = PreparedLink(
+                claim.ref, allocation.pool, allocation.device, allocation.share_id, name, plan.addresses
             )
+            yield allocation.prepared(Edits(hooks=[_hook(plan)]), network_data=data, memory=memory)
 
     async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
         """Take the interfaces back, or remove those that were made.
@@ -113,10 +137,64 @@ class NetDriver(Driver):
                 # The driver ended before it could remember; what it may have made is called after the claim.
                 await self._ip.try_to("link", "delete", "dev", _made_name(ref.uid, device))
             self._moved.pop(device.device, None)
+            self._prepared.pop(_namespace(ref.uid, device), None)
+        self._told.pop(ref.uid, None)
         self.republish()
 
+    def resume(self, prepared: Sequence[PreparedClaim]) -> None:
+        """Interfaces that an earlier process has prepared keep their addresses, and are told of once they are moved."""
+        for claim in prepared:
+            for device in claim.devices:
+                if device.memory:
+                    self._prepared[str(device.memory["namespace"])] = PreparedLink(
+                        claim.ref,
+                        device.pool,
+                        device.device,
+                        device.share_id,
+                        str(device.memory["name"]),
+                        tuple(map(str, device.memory.get("given", ()))),
+                    )
+
     async def background(self, client: Client, directory: Path | None) -> None:
-        """Look again whenever the kernel says that an interface has come or gone."""
+        """Look again whenever the kernel says that an interface has come or gone, and tell of those that are moved."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_uevents())
+            if directory is not None:
+                group.create_task(self._tell_of_moves(client, directory))
+
+    async def _tell_of_moves(self, client: Client, directory: Path) -> None:
+        heard: asyncio.Queue[Report] = asyncio.Queue()
+        async with receiving_reports(directory, heard.put_nowait):
+            for namespace, known in tuple(self._prepared.items()):
+                found = await self._ip.link_in(namespace, known.name)
+                if found is not None:
+                    heard.put_nowait(report_of(namespace, found))
+            while True:
+                await self._tell(client, await heard.get())
+
+    async def _tell(self, client: Client, report: Report) -> None:
+        known = self._prepared.get(report.namespace)
+        if known is None:
+            return
+        entry = AllocatedDeviceStatus(
+            driver=self.name,
+            pool=known.pool,
+            device=known.device,
+            share_id=known.share_id,
+            network_data=report.data(),
+        )
+        try:
+            await write_device_status(client.as_manager(self.name), known.ref, self._entries(known.ref, entry))
+        except (StatusError, ConnectionError) as error:
+            self.on_error(error, f"write device status of claim {known.ref}", recoverable=True)
+
+    def _entries(self, ref: Ref, entry: AllocatedDeviceStatus) -> tuple[AllocatedDeviceStatus, ...]:
+        """All entries of the claim that are to stand: an apply takes back what it leaves out."""
+        told = self._told.setdefault(ref.uid, {})
+        told[entry.device, entry.share_id] = entry
+        return tuple(told.values())
+
+    async def _follow_uevents(self) -> None:
         try:
             async with uevents() as events:
                 async for event in events:
@@ -124,6 +202,40 @@ class NetDriver(Driver):
                         self.republish()
         except OSError as error:
             _LOG.warning("%s: interfaces that come later are not noticed: no uevents: %s", self.name, error)
+
+    def _parameters(self, uid: str, allocation: ClaimedDevice, virtual: VirtualLink | None) -> NetworkParameters:
+        """What the claim asks for, with an address of the range if it asks for none.
+
+        Raises:
+            ConfigError: the parameters cannot be understood.
+            DriverError: all addresses of the range are taken.
+        """
+        asked = read_parameters(allocation.parameters[-1] if allocation.parameters else {})
+        if virtual is None or not virtual.addresses or asked.interface.addresses:
+            return asked
+        before = self._prepared.get(_namespace(uid, allocation))
+        taken = {address for known in self._prepared.values() for address in known.addresses}
+        address = before.addresses[0] if before and before.addresses else free_address(virtual.addresses, taken)
+        if address is None:
+            raise DriverError(f"{allocation.device}: every address of {virtual.addresses} is taken")
+        return msgspec.structs.replace(asked, interface=msgspec.structs.replace(asked.interface, addresses=[address]))
+
+    def _plan(
+        self, uid: str, allocation: ClaimedDevice, link: str, name: str, parameters: NetworkParameters
+    ) -> MovePlan:
+        return MovePlan(
+            link=link,
+            name=name,
+            namespace=_namespace(uid, allocation),
+            addresses=tuple(parameters.interface.addresses),
+            routes=tuple(
+                {"destination": one.destination, "gateway": one.gateway, "source": one.source}
+                for one in parameters.routes
+            ),
+            mtu=parameters.interface.mtu,
+            mac=parameters.interface.mac,
+            report="" if self.directory is None else str(self.directory.absolute() / REPORT_SOCKET),
+        )
 
     async def _found(self) -> dict[str, tuple[str, Device]]:
         return host_devices(self.config, await self._ip.links(), await self._ip.routes(), self._sysfs)
@@ -197,18 +309,9 @@ class NetDriver(Driver):
             await self._ip.run("route", "replace", str(route["dst"]), *via, *source, "dev", link)
 
 
-def _plan(uid: str, allocation: ClaimedDevice, link: str, name: str, parameters: NetworkParameters) -> MovePlan:
-    return MovePlan(
-        link=link,
-        name=name,
-        namespace=f"dra-{_digest(uid, allocation.device, allocation.share_id)}",
-        addresses=tuple(parameters.interface.addresses),
-        routes=tuple(
-            {"destination": one.destination, "gateway": one.gateway, "source": one.source} for one in parameters.routes
-        ),
-        mtu=parameters.interface.mtu,
-        mac=parameters.interface.mac,
-    )
+def _namespace(uid: str, device: ClaimedDevice | PreparedDeviceRecord) -> str:
+    """The name that the network of the claim's pod gets."""
+    return f"dra-{_digest(uid, device.device, device.share_id)}"
 
 
 def _hook(plan: MovePlan) -> Hook:

@@ -54,9 +54,10 @@ class IpCommand:
             raise
         return True
 
-    async def links(self) -> list[Mapping[str, Any]]:
-        """All interfaces with their addresses, as ``ip -json -details address`` has them."""
-        found: list[Mapping[str, Any]] = json.loads(await self.run("-json", "-details", "address", "show") or "[]")
+    async def links(self, namespace: str = "") -> list[Mapping[str, Any]]:
+        """All interfaces of a network with their addresses, as ``ip -json -details address`` has them."""
+        words = ("-json", "-details", "address", "show")
+        found: list[Mapping[str, Any]] = json.loads(await self.run(*words, namespace=namespace) or "[]")
         return [link for link in found if link.get("ifname")]
 
     async def link(self, name: str) -> Mapping[str, Any]:
@@ -69,6 +70,16 @@ class IpCommand:
             if found["ifname"] == name:
                 return found
         raise LinkError(f"there is no interface {name} in the host's network")
+
+    async def link_in(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """One interface of a named network; None if the one or the other is not there."""
+        try:
+            found = await self.links(namespace)
+        except LinkError as error:
+            if any(text in str(error) for text in _NOT_THERE):
+                return None
+            raise
+        return next((one for one in found if one["ifname"] == name), None)
 
     async def routes(self, name: str = "") -> list[Mapping[str, Any]]:
         """The routes of both families over one interface, or over all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from cathedra.driver.kit import Kit
 from cathedra.drivers.hooks.netns import MovePlan, attach
 from cathedra.drivers.hooks.state import ContainerState, HookError
 from cathedra.drivers.net import NetDriver
-from tests.unit.drivers.net.kernel import why_not_real
+from tests.unit.drivers.net.kernel import told_data, why_not_real
 
 PARAMETERS = {
     "interface": {"name": "data", "addresses": ["10.213.0.2/24"], "mtu": 1400, "hardwareAddr": "02:00:00:00:00:05"},
@@ -114,3 +116,46 @@ async def test_a_real_pair_is_made_moved_and_removed(tmp_path: Path) -> None:
             await kit.unprepare(claim)
         assert plan["link"] not in ip("link", "show")
         assert plan["namespace"] not in ip("netns", "list")
+
+
+def why_no_macvlan() -> str:
+    """Why this kernel makes no macvlan interfaces; "" if it does."""
+    if why_not_real():
+        return why_not_real()
+    parent = f"cm{os.getpid()}"
+    ip("link", "add", parent, "type", "veth", "peer", "name", f"cn{os.getpid()}")
+    words = ["ip", "link", "add", "link", parent, "name", f"co{os.getpid()}", "type", "macvlan"]
+    made = subprocess.run(words, capture_output=True, text=True, check=False)
+    remove(parent)
+    return made.stderr.strip()
+
+
+@pytest.mark.skipif(bool(why_no_macvlan()), reason=why_no_macvlan() or "it can")
+async def test_a_real_macvlan_is_in_the_pods_network_and_its_status_tells_what_it_has_there(tmp_path: Path) -> None:
+    parent, peer = f"cm{os.getpid()}", f"cn{os.getpid()}"
+    ip("link", "add", parent, "type", "veth", "peer", "name", peer)
+    config = tmp_path / "net.yaml"
+    lan = f"{{name: lan, kind: macvlan, parent: {parent}, addresses: 10.215.0.2-10.215.0.9/24}}"
+    config.write_text(f"interfaces: []\nvirtual: [{lan}]\n")
+    try:
+        async with Kit(lambda: NetDriver(config)) as kit:
+            driver: Any = kit.driver
+            driver.directory = tmp_path
+            claim = await kit.allocate('device.attributes["dra.net"].type == "macvlan"')
+            telling = asyncio.ensure_future(driver.background(kit.client, tmp_path))
+            (hook,) = kit.edits(await kit.prepare(claim)).hooks
+            with container() as pid:
+                await asyncio.to_thread(run_hook, hook.args, pid)
+                async with asyncio.timeout(120):
+                    told = await told_data(kit, claim)
+                namespace = json.loads(hook.args[3])["namespace"]
+                inside = json.loads(ip("-n", namespace, "-json", "-details", "address", "show", "dev", "net0"))[0]
+                assert inside["linkinfo"]["info_kind"] == "macvlan"
+                assert (told.interface_name, told.hardware_address) == ("net0", inside["address"])
+                assert "10.215.0.2/24" in told.ips
+                await kit.unprepare(claim)
+            telling.cancel()
+            await asyncio.wait((telling,))
+            assert namespace not in ip("netns", "list")
+    finally:
+        remove(parent)

@@ -9,9 +9,12 @@ import subprocess
 from functools import cache
 from typing import Any
 
+from cathedra.api.resource import NetworkDeviceData
+from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.driver.kit import Kit
 from cathedra.drivers.net.links import IpCommand, LinkError
 
-__all__ = ["FakeIp", "why_not_real"]
+__all__ = ["FakeIp", "told_data", "why_not_real"]
 
 MAC = "02:00:00:00:00:07"
 
@@ -29,7 +32,9 @@ class FakeIp(IpCommand):
 
     async def run(self, *words: str, namespace: str = "") -> str:
         if words[:2] == ("-json", "-details"):
-            return json.dumps(list(self.present.values()))
+            if namespace and namespace not in self.present:
+                raise LinkError(f'Cannot open network namespace "{namespace}": No such file or directory')
+            return json.dumps([self.present[namespace]] if namespace else list(self.present.values()))
         if words[0] == "-json":
             routes = [{"dst": "10.9.0.0/16", "gateway": "10.1.0.1", "dev": "eth1", "protocol": "static"}]
             return json.dumps(routes if words[1] == "-4" else [])
@@ -44,6 +49,17 @@ class FakeIp(IpCommand):
         elif namespace and namespace not in self.present:
             raise LinkError(f'Cannot open network namespace "{namespace}": No such file or directory')
         return ""
+
+
+async def told_data(kit: Kit, claim: Any) -> NetworkDeviceData:
+    """What the status of the claim tells of its interface, as soon as it does."""
+    claims = kit.client.resource(RESOURCECLAIMS, "default")
+    async with claims.watch(field_selector=f"metadata.name={claim.name}") as events:
+        async for event in events:
+            for entry in event.object.status.devices:
+                if entry.network_data is not None:
+                    return entry.network_data
+    raise AssertionError("the watch ended")
 
 
 @cache
