@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,21 @@ from cathedra.driver import (
 )
 from cathedra.driver.claim import ClaimedDevice
 from cathedra.drivers.configfile import read_config
+from cathedra.drivers.nvidia.config import (
+    CONFIGS,
+    GpuConfig,
+    GpuSharing,
+    MigDeviceConfig,
+    MigDeviceSharing,
+    MpsConfig,
+    TimeSlicing,
+)
 from cathedra.drivers.nvidia.devices import Partition, gpu_name, partitions_of, pool_of
 from cathedra.drivers.nvidia.edits import common_edits, gpu_edits, partition_edits
 from cathedra.drivers.nvidia.monitor import GpuFault, watch_faults
 from cathedra.drivers.nvidia.nvml import Gpu, Nvml, load_nvml, read_gpus
 from cathedra.drivers.nvidia.partitions import LivePartition, make_partition, remove_partition
+from cathedra.drivers.nvidia.sharing import Commands, HostCommands, SharingManager
 
 __all__ = ["NvidiaConfig", "NvidiaDriver"]
 
@@ -40,13 +51,39 @@ class NvidiaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     driver: str = "gpu.nvidia.com"
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyDevice:
+    """A device of a claim that is there, and how it is to be shared."""
+
+    allocation: ClaimedDevice
+    gpu: Gpu
+    uuid: str
+    edits: Edits
+    sharing: GpuSharing | MigDeviceSharing | None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """Of a partition; a whole GPU needs none."""
+
+    def asks_for(self, config: MpsConfig) -> bool:
+        """Whether it is to be served by a daemon that is set up so."""
+        sharing = self.sharing
+        return sharing is not None and sharing.strategy == "MPS" and (sharing.mps_config or MpsConfig()) == config
+
+
 class NvidiaDriver(Driver):
     """The GPUs of this machine."""
 
     cdi_class = "gpu"
+    configs = CONFIGS
 
-    def __init__(self, config: Path | None = None, nvml: Nvml | None = None, root: Path = Path("/")) -> None:
+    def __init__(
+        self,
+        config: Path | None = None,
+        nvml: Nvml | None = None,
+        root: Path = Path("/"),
+        commands: Commands | None = None,
+    ) -> None:
         """``nvml``: pynvml, initialised; None loads it. ``root``: below which files of the machine are looked for.
+        ``commands``: NVIDIA's programs; None calls those below ``root``.
 
         Raises:
             OptionError: the file is wrong, or NVML cannot be used.
@@ -57,6 +94,7 @@ class NvidiaDriver(Driver):
         self._root = root
         self._gpus = {gpu_name(gpu): gpu for gpu in read_gpus(self._nvml)}
         self._partitions = {one.name: one for gpu in self._gpus.values() for one in partitions_of(gpu)}
+        self._sharing = SharingManager(commands or HostCommands(root), root / "var/run" / self.name / "mps")
         self._faults: dict[tuple[str, str], GpuFault] = {}
         self._changed = asyncio.Event()
 
@@ -73,22 +111,30 @@ class NvidiaDriver(Driver):
         version = self._nvml.nvmlSystemGetDriverVersion()
         return common_edits(version.decode() if isinstance(version, bytes) else str(version), self._root)
 
-    def prepare(self, claim: Claim) -> Iterator[Prepared]:
-        """A GPU is ready as it is; a partition is made.
+    async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
+        """A GPU is ready as it is, a partition is made; then they are shared as the claim asks.
 
         Raises:
-            DriverError: there is no such device, or NVML refuses.
+            DriverError: there is no such device, or NVML or one of NVIDIA's programs refuses.
         """
-        for allocation in claim.allocations:
-            gpu, partition = self._gpus.get(allocation.device), self._partitions.get(allocation.device)
-            if partition is not None:
-                yield self._prepare_partition(allocation, partition)
-            elif gpu is not None:
-                yield self._answer(allocation, gpu_edits(gpu), gpu, gpu.uuid, {})
-            else:
-                raise DriverError(f"there is no device {allocation.device}")
+        ready = [self._ready(allocation) for allocation in claim.allocations]
+        shared = await self._share(claim.uid, ready)
+        for device, edits in zip(ready, shared, strict=True):
+            told = {"uuid": device.uuid, "productName": device.gpu.model, "driverVersion": device.gpu.driver_version}
+            memory = {**device.memory, **({"sliced": True} if device.sharing is not None else {})}
+            yield device.allocation.prepared(
+                edits, metadata={"uuid": device.uuid}, status=DeviceStatus(data=told), memory=memory
+            )
 
-    def _prepare_partition(self, allocation: ClaimedDevice, partition: Partition) -> Prepared:
+    def _ready(self, allocation: ClaimedDevice) -> ReadyDevice:
+        gpu, partition = self._gpus.get(allocation.device), self._partitions.get(allocation.device)
+        if partition is not None:
+            return self._ready_partition(allocation, partition)
+        if gpu is None:
+            raise DriverError(f"there is no device {allocation.device}")
+        return ReadyDevice(allocation, gpu, gpu.uuid, gpu_edits(gpu), allocation.config(GpuConfig).sharing)
+
+    def _ready_partition(self, allocation: ClaimedDevice, partition: Partition) -> ReadyDevice:
         live = make_partition(self._nvml, partition)
         try:
             edits = partition_edits(partition.gpu, live.instance, live.compute, self._root)
@@ -96,22 +142,44 @@ class NvidiaDriver(Driver):
             remove_partition(self._nvml, partition.gpu, live)
             raise
         memory = {"instance": live.instance, "compute": live.compute, "uuid": live.uuid}
-        return self._answer(allocation, edits, partition.gpu, live.uuid, memory)
+        sharing = allocation.config(MigDeviceConfig).sharing
+        return ReadyDevice(allocation, partition.gpu, live.uuid, edits, sharing, memory)
 
-    def _answer(self, allocation: ClaimedDevice, edits: Edits, gpu: Gpu, uuid: str, memory: dict[str, Any]) -> Prepared:
-        told = {"uuid": uuid, "productName": gpu.model, "driverVersion": gpu.driver_version}
-        return allocation.prepared(edits, metadata={"uuid": uuid}, status=DeviceStatus(data=told), memory=memory)
+    async def _share(self, claim: str, devices: Sequence[ReadyDevice]) -> list[Edits]:
+        """Share devices as each asks; those that ask for the same share one daemon. Answers the edits of each."""
+        clients: dict[bytes, Edits] = {}
+        edits = []
+        for device in devices:
+            sharing = device.sharing
+            if isinstance(sharing, GpuSharing) and sharing.strategy == "TimeSlicing":
+                await self._sharing.slice_time([device.uuid], sharing.time_slicing_config or TimeSlicing())
+            if sharing is None or sharing.strategy != "MPS":
+                edits.append(device.edits)
+                continue
+            config = sharing.mps_config or MpsConfig()
+            key = msgspec.json.encode(config, order="sorted")
+            if key not in clients:
+                mates = [one for one in devices if one.asks_for(config)]
+                whole = [one.uuid for one in mates if not one.memory]
+                clients[key] = await self._sharing.start_daemon(claim, [one.uuid for one in mates], config, whole)
+            mine, daemon = device.edits, clients[key]
+            edits.append(replace(mine, env={**mine.env, **daemon.env}, mounts=(*mine.mounts, *daemon.mounts)))
+        return edits
 
-    def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
-        """Partitions are removed.
+    async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
+        """Daemons end, GPUs serve every process again, and partitions are removed.
 
         Raises:
-            PartitionError: one is in use.
+            SharingError: a GPU refuses.
+            PartitionError: a partition is in use.
         """
+        await self._sharing.stop_daemons(ref.uid)
         for device in prepared.devices:
-            partition = self._partitions.get(device.device)
-            if partition is not None and device.memory:
-                memory = device.memory
+            partition, gpu = self._partitions.get(device.device), self._gpus.get(device.device)
+            memory = device.memory
+            if gpu is not None and memory.get("sliced"):
+                await self._sharing.slice_time([gpu.uuid], TimeSlicing())
+            if partition is not None and "instance" in memory:
                 live = LivePartition(int(memory["instance"]), int(memory["compute"]), str(memory["uuid"]))
                 remove_partition(self._nvml, partition.gpu, live)
 

@@ -1,0 +1,163 @@
+"""Sets up how a device is shared, with NVIDIA's own programs: time slices, or a control daemon of MPS for each claim.
+
+A daemon has its directories, named after the claim and its devices, below the driver's own; so it is found again when
+the claim is unprepared, by whichever process. It runs on the host, and containers get its pipes and the host's shared
+memory, as its clients must have (NVIDIA/k8s-dra-driver-gpu, cmd/gpu-kubelet-plugin/sharing.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from cathedra.driver import DriverError, Edits, Mount
+from cathedra.drivers.nvidia.config import MpsConfig, TimeSlicing
+
+__all__ = ["Commands", "HostCommands", "SharingError", "SharingManager"]
+
+_SMI: Final = "nvidia-smi"
+_MPS: Final = "nvidia-cuda-mps-control"
+_PIPES: Final = "/tmp/nvidia-mps"  # where MPS looks for them in every container
+_OPTIONS: Final = ("rw", "nosuid", "nodev", "bind")
+
+
+class SharingError(DriverError):
+    """One of NVIDIA's programs is missing or fails; the text is its."""
+
+
+class Commands(Protocol):
+    """Calls of programs of the machine."""
+
+    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
+        """Run one; ``env`` beside the driver's own environment, ``said`` on its standard input.
+
+        Raises:
+            SharingError: it is not there, or fails.
+        """
+        ...
+
+
+class HostCommands:
+    """The programs below a root directory."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
+        """Run one.
+
+        Raises:
+            SharingError: it is not there, or fails.
+        """
+        program = self._root / "usr/bin" / words[0]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *words[1:],
+                env={**os.environ, **env},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+        except OSError as error:
+            raise SharingError(f"{program}: {error.strerror}") from error
+        out, _ = await process.communicate(said.encode())
+        if process.returncode != 0:
+            raise SharingError(f"{' '.join(words)}: {out.decode(errors='replace').strip()}")
+
+
+class SharingManager:
+    """Time slices and daemons of one machine."""
+
+    def __init__(self, commands: Commands, directory: Path) -> None:
+        """``directory``: below which daemons have their own."""
+        self._commands = commands
+        self._directory = directory
+
+    async def slice_time(self, uuids: Sequence[str], config: TimeSlicing) -> None:
+        """Let processes on whole GPUs take turns of this length.
+
+        Raises:
+            SharingError: the GPU refuses.
+        """
+        for uuid in uuids:
+            await self._commands.run((_SMI, "-i", uuid, "-c", "DEFAULT"))
+            await self._commands.run((_SMI, "compute-policy", "-i", uuid, "--set-timeslice", str(config.number)))
+
+    async def start_daemon(
+        self, claim: str, uuids: Sequence[str], config: MpsConfig, whole: Sequence[str] = ()
+    ) -> Edits:
+        """Start a daemon for devices of a claim (UID), unless an earlier call has; what its clients need.
+
+        ``whole``: those that are whole GPUs, which from now on serve no process but the daemon's.
+
+        Raises:
+            SharingError: it does not start.
+            DriverError: a limit is for another device.
+        """
+        limits = config.memory_limits(uuids)
+        place = self._place(claim, uuids)
+        if not await self._answers(place):
+            shutil.rmtree(place, ignore_errors=True)
+            for folder in ("pipe", "log"):
+                (place / folder).mkdir(parents=True)
+            try:
+                await self._start(place, uuids, config, limits, whole)
+            except SharingError:
+                await self.stop_daemons(claim)
+                raise
+        return Edits(
+            env={"CUDA_MPS_PIPE_DIRECTORY": _PIPES},
+            mounts=[
+                Mount(host_path="/dev/shm", container_path="/dev/shm", options=_OPTIONS),
+                Mount(host_path=str(place / "pipe"), container_path=_PIPES, options=_OPTIONS),
+            ],
+        )
+
+    async def _answers(self, place: Path) -> bool:
+        """Whether a daemon is at work there: after a start of the machine only its directories are."""
+        if place not in self._daemons(""):
+            return False
+        try:
+            await self._commands.run((_MPS,), env=_environment(place), said="get_server_list\n")
+        except SharingError:
+            return False
+        return True
+
+    async def _start(
+        self, place: Path, uuids: Sequence[str], config: MpsConfig, limits: Mapping[str, str], whole: Sequence[str]
+    ) -> None:
+        for uuid in whole:
+            await self._commands.run((_SMI, "-i", uuid, "-c", "EXCLUSIVE_PROCESS"))
+        env = {**_environment(place), "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+        await self._commands.run((_MPS, "-d"), env=env)
+        said = [f"set_default_device_pinned_mem_limit {uuid} {limit}" for uuid, limit in limits.items()]
+        if config.default_active_thread_percentage is not None:
+            said.insert(0, f"set_default_active_thread_percentage {config.default_active_thread_percentage}")
+        for line in said:
+            await self._commands.run((_MPS,), env=env, said=f"{line}\n")
+
+    async def stop_daemons(self, claim: str) -> None:
+        """Stop the daemons of a claim; no matter if they are gone."""
+        for place in self._daemons(claim):
+            # One that ended by itself, or with the machine, cannot be told; what counts is that its directories go.
+            with contextlib.suppress(SharingError):
+                await self._commands.run((_MPS,), env=_environment(place), said="quit\n")
+            shutil.rmtree(place)
+
+    def _daemons(self, claim: str) -> list[Path]:
+        """The directories of a claim's daemons; "": of all."""
+        return sorted(self._directory.glob(f"{claim}*-*"))
+
+    def _place(self, claim: str, uuids: Sequence[str]) -> Path:
+        return self._directory / f"{claim}-{hashlib.sha256(','.join(uuids).encode()).hexdigest()[:5]}"
+
+
+def _environment(place: Path) -> dict[str, str]:
+    return {"CUDA_MPS_PIPE_DIRECTORY": str(place / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(place / "log")}
