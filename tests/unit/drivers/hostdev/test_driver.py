@@ -66,7 +66,7 @@ async def test_a_node_that_has_gone_is_not_given(machine: Machine) -> None:
 
 async def test_a_node_that_has_gone_leaves_the_slice_and_is_unhealthy(machine: Machine) -> None:
     made = driver(machine)
-    made.attach("node-a", lambda: None)
+    made.install("node-a", lambda: None)
     assert [device.name for device in made.devices()] == ["serial-ttys0", "fuse-fuse"]
     health = made.health()
     assert {report.state for report in await anext(health)} == {Health.HEALTHY}
