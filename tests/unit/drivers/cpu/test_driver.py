@@ -136,6 +136,6 @@ async def test_the_driver_keeps_the_contract(tmp_path: Path, mode: str) -> None:
 @pytest.mark.skipif(not os.path.exists("/sys/devices/system/cpu/online"), reason="this machine has no sysfs")
 def test_the_cpus_of_this_machine_are_offered() -> None:
     made = CpuDriver()
-    made.attach(NODE, lambda: None)
+    made.install(NODE, lambda: None)
     total = sum(int(str(device.attributes["dra.cpu/numCPUs"])) for device in made.devices())
     assert total >= len(os.sched_getaffinity(0))
