@@ -86,6 +86,8 @@ class Machine:
         """``cgroups``: a directory that stands for the kernel's unified hierarchy."""
         self.clock = clock
         self.cgroups = cgroups
+        # One sequence for all who run here in turn, so that no UID is given twice.
+        self.server_random, self.random = Random(4), Random(5)
         self.storage = KeptStorage()
         self.runtime = SimulatedRuntime(clock, behaviour=_acts)
         self.checkpoint = MemoryCheckpoint()
@@ -111,7 +113,7 @@ class Stage:
         self.driver = drivers[0]
         self.files = machine.files
         self.runtime = machine.runtime
-        self._random = Random(5)
+        self._random = machine.random
         self.runners = [self._runner(server, driver) for driver in drivers]
         self.runner = self.runners[0]
         capacity = {"cpu": "8", "memory": "32Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
@@ -262,7 +264,7 @@ async def staged(
     gates = FeatureGates.for_release(config.release, config.gates)
     machine = machine or Machine(LoopClock(asyncio.get_running_loop()), cgroups)
     setup = ServerConfig(release=config.release, gates=gates, runtime_config=config.runtime_config)
-    server = await APIServer.open(setup, clock=machine.clock, random=Random(4), store=machine.storage)
+    server = await APIServer.open(setup, clock=machine.clock, random=machine.server_random, store=machine.storage)
     stage = Stage(gates, server, drivers or (driver_for(config.driver, gates),), machine, plugins)
     try:
         async with asyncio.TaskGroup() as group:

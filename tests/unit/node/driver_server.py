@@ -44,6 +44,8 @@ class DriverServer:
         self.told: list[tuple[bool, str]] = []
         self.infos = 0
         self.reports: list[Any] = []
+        self.announced: Path | None = None
+        """Where it says that it is called; None: at its own socket."""
         self._servers: list[grpc.aio.Server] = []
 
     async def start(self) -> None:
@@ -81,7 +83,7 @@ class _Registration(pluginregistration_v1_pb2_grpc.RegistrationServicer):
         return pluginregistration_v1_pb2.PluginInfo(
             type=self.driver.kind,
             name=self.driver.name,
-            endpoint=str(self.driver.socket),
+            endpoint=str(self.driver.announced or self.driver.socket),
             supported_versions=self.driver.versions,
         )
 

@@ -337,6 +337,26 @@ def replace_config(setting: Setting) -> object:
     return with_changes(setting.config, stop_containers=False)
 
 
+def test_a_pod_made_while_no_agent_ran_is_run_by_the_next_to_its_end() -> None:
+    """N4 of docs/spec/driver-sdk.md §20."""
+
+    async def main() -> None:
+        async with Setting() as s:
+            await asyncio.sleep(1)
+            await s.stop()
+            await s.create(make_claim("c1", "p"), annotated(make_pod(claims=["c1"]), seconds="10"))
+            await asyncio.sleep(60)
+            assert s.pod().status.phase in {"", "Pending"}
+            assert s.driver.calls == []
+            s.agent = s.make_agent()
+            s.task = asyncio.ensure_future(s.agent.run())
+            await asyncio.sleep(30)
+            assert s.pod().status.phase == "Succeeded"
+            assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
+
+    run_virtual(main())
+
+
 def test_a_pod_that_vanished_while_the_agent_was_down_is_let_go_and_its_containers_end() -> None:
     async def main() -> None:
         s = Setting()

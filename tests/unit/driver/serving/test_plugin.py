@@ -173,6 +173,28 @@ async def test_errors_of_one_claim_and_of_a_whole_call_are_told_apart(sockets: P
         assert not (await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest())).claims
 
 
+class Watchful(Lamps):
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[tuple[Exception, bool]] = []
+
+    def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
+        self.errors.append((error, recoverable))
+
+
+@pytest.mark.parametrize("broken", ["registry", "plugins/lamp.example.com"])
+async def test_a_listener_that_breaks_ends_the_driver_which_hears_why(sockets: Path, broken: str) -> None:
+    """N13 of docs/spec/driver-sdk.md §20, as far as there is such a thing: gRPC's servers break only at their start."""
+    place = sockets / broken
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("in the way of the socket's directory")
+    driver = Watchful()
+    with pytest.raises(OSError, match=str(place)) as ended:
+        await served(await in_real_time(), driver, sockets).run()
+    assert driver.errors == [(ended.value, False)]
+    assert sockets_in(sockets) == [], "the other server has ended too"
+
+
 async def test_driver_without_health_answers_unimplemented(sockets: Path) -> None:
     world = await in_real_time()
     async with (

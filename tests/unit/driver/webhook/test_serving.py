@@ -29,6 +29,7 @@ from cathedra.driver import Driver
 from cathedra.driver.errors import OptionError
 from cathedra.driver.webhook.registration import WebhookAddress
 from cathedra.driver.webhook.serving import serving_webhook
+from tests.unit.apiserver.asgi import open_asgi
 from tests.unit.driver.webhook.test_review import MODELS, parameters
 
 LOOPBACK = ("127.0.0.1", 0)
@@ -101,3 +102,27 @@ async def test_a_driver_without_models_has_nothing_to_judge() -> None:
         with pytest.raises(OptionError, match=r"plain\.example\.com declares no configs"):
             async with serving_webhook(Plain(), client, WebhookAddress(host="127.0.0.1"), listen=LOOPBACK):
                 raise AssertionError("it must not serve")
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize("plural", ["resourceclaims", "resourceclaimtemplates"])
+async def test_claims_and_templates_of_each_version_are_checked(version: str, plural: str) -> None:
+    """P3 of docs/spec/driver-sdk.md §20."""
+    config = ServerConfig(runtime_config={"resource.k8s.io/v1beta1": True})
+
+    def body(name: str, **fields: Any) -> dict[str, Any]:
+        opaque = {"driver": Lamps.name, "parameters": parameters(**fields)}
+        wanted = {"deviceClassName": "lamps"}
+        request = {"name": "r", **(wanted if version == "v1beta1" else {"exactly": wanted})}
+        spec = {"devices": {"requests": [request], "config": [{"opaque": opaque}]}}
+        return {"metadata": {"name": name}, "spec": spec if plural == "resourceclaims" else {"spec": spec}}
+
+    async with open_asgi(config, clock=SystemClock()) as asgi:
+        client = Client(asgi.server.transport(), clock=SystemClock())
+        path = f"/apis/resource.k8s.io/{version}/namespaces/default/{plural}"
+        async with serving_webhook(Lamps(), client, WebhookAddress(host="127.0.0.1", port=0), listen=LOOPBACK):
+            assert (await asgi("POST", path, body("right", colour="red"))).status == 201
+            refused = await asgi("POST", path, body("wrong", level=-1))
+            assert refused.status == 422
+            assert "level must be between" in refused.json["message"]
+            assert (await asgi("GET", f"{path}/wrong")).status == 404

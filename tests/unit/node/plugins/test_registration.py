@@ -206,6 +206,58 @@ async def test_health_reports_arrive_and_are_forgotten_with_the_driver(tmp_path:
     await asyncio.gather(task, return_exceptions=True)
 
 
+@asynccontextmanager
+async def counting(socket: Path, behind: Path) -> AsyncIterator[list[int]]:
+    """Hand connections at ``socket`` on to the one ``behind``; each is counted."""
+    accepted: list[int] = []
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(len(accepted))
+        inner_reader, inner_writer = await asyncio.open_unix_connection(behind)
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer), return_exceptions=True)
+
+    server = await asyncio.start_unix_server(accept, socket)
+    try:
+        yield accepted
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("with_health", [False, True])
+async def test_two_pods_one_after_the_other_need_one_connection(tmp_path: Path, with_health: bool) -> None:
+    """N14 of docs/spec/driver-sdk.md §20; the health stream goes over the same connection."""
+    registry, clock = PluginRegistry(), SystemClock()
+    cache = HealthCache(clock, GATES)
+    follower = asyncio.ensure_future(HealthFollower(cache, registry, clock, lambda *_: None).run())
+    driver = DriverServer(tmp_path, NAME, versions=("v1.DRAPlugin", "v1.DRAResourceHealth")[: 1 + with_health])
+    device = health.DeviceIdentifier(pool_name="n1", device_name="gpu-0")
+    if with_health:
+        report = health.DeviceHealth(device=device, health=health.HEALTHY)
+        driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
+    driver.announced = tmp_path / "counted.sock"
+    async with counting(driver.announced, driver.socket) as accepted:
+        await driver.start()
+        async with node(tmp_path, registry):
+            await until(connected(registry))
+            if with_health:
+                await until(lambda: cache.of(NAME, "n1", "gpu-0")[0] is DeviceCondition.HEALTHY)
+            for claim in (CLAIM, ClaimReference("default", "u2", "c2")):
+                client = registry.get(NAME).client
+                await client.prepare([claim])
+                await client.unprepare([claim])
+        assert [verb for verb, _ in driver.calls] == ["prepare v1", "unprepare v1"] * 2
+        assert accepted == [0]
+        await driver.stop()
+    follower.cancel()
+    await asyncio.gather(follower, return_exceptions=True)
+
+
 async def test_a_call_outlives_its_connection_with_an_error_and_not_by_being_cancelled(tmp_path: Path) -> None:
     clock = SystemClock()
     client = GRPCPluginClient(
