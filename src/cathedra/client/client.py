@@ -41,6 +41,10 @@ class Client:
         """The same way to the server, writing under another name."""
         return Client(self._negotiated, clock=self.clock, field_manager=field_manager)
 
+    def served_kind(self, gvk: GroupVersionKind) -> GroupVersionKind:
+        """A kind as the server has it, in an older version perhaps; as it is where that is not known."""
+        return self._negotiated.served_kind(gvk)
+
     async def read(self, path: str) -> bytes:
         """What the server answers on a path that is no resource, as ``/openapi/v3/api/v1``.
 

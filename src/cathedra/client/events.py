@@ -18,8 +18,9 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from cathedra.api.core.core_v1 import Event, EventSource, ObjectReference
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
-from cathedra.api.struct import MicroTime, Time
+from cathedra.api.struct import MicroTime, Time, replace
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.client import Client
 from cathedra.client.objects import reference_to, with_metadata
@@ -138,12 +139,18 @@ class EventRecorder:
         ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
         named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
         """
-        regarding, now = reference_to(involved, field_path), self._clock.now()
+        regarding, now = self._reference(involved, field_path), self._clock.now()
         note = _Note(regarding, type_, reason, message, action, now, component or self._component)
         try:
             self._queue.put_nowait(note)
         except asyncio.QueueFull:
             self.dropped += 1
+
+    def _reference(self, involved: KubeObject | ObjectReference, field_path: str) -> ObjectReference:
+        """The reference, in the version that the server has of the kind."""
+        reference = reference_to(involved, field_path)
+        gvk = self._client.served_kind(GroupVersionKind.parse(reference.api_version, reference.kind))
+        return replace(reference, api_version=gvk.api_version, kind=gvk.kind)
 
     async def run(self) -> None:
         """Write events until cancelled."""

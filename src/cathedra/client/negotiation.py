@@ -209,6 +209,13 @@ class NegotiatedTransport:
             raise failure(404, "NotFound", "the server could not find the requested resource")
         return await self._inner.get_raw(path, query)
 
+    def served_kind(self, gvk: GroupVersionKind) -> GroupVersionKind:
+        """The kind as the server has it, as far as that has been found out: by the first call about it."""
+        for ref, (served, _) in self._served.items():
+            if (ref.group, ref.version, ref.kind) == (gvk.group, gvk.version, gvk.kind):
+                return GroupVersionKind(served.group, served.version, served.kind)
+        return gvk
+
     async def close(self) -> None:
         """Let go of connections."""
         await self._inner.close()

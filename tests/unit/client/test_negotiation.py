@@ -14,6 +14,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1alpha3 import PodGroup
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.config import ServerConfig
@@ -88,6 +89,18 @@ def test_objects_of_an_older_version_are_read_and_written_as_the_newest() -> Non
             assert (event.type, event.object.spec) == (EventType.MODIFIED, made.spec)
         assert isinstance(await groups.update(applied), PodGroup)
         await groups.delete("g")
+
+    on_old_server(body, *OLD)
+
+
+def test_a_kind_is_called_as_the_server_calls_it_once_that_is_known() -> None:
+    async def body(client: Client) -> None:
+        newest = GroupVersionKind("resource.k8s.io", "v1", "DeviceTaintRule")
+        assert client.served_kind(newest) == newest
+        await client.resource(DEVICETAINTRULES).create(rule("r"))
+        assert client.served_kind(newest) == GroupVersionKind("resource.k8s.io", "v1beta2", "DeviceTaintRule")
+        pods = GroupVersionKind("", "v1", "Pod")
+        assert client.as_manager("m").served_kind(pods) == pods
 
     on_old_server(body, *OLD)
 

@@ -11,8 +11,8 @@ from cathedra.classic.controller import Allocation, ClaimAllocation, ClassicDriv
 from cathedra.classic.kinds.columns import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.classic.testdriver.resources import DRIVER_NAME
-from cathedra.client.resources import PODS
-from tests.unit.classic.world import World, claim, play, pod, resource_class
+from cathedra.client.resources import EVENTS, PODS
+from tests.unit.classic.world import World, claim, play, pod, resource_class, version_of
 
 
 class Obedient(ClassicDriver):
@@ -64,6 +64,23 @@ def test_an_error_is_told_at_the_context_and_tried_again() -> None:
         await world.running()
 
     with_driver(story)
+
+
+def test_events_name_the_kind_that_the_release_has() -> None:
+    async def story(world: World) -> None:
+        driver = Obedient()
+        driver.refuses = "out of cats"
+        world.start_driver(driver)
+        await world.create(resource_class(), claim(), pod(cat="c"))
+        await world.clock.sleep(30)
+        events = [event for event in (await world.of(EVENTS).list()).items if event.reason == "Failed"]
+        release = world.gates.release
+        kind = "PodScheduling" if release == "1.26" else "PodSchedulingContext"
+        told = {(event.involved_object.api_version, event.involved_object.kind) for event in events}
+        assert told == {(f"resource.k8s.io/{version_of(release)}", kind)}
+
+    for release in ("1.26", "1.27"):
+        play(release, story)
 
 
 def test_a_claim_without_allocation_or_error_is_an_error() -> None:
