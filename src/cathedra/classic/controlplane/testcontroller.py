@@ -6,15 +6,14 @@ counted from the claims themselves when the controller starts, so that it may di
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from cathedra.api import resource
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.status import StatusError
 from cathedra.classic.controlplane.driver import ControllerAllocation, ControllerDriver
 from cathedra.classic.controlplane.kinds.types import ControlledClaim, allocated_by
 from cathedra.classic.controlplane.resources import control_plane_client
+from cathedra.classic.testdriver.counting import AllocatedClaims
 from cathedra.classic.testdriver.resources import TestResources
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
@@ -36,8 +35,7 @@ class ControlPlaneTestDriver(ControllerDriver):
         self._client = client
         self._name = name
         self._resources = resources
-        self._allocated: dict[str, str] = {}
-        """Claim UID → its node, "" for the cluster's."""
+        self._allocated = AllocatedClaims(resources)
 
     async def recover(self) -> None:
         """Count what an earlier life of the controller gave away.
@@ -45,20 +43,17 @@ class ControlPlaneTestDriver(ControllerDriver):
         Raises:
             StatusError, ConnectionError: the API server cannot be asked.
         """
-        try:
-            page = await control_plane_client(self._client).resource(RESOURCECLAIMS).list()
-        except StatusError as error:
-            if not error.is_not_found:
-                raise
-            return
-        for claim in page.items:
-            allocation = claim.status.allocation
-            if allocation is not None and allocated_by(allocation) == self._name:
-                self._allocated[claim.metadata.uid] = _node_of(allocation) if self._resources.node_local else ""
+        await self._allocated.recover(control_plane_client(self._client).resource(RESOURCECLAIMS), self._node_of)
+
+    def _node_of(self, claim: resource.ResourceClaim) -> str | None:
+        allocation = claim.status.allocation
+        if allocation is None or allocated_by(allocation) != self._name:
+            return None
+        return _only_node(allocation) if self._resources.node_local else ""
 
     def statistics(self) -> dict[str, int]:
         """Claims that are allocated, by node; "" counts those of the cluster."""
-        return dict(Counter(self._allocated.values()))
+        return self._allocated.statistics()
 
     async def allocate(self, claims: Sequence[ControllerAllocation], selected_node: str) -> None:
         """One claim after the other, as long as there is something left."""
@@ -71,14 +66,13 @@ class ControlPlaneTestDriver(ControllerDriver):
     def _allocate(self, wanted: ControllerAllocation, selected_node: str) -> resource.AllocationResult:
         request = _only_request(wanted.claim)
         config = tuple(_configuration(wanted.claim, request.name, wanted.device_classes, self._name))
-        uid = wanted.claim.metadata.uid
-        node = self._allocated.get(uid)
+        node = self._allocated.node_of(wanted.claim)
         if node is None:
             node = selected_node if self._resources.node_local else ""
-            if not self._has_room(selected_node, 1):
+            if not self._allocated.has_room(selected_node, 1):
                 where = f'on node "{node}"' if node else "in the cluster"
                 raise UnusableParameters(f"resources exhausted {where}")
-            self._allocated[uid] = node
+            self._allocated.enter(wanted.claim, node)
         result = resource.DeviceRequestAllocationResult(
             request=request.name, driver=self._name, pool=NOWHERE, device=NOWHERE
         )
@@ -87,28 +81,15 @@ class ControlPlaneTestDriver(ControllerDriver):
             node_selector=self._resources.available_on(node),
         )
 
-    def _has_room(self, node: str, claims: int) -> bool:
-        """Whether so many claims more can be allocated for use on the node."""
-        resources = self._resources
-        if resources.nodes and node not in resources.nodes:
-            return False
-        if not resources.max_allocations:
-            return True
-        taken = Counter(self._allocated.values())[node] if resources.node_local else len(self._allocated)
-        return taken + claims <= resources.max_allocations
-
     async def deallocate(self, claim: ControlledClaim) -> None:
         """Count the claim no longer."""
-        self._allocated.pop(claim.metadata.uid, None)
+        self._allocated.remove(claim)
 
     async def unsuitable_nodes(
         self, pod: Pod, claims: Sequence[ControllerAllocation], potential_nodes: list[str]
     ) -> None:
         """A node does if it has room for all of the pod's claims together."""
-        count = sum(wanted.claim.metadata.uid not in self._allocated for wanted in claims)
-        unsuitable = [node for node in potential_nodes if not self._has_room(node, count)]
-        for wanted in claims:
-            wanted.unsuitable_nodes = list(unsuitable)
+        self._allocated.exclude_nodes(claims, potential_nodes)
 
 
 def _only_request(claim: ControlledClaim) -> resource.DeviceRequest:
@@ -136,7 +117,7 @@ def _configuration(
                 yield resource.DeviceAllocationConfiguration(source="FromClass", opaque=entry.opaque)
 
 
-def _node_of(allocation: resource.AllocationResult) -> str:
+def _only_node(allocation: resource.AllocationResult) -> str:
     """The one node on which the allocation can be used; "" if it says nothing of the kind."""
     terms = allocation.node_selector.node_selector_terms if allocation.node_selector is not None else ()
     values = [value for term in terms or () for expression in term.match_expressions for value in expression.values]

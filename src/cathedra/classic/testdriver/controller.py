@@ -6,7 +6,6 @@ What is allocated is counted from the claims themselves when the controller star
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -16,6 +15,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.classic.controller import ClaimAllocation, ClassicDriver
 from cathedra.classic.resources import CLAIMS, classic_client
+from cathedra.classic.testdriver.counting import AllocatedClaims
 from cathedra.classic.testdriver.resources import HandleData, TestResources
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS
@@ -51,8 +51,7 @@ class TestDriver(ClassicDriver):
         self._resources = resources
         self._random = random
         self._class_parameters = dict(class_parameters or {})
-        self._allocated: dict[str, str] = {}
-        """Claim UID → its node, "" for the cluster's."""
+        self._allocated = AllocatedClaims(resources)
 
     async def recover(self) -> None:
         """Count what an earlier life of the controller gave away.
@@ -60,22 +59,18 @@ class TestDriver(ClassicDriver):
         Raises:
             StatusError, ConnectionError: the API server cannot be asked.
         """
-        try:
-            page = await classic_client(self._client).resource(CLAIMS).list()
-        except StatusError as error:
-            if not error.is_not_found:
-                raise
-            return
-        for claim in page.items:
-            status = claim.status
-            if status.allocation is None or status.driver_name != self._name:
-                continue
-            handles = status.allocation.resource_handles
-            self._allocated[claim.metadata.uid] = HandleData.decode(handles[0].data).node if handles else ""
+        await self._allocated.recover(classic_client(self._client).resource(CLAIMS), self._node_of)
+
+    def _node_of(self, claim: v1alpha2.ResourceClaim) -> str | None:
+        status = claim.status
+        if status.allocation is None or status.driver_name != self._name:
+            return None
+        handles = status.allocation.resource_handles
+        return HandleData.decode(handles[0].data).node if handles else ""
 
     def statistics(self) -> dict[str, int]:
         """Claims that are allocated, by node; "" counts those of the cluster."""
-        return dict(Counter(self._allocated.values()))
+        return self._allocated.statistics()
 
     async def get_class_parameters(self, resource_class: v1alpha2.ResourceClass) -> Any:
         """The entries of the ConfigMap that the class refers to."""
@@ -118,8 +113,7 @@ class TestDriver(ClassicDriver):
                 wanted.error = error
 
     def _allocate(self, wanted: ClaimAllocation, selected_node: str) -> v1alpha2.AllocationResult:
-        uid = wanted.claim.metadata.uid
-        node = self._allocated.get(uid)
+        node = self._allocated.node_of(wanted.claim)
         if node is None:
             node = self._node_for(selected_node) if self._resources.node_local else self._cluster()
         env = {
@@ -127,15 +121,15 @@ class TestDriver(ClassicDriver):
             **{f"admin_{key.lower()}": value for key, value in wanted.class_parameters.items()},
         }
         allocation = self._resources.allocation(self._name, node, HandleData(env, node).encode())
-        self._allocated[uid] = node
+        self._allocated.enter(wanted.claim, node)
         return allocation
 
     def _node_for(self, selected: str) -> str:
         if selected:
-            if not self._has_room(selected, 1):
+            if not self._allocated.has_room(selected, 1):
                 raise Exhausted(f'resources exhausted on node "{selected}"')
             return selected
-        viable = [node for node in self._resources.nodes if self._has_room(node, 1)]
+        viable = [node for node in self._resources.nodes if self._allocated.has_room(node, 1)]
         if not viable:
             raise Exhausted("resources exhausted on all nodes")
         return self._random.choice(viable)
@@ -146,23 +140,10 @@ class TestDriver(ClassicDriver):
             raise Exhausted("resources exhausted in the cluster")
         return ""
 
-    def _has_room(self, node: str, claims: int) -> bool:
-        """Whether so many claims more can be allocated for use on the node."""
-        resources = self._resources
-        if resources.nodes and node not in resources.nodes:
-            return False
-        if not resources.max_allocations:
-            return True
-        taken = Counter(self._allocated.values())[node] if resources.node_local else len(self._allocated)
-        return taken + claims <= resources.max_allocations
-
     async def deallocate(self, claim: v1alpha2.ResourceClaim) -> None:
         """Count the claim no longer."""
-        self._allocated.pop(claim.metadata.uid, None)
+        self._allocated.remove(claim)
 
     async def unsuitable_nodes(self, pod: Pod, claims: Sequence[ClaimAllocation], potential_nodes: list[str]) -> None:
         """A node does if it has room for all of the pod's claims together."""
-        count = sum(wanted.claim.metadata.uid not in self._allocated for wanted in claims)
-        unsuitable = [node for node in potential_nodes if not self._has_room(node, count)]
-        for wanted in claims:
-            wanted.unsuitable_nodes = list(unsuitable)
+        self._allocated.exclude_nodes(claims, potential_nodes)
