@@ -5,42 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import grpc
-import grpc.aio
-
-from cathedra._proto import pluginregistration_v1_pb2 as messages
-from cathedra._proto import pluginregistration_v1_pb2_grpc as services
 from cathedra.clock import Clock
 from cathedra.drivercheck.errors import CheckFailed, DriverCheckError
-from cathedra.node.grpcsocket import open_channel
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PrepareOutcome, ReportedHealth
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient, call_error
+from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient
+from cathedra.node.plugins.handshake import GET_INFO_SECONDS, PluginAnnouncement, RegistrationSocket
 from cathedra.node.plugins.sockets import SocketWatcher
 
-__all__ = ["DRIVER_TYPE", "ExaminedPlugin", "PluginAnnouncement", "PluginDirectory", "ask", "tell"]
+__all__ = ["ExaminedPlugin", "PluginDirectory", "ask", "tell"]
 
-DRIVER_TYPE: Final = "DRAPlugin"
-GET_INFO_SECONDS: Final = 1.0
-"""What a kubelet allows; a driver that is slow here is never registered."""
-NOTIFY_SECONDS: Final = 5.0
 _START_SECONDS: Final = 10.0
 """From a socket's appearance until it is served."""
-
-
-@dataclass(frozen=True, slots=True)
-class PluginAnnouncement:
-    """What a driver says of itself on its registration socket."""
-
-    socket: Path
-    type: str
-    name: str
-    endpoint: str
-    services: tuple[str, ...]
 
 
 async def ask(socket: Path, seconds: float = GET_INFO_SECONDS) -> PluginAnnouncement:
@@ -49,13 +28,8 @@ async def ask(socket: Path, seconds: float = GET_INFO_SECONDS) -> PluginAnnounce
     Raises:
         PluginCallError: it did not answer.
     """
-    async with open_channel(str(socket)) as channel:
-        stub: Any = services.RegistrationStub(channel)
-        try:
-            info = await stub.GetInfo(messages.InfoRequest(), timeout=seconds, wait_for_ready=True)
-        except grpc.aio.AioRpcError as error:
-            raise call_error(error) from error
-    return PluginAnnouncement(socket, info.type, info.name, info.endpoint, tuple(info.supported_versions))
+    async with RegistrationSocket(socket) as there:
+        return await there.get_info(seconds)
 
 
 async def tell(socket: Path, *, registered: bool, error: str = "") -> None:
@@ -64,13 +38,8 @@ async def tell(socket: Path, *, registered: bool, error: str = "") -> None:
     Raises:
         PluginCallError: the driver did not take it.
     """
-    async with open_channel(str(socket)) as channel:
-        stub: Any = services.RegistrationStub(channel)
-        status = messages.RegistrationStatus(plugin_registered=registered, error=error)
-        try:
-            await stub.NotifyRegistrationStatus(status, timeout=NOTIFY_SECONDS, wait_for_ready=True)
-        except grpc.aio.AioRpcError as problem:
-            raise call_error(problem) from problem
+    async with RegistrationSocket(socket) as there:
+        await there.notify(registered=registered, error=error)
 
 
 async def _ask_patiently(socket: Path) -> PluginAnnouncement | None:

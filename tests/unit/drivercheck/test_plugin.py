@@ -11,7 +11,8 @@ import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.errors import CheckFailed, DriverCheckError
-from cathedra.drivercheck.plugin import ExaminedPlugin, PluginAnnouncement, PluginDirectory
+from cathedra.drivercheck.plugin import ExaminedPlugin, PluginDirectory
+from cathedra.node.plugins.handshake import PluginAnnouncement
 from tests.unit.node.driver_server import DriverServer
 
 

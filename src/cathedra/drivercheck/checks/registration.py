@@ -8,9 +8,10 @@ from typing import Final
 from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
-from cathedra.drivercheck.plugin import DRIVER_TYPE, ask, tell
+from cathedra.drivercheck.plugin import ask, tell
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES
+from cathedra.node.plugins.handshake import DRIVER_TYPE
 
 __all__ = ["CHECKS"]
 

@@ -11,17 +11,13 @@ import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import grpc
-import grpc.aio
+from typing import Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks
-from cathedra.node.grpcsocket import open_channel
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient
+from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, PluginCallError
 from cathedra.node.plugins.errors import PluginError, RegistrationError
 from cathedra.node.plugins.grpcclient import (
     ALPHA_SERVICE,
@@ -29,19 +25,16 @@ from cathedra.node.plugins.grpcclient import (
     HEALTH_SERVICES,
     NO_SERVICE,
     GRPCPluginClient,
-    call_error,
 )
+from cathedra.node.plugins.handshake import DRIVER_TYPE, PluginAnnouncement, RegistrationSocket
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 
 __all__ = ["CurrentDial", "PluginRegistrar", "choose_services", "services_of"]
 
 _CONNECT: Final = 10.0
-_GET_INFO: Final = 1.0
-_NOTIFY: Final = 5.0
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 122.0
-_TYPE: Final = "DRAPlugin"
 _LOG = logging.getLogger(__name__)
 
 
@@ -191,44 +184,37 @@ class _Registration:
         Raises:
             PluginError: any step failed; the plugin has been told if it could be reached.
         """
-        # With the first driver: gRPC's stubs are heavy.
-        from cathedra._proto import pluginregistration_v1_pb2 as messages
-        from cathedra._proto import pluginregistration_v1_pb2_grpc as services
-
-        async with open_channel(str(self._path)) as channel:
-            stub: Any = services.RegistrationStub(channel)
+        async with RegistrationSocket(self._path) as socket:
             try:
-                async with asyncio.timeout(_CONNECT):
-                    await channel.channel_ready()
-                info = await stub.GetInfo(messages.InfoRequest(), timeout=_GET_INFO)
+                await socket.connect(_CONNECT)
+                info = await socket.get_info()
             except TimeoutError as error:
                 raise RegistrationError(f"failed to dial socket {self._path}: context deadline exceeded") from error
-            except grpc.aio.AioRpcError as error:
+            except PluginCallError as error:
                 raise RegistrationError(
-                    f"failed to get plugin info using RPC GetInfo at socket {self._path}: {call_error(error)}"
+                    f"failed to get plugin info using RPC GetInfo at socket {self._path}: {error}"
                 ) from error
-            status = messages.RegistrationStatus(plugin_registered=True)
             failure: RegistrationError | None = None
             try:
                 self._register(info)
             except RegistrationError as error:
                 failure = error
-                status = messages.RegistrationStatus(error=f"RegisterPlugin error -- {error}")
+            told = f"RegisterPlugin error -- {failure}" if failure is not None else ""
             try:
-                await stub.NotifyRegistrationStatus(status, timeout=_NOTIFY)
-            except grpc.aio.AioRpcError as error:
+                await socket.notify(registered=failure is None, error=told)
+            except PluginCallError as error:
                 raise RegistrationError(
-                    f"failed to send registration status at socket {self._path}: {call_error(error)}"
+                    f"failed to send registration status at socket {self._path}: {error}"
                 ) from error
             if failure is not None:
                 raise failure
 
-    def _register(self, info: Any) -> None:
-        if info.type != _TYPE:
+    def _register(self, info: PluginAnnouncement) -> None:
+        if info.type != DRIVER_TYPE:
             raise RegistrationError(f"no handler registered for plugin type: {info.type} at socket {self._path}")
         endpoint = info.endpoint or str(self._path)
         try:
-            client, health = self._dial(info.name, endpoint, tuple(info.supported_versions))
+            client, health = self._dial(info.name, endpoint, info.services)
         except RegistrationError as error:
             raise RegistrationError(f"plugin validation failed with err: {error}") from error
         instance = PluginInstance(info.name, endpoint, client, health)
