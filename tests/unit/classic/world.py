@@ -84,6 +84,29 @@ def _source(text: str) -> dict[str, str]:
     return {"resourceClaimName": text}
 
 
+class DyingTransport:
+    """A part's way to the API that hangs before one of its writes, for a kill at that moment."""
+
+    def __init__(self, inner: Any, writes: int) -> None:
+        self._inner = inner
+        self._left = writes
+        self.died = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+        if name not in ("create", "update", "patch", "delete", "delete_collection"):
+            return call
+
+        async def counted(*arguments: Any, **options: Any) -> Any:
+            if not self._left:
+                self.died.set()
+                await asyncio.get_running_loop().create_future()
+            self._left -= 1
+            return await call(*arguments, **options)
+
+        return counted
+
+
 class World:
     """What a test can do and see."""
 
@@ -93,12 +116,20 @@ class World:
         self.random = random
         self.gates = gates(release)
         self.generation = generation_of(self.gates)
+        self.dying: dict[str, DyingTransport] = {}
+        """By user: parts that have so many writes left."""
         self.client = self.part("system:admin")
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     def part(self, user: str, groups: tuple[str, ...] = ("system:masters",)) -> Client:
         """A part's way to the API."""
-        return classic_client(Client(self.server.transport(user, groups), clock=self.clock))
+        transport = self.dying[user] if user in self.dying else self.server.transport(user, groups)
+        return classic_client(Client(transport, clock=self.clock))
+
+    def let_die(self, user: str, writes: int) -> asyncio.Event:
+        """The next part of that user hangs before its next write but so many; set when it does."""
+        self.dying[user] = DyingTransport(self.server.transport(user, ("system:masters",)), writes)
+        return self.dying[user].died
 
     def of(self, ref: ResourceRef[Any]) -> Any:
         """The verbs of the test's own user."""
