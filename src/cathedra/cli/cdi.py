@@ -24,8 +24,8 @@ from cathedra.cdi.files import EXTENSIONS, read_spec
 from cathedra.cdi.spec import ContainerEdits, minimum_version
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.views.wording import counted
+from cathedra.files.inotify import Inotify
 from cathedra.node.concurrency import readable
-from cathedra.node.inotify import Inotify
 
 __all__ = ["add", "run"]
 

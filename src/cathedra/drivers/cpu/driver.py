@@ -1,11 +1,12 @@
 """The driver of CPUs: publishes them alone or in groups, and lets a container run on those of its claims.
 
-A claim's CPUs are given to no other claim. Containers without a claim are not kept away from them: what the node agent
-gives to all containers is the node agent's to say.
+A claim's CPUs are given to no other claim. Containers without a claim are kept off them where the configuration says in
+which cgroups they are (`sharedpool`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Final
 
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import NodeAllocatableMapping, NodeAllocatableResource
+from cathedra.client.client import Client
 from cathedra.driver import (
     Claim,
     Device,
@@ -29,7 +31,8 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.configfile import read_config
 from cathedra.drivers.cpu.config import CpuConfig, Grouping
 from cathedra.drivers.cpu.placing import choose
-from cathedra.drivers.cpu.topology import Cpu, read_topology
+from cathedra.drivers.cpu.sharedpool import LOCK_FILE, SharedPool
+from cathedra.drivers.cpu.topology import Cpu, pcie_roots, read_topology
 from cathedra.drivers.hooks.cpuset import PREFIX, format_cpus, parse_cpus
 
 __all__ = ["CpuDriver"]
@@ -61,7 +64,12 @@ class CpuDriver(Driver):
         self.config = read_config(config, CpuConfig)
         self.name = self.config.driver
         reserved = parse_cpus(self.config.reserved)
-        self._cpus = tuple(cpu for cpu in read_topology(root) if cpu.id not in reserved)
+        every = read_topology(root)
+        self._cpus = tuple(cpu for cpu in every if cpu.id not in reserved)
+        self._online = frozenset(cpu.id for cpu in every)
+        self._roots = pcie_roots(root) if self.config.pcie_roots else {}
+        self._root = root
+        self._changed = asyncio.Event()
         self._taken: dict[str, dict[str, frozenset[int]]] = {}
         """Claim UID → device and share → CPUs."""
 
@@ -88,6 +96,7 @@ class CpuDriver(Driver):
             DriverError: the CPUs of a group are given out, although its capacity said otherwise.
         """
         mine = self._taken.setdefault(claim.uid, {})
+        lock = () if self.directory is None else (str(self.directory.absolute() / LOCK_FILE),)
         for allocation in claim.allocations:
             cpus = self._cpus_for(allocation, mine)
             shown = format_cpus(cpus)
@@ -97,17 +106,34 @@ class CpuDriver(Driver):
             hook = Hook(
                 hook_name="createRuntime",
                 path=sys.executable,
-                args=(sys.executable, "-m", "cathedra.drivers.hooks.cpuset"),
+                args=(sys.executable, "-m", "cathedra.drivers.hooks.cpuset", *lock),
             )
             yield allocation.prepared(
                 Edits(env={name: shown}, hooks=[hook]),
                 metadata={"dra.cpu/allocatedNumCPUs": len(cpus)},
                 memory={"cpus": shown},
             )
+        self._tell()
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
         """Its CPUs are free again."""
         self._taken.pop(ref.uid, None)
+        self._tell()
+
+    async def background(self, client: Client, directory: Path | None) -> None:
+        """Keep containers without claims off the CPUs of claims, where that is asked for."""
+        if directory is None or not self.config.shared:
+            return
+        pool = SharedPool(self.config.shared, self._online, directory / LOCK_FILE, self._root)
+        await pool.keep(self._exclusive, lambda: self._changed)
+
+    def _tell(self) -> None:
+        """Other CPUs are held by claims than before."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _exclusive(self) -> frozenset[int]:
+        return frozenset(cpu for claim in self._taken.values() for given in claim.values() for cpu in given)
 
     def _cpus_for(self, allocation: ClaimedDevice, mine: dict[str, frozenset[int]]) -> frozenset[int]:
         key = f"{allocation.device}/{allocation.share_id}"
@@ -120,8 +146,7 @@ class CpuDriver(Driver):
         if cpus is None:
             raise DriverError(f"there is no group {allocation.device}")
         wanted = allocation.consumed.get(CAPACITY, Quantity(len(cpus)))
-        taken = {cpu for claim in self._taken.values() for given in claim.values() for cpu in given}
-        chosen = choose(cpus, wanted.value(), taken)
+        chosen = choose(cpus, wanted.value(), self._exclusive())
         if chosen is None:
             raise DriverError(f"{allocation.device} has fewer than {wanted} CPUs that no claim holds")
         mine[key] = chosen
@@ -139,6 +164,7 @@ class CpuDriver(Driver):
     def _group(self, name: str, cpus: Sequence[Cpu]) -> Device:
         grouping, first = self.config.group_by, cpus[0]
         attributes: dict[str, AttributeValue] = {"dra.cpu/numCPUs": len(cpus), "dra.cpu/smtEnabled": self._smt}
+        attributes |= self._near(cpus)
         if grouping != "machine":
             attributes["dra.cpu/socketID"] = first.socket
         if grouping in ("numanode", "cache", "core"):
@@ -166,9 +192,16 @@ class CpuDriver(Driver):
                 "dra.cpu/socketID": cpu.socket,
                 "dra.cpu/smtEnabled": self._smt,
                 **_numa(cpu),
+                **self._near([cpu]),
             },
             node_resources=self._node_resources(NodeAllocatableMapping(device_multiplier=Quantity("1"))),
         )
+
+    def _near(self, cpus: Sequence[Cpu]) -> dict[str, AttributeValue]:
+        """The PCIe roots that are near any of these CPUs."""
+        mine = {cpu.id for cpu in cpus}
+        near = [name for name, local in self._roots.items() if local & mine]
+        return {"resource.kubernetes.io/pcieRoot": near} if near else {}
 
     @property
     def _smt(self) -> bool:

@@ -10,10 +10,11 @@ from typing import Final
 from cathedra.driver import DriverError
 from cathedra.drivers.hooks.cpuset import parse_cpus
 
-__all__ = ["Cpu", "read_topology"]
+__all__ = ["Cpu", "pcie_roots", "read_topology"]
 
 _INDEX: Final = re.compile(r"(?:cpu|node|index)(\d+)")
 _LAST_LEVEL: Final = 3
+_PCIE_ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,15 @@ def read_topology(root: Path = Path("/")) -> tuple[Cpu, ...]:
         for cpu in _cpus(root / "sys/devices" / name / "cpus")
     }
     return tuple(_cpu(system / "cpu" / f"cpu{cpu}", cpu, online, nodes, kinds) for cpu in sorted(online))
+
+
+def pcie_roots(root: Path = Path("/")) -> dict[str, frozenset[int]]:
+    """The PCIe roots of the machine, as ``pci0000:00``, and the CPUs that each is near."""
+    found = {place.name: place for place in (root / "sys/devices").glob("pci*") if _PCIE_ROOT.fullmatch(place.name)}
+    return {
+        name: _cpus(place / "pci_bus" / name.removeprefix("pci") / "cpulistaffinity")
+        for name, place in sorted(found.items())
+    }
 
 
 def _cpu(place: Path, cpu: int, online: frozenset[int], nodes: dict[int, int], kinds: dict[int, str]) -> Cpu:

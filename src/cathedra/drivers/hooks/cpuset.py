@@ -8,9 +8,11 @@ all others inherit but could change.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -46,8 +48,10 @@ def format_cpus(cpus: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
-def pin(state: ContainerState, root: Path = Path("/")) -> str:
+def pin(state: ContainerState, root: Path = Path("/"), lock: Path | None = None) -> str:
     """Let the container run on the CPUs of its claims alone; answers how that was done.
+
+    ``lock``: a file that is locked meanwhile, where the driver writes the cpusets of other containers.
 
     Raises:
         HookError: the kernel refuses.
@@ -61,10 +65,21 @@ def pin(state: ContainerState, root: Path = Path("/")) -> str:
         if file is None:
             os.sched_setaffinity(state.pid, cpus)
             return f"affinity {format_cpus(cpus)}"
-        file.write_text(format_cpus(cpus))
+        with _locked(lock):
+            file.write_text(format_cpus(cpus))
     except OSError as error:
         raise HookError(f"CPUs {format_cpus(cpus)}: {error.strerror}: {file or 'affinity'}") from error
     return f"{file}: {format_cpus(cpus)}"
+
+
+@contextlib.contextmanager
+def _locked(lock: Path | None) -> Iterator[None]:
+    if lock is None:
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _cpuset_file(pid: int, root: Path) -> Path | None:
@@ -86,7 +101,7 @@ def _cpuset_file(pid: int, root: Path) -> Path | None:
 def main() -> None:
     """What the runtime calls."""
     try:
-        pin(read_state(sys.stdin))
+        pin(read_state(sys.stdin), lock=Path(sys.argv[1]) if len(sys.argv) > 1 else None)
     except (HookError, ValueError) as error:
         fail("cpuset hook", error)
 

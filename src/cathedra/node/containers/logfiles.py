@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.timestamp import Time, TimeError
+from cathedra.files.inotify import Inotify
 from cathedra.node.concurrency import first_of, readable
-from cathedra.node.inotify import Inotify
 
 __all__ = ["LogOptions", "read_log", "tail"]
 

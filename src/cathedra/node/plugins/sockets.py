@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cathedra.clock import Clock
-from cathedra.node.inotify import Inotify
+from cathedra.files.inotify import Inotify
 
 __all__ = ["SocketWatcher"]
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cathedra.files.inotify import Inotify
 from cathedra.node.containers import logfiles
 from cathedra.node.containers.logfiles import LogOptions, read_log
-from cathedra.node.inotify import Inotify
 from cathedra.node.shim import logfile
 from cathedra.node.shim.logfile import LogFile
 

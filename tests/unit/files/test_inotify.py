@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.node.inotify import Inotify, Notification
+from cathedra.files.inotify import Inotify, Notification
 
 
 @pytest.fixture
