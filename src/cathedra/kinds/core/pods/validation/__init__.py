@@ -1,6 +1,7 @@
 """Rules of pods (docs/spec/api.md §6; docs/spec/apimachinery.md §16.2), in the order in which Kubernetes reports.
 
-A pod's spec is read by `spec`, which calls `volumes`, `claims`, `containers` (with `resources`) and `scheduling`;
+A pod's spec is read by `spec`, which calls `volumes`, `claims`, `containers` (with `resources`, `handlers` and
+`security`), `dns` and `scheduling`;
 `changes` holds what an update or a new ephemeral container may do, `differences` shows what it did, `resizing` what a
 resize may do, and `status` checks what node, scheduler and controllers report. Templates of workloads obey the same
 rules as pods.

@@ -12,13 +12,14 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import json_names
+from cathedra.kinds.core.pods.validation.handlers import port_name, validate_lifecycle, validate_probes
 from cathedra.kinds.core.pods.validation.resources import validate_container_resources
+from cathedra.kinds.core.pods.validation.security import validate_container_security
 from cathedra.kinds.core.pods.validation.volumes import validate_mounts
 from cathedra.semantics.pods import is_sidecar
 
 __all__ = [
     "PodReferences",
-    "port_name",
     "validate_containers",
     "validate_ephemeral_containers",
     "validate_init_containers",
@@ -61,6 +62,10 @@ class PodReferences:
 
     volumes: frozenset[str]
     claims: frozenset[str]
+    own_users: bool = False
+    """Whether the pod has users of its own."""
+    grace: int | None = None
+    """Seconds that the pod has to end."""
 
 
 def validate_containers(
@@ -77,7 +82,8 @@ def validate_containers(
         if container.name in seen:
             errors.duplicate(where.child("name"), container.name)
         seen.add(container.name)
-        _probes(errors, where, container)
+        validate_lifecycle(errors, where.child("lifecycle"), container.lifecycle, around.grace)
+        validate_probes(errors, where, container)
         if container.restart_policy not in (None, *_RESTART_POLICIES):
             errors.not_supported(where.child("restartPolicy"), container.restart_policy, _RESTART_POLICIES)
     _host_ports(errors, path, containers)
@@ -94,7 +100,8 @@ def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.P
         elif container.name:
             seen.add(container.name)
         if is_sidecar(container):
-            _probes(errors, where, container)
+            validate_lifecycle(errors, where.child("lifecycle"), container.lifecycle, around.grace)
+            validate_probes(errors, where, container)
             continue
         if container.restart_policy not in (None, *_RESTART_POLICIES):
             errors.not_supported(where.child("restartPolicy"), container.restart_policy, _RESTART_POLICIES)
@@ -150,6 +157,9 @@ def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodRefer
     validate_mounts(errors, path.child("volumeMounts"), container.volume_mounts, around.volumes)
     _one_of(errors, path.child("imagePullPolicy"), container.image_pull_policy, _PULL_POLICIES)
     validate_container_resources(errors, path.child("resources"), container.resources, around.claims)
+    validate_container_security(
+        errors, path.child("securityContext"), container.security_context, own_users=around.own_users
+    )
 
 
 def _one_of(errors: ErrorList, path: FieldPath, value: str, known: Sequence[str]) -> None:
@@ -177,22 +187,6 @@ def _ports(errors: ErrorList, path: FieldPath, ports: Sequence[core_v1.Container
         if port.host_port:
             _port(errors, where.child("hostPort"), port.host_port)
         _one_of(errors, where.child("protocol"), port.protocol, _PROTOCOLS)
-
-
-def port_name(value: str) -> list[str]:
-    """What is wrong with the name of a port: at most 15 letters, digits and dashes, one letter at least."""
-    problems = []
-    if len(value) > 15:
-        problems.append("must be no more than 15 characters")
-    if not re.fullmatch("[-a-z0-9]+", value):
-        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search("[a-z]", value):
-        problems.append("must contain at least one letter (a-z)")
-    if "--" in value:
-        problems.append("must not contain consecutive hyphens")
-    if value.startswith("-") or value.endswith("-"):
-        problems.append("must not begin or end with a hyphen")
-    return problems
 
 
 def _port(errors: ErrorList, path: FieldPath, number: int) -> None:
@@ -271,42 +265,3 @@ def _environment_sources(errors: ErrorList, path: FieldPath, sources: Sequence[c
             errors.invalid(where, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
             errors.invalid(where, "", "may not have more than one field specified at a time")
-
-
-def _probes(errors: ErrorList, path: FieldPath, container: core_v1.Container) -> None:
-    for name, probe in (
-        ("livenessProbe", container.liveness_probe),
-        ("readinessProbe", container.readiness_probe),
-        ("startupProbe", container.startup_probe),
-    ):
-        if probe is None:
-            continue
-        _probe(errors, path.child(name), probe)
-        if name != "readinessProbe" and probe.success_threshold != 1:
-            errors.invalid(path.child(name, "successThreshold"), probe.success_threshold, "must be 1")
-
-
-def _probe(errors: ErrorList, path: FieldPath, probe: core_v1.Probe) -> None:
-    handlers = [
-        name
-        for name, handler in (
-            ("exec", probe.exec),
-            ("httpGet", probe.http_get),
-            ("tcpSocket", probe.tcp_socket),
-            ("grpc", probe.grpc),
-        )
-        if handler is not None
-    ]
-    for name in handlers[1:]:
-        errors.forbidden(path.child(name), "may not specify more than 1 handler type")
-    if not handlers:
-        errors.required(path, "must specify a handler type")
-    for name, value in (
-        ("initialDelaySeconds", probe.initial_delay_seconds),
-        ("timeoutSeconds", probe.timeout_seconds),
-        ("periodSeconds", probe.period_seconds),
-        ("successThreshold", probe.success_threshold),
-        ("failureThreshold", probe.failure_threshold),
-    ):
-        if value < 0:
-            errors.invalid(path.child(name), value, "must be greater than or equal to 0")

@@ -20,6 +20,7 @@ from cathedra.kinds.core.pods.validation.containers import (
     validate_ephemeral_containers,
     validate_init_containers,
 )
+from cathedra.kinds.core.pods.validation.dns import validate_dns_config
 from cathedra.kinds.core.pods.validation.resources import validate_pod_resources
 from cathedra.kinds.core.pods.validation.scheduling import (
     validate_affinity,
@@ -27,6 +28,7 @@ from cathedra.kinds.core.pods.validation.scheduling import (
     validate_spread,
     validate_tolerations,
 )
+from cathedra.kinds.core.pods.validation.security import validate_pod_security
 from cathedra.kinds.core.pods.validation.volumes import validate_volumes
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 
@@ -79,7 +81,8 @@ def validate_pod_template(template: core_v1.PodTemplateSpec, path: FieldPath) ->
 def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
     volumes = validate_volumes(errors, path.child("volumes"), spec.volumes)
     validate_pod_claims(errors, path.child("resourceClaims"), spec.resource_claims)
-    around = PodReferences(volumes, claim_names(spec))
+    own_users = spec.host_users is False
+    around = PodReferences(volumes, claim_names(spec), own_users, spec.termination_grace_period_seconds)
     validate_containers(errors, path.child("containers"), spec.containers, around)
     validate_init_containers(errors, path.child("initContainers"), spec, around)
     validate_ephemeral_containers(errors, path.child("ephemeralContainers"), spec, around)
@@ -87,7 +90,9 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     _policy(errors, path.child("restartPolicy"), spec.restart_policy, _RESTART_POLICIES)
     _policy(errors, path.child("dnsPolicy"), spec.dns_policy, _DNS_POLICIES)
     validate_labels(errors, path.child("nodeSelector"), spec.node_selector)
+    validate_pod_security(errors, path.child("securityContext"), spec)
     validate_affinity(errors, path.child("affinity"), spec.affinity)
+    validate_dns_config(errors, path.child("dnsConfig"), spec)
     validate_gates(errors, path.child("schedulingGates"), spec.scheduling_gates)
     validate_spread(errors, path.child("topologySpreadConstraints"), spec.topology_spread_constraints)
     _names(errors, path, spec)

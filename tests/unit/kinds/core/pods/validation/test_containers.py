@@ -11,7 +11,6 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
 from cathedra.kinds.core.pods.validation.containers import (
     PodReferences,
-    port_name,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
@@ -108,23 +107,6 @@ def test_each_field_is_checked_where_it_stands(fields: dict[str, Any], wanted: s
 
 def test_readiness_may_need_several_successes() -> None:
     assert problems(container(readinessProbe={**HANDLER, "successThreshold": 3})) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        ("http", []),
-        ("a" * 16, ["must be no more than 15 characters"]),
-        ("80", ["must contain at least one letter (a-z)"]),
-        ("a--b", ["must not contain consecutive hyphens"]),
-        ("-a", ["must not begin or end with a hyphen"]),
-        ("A", ["must contain only alpha-numeric", "must contain at least one letter (a-z)"]),
-    ],
-)
-def test_a_port_name_says_everything_that_is_wrong_with_it(name: str, wanted: list[str]) -> None:
-    found = port_name(name)
-    assert len(found) == len(wanted)
-    assert all(one.startswith(start) for one, start in zip(found, wanted, strict=True))
 
 
 def test_a_host_port_is_taken_once_in_a_pod() -> None:

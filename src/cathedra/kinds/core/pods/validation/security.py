@@ -1,0 +1,159 @@
+"""Rules of security contexts, of pods and of their containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.struct import to_dict
+
+__all__ = ["validate_container_security", "validate_pod_security"]
+
+_IDS: Final = range(2**31)
+_ID_TEXT: Final = "must be between 0 and 2147483647, inclusive"
+_PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
+_LONGEST_PROFILE: Final = 4095
+_CHANGE_POLICIES: Final = ("Always", "OnRootMismatch")
+_GROUP_POLICIES: Final = ("Merge", "Strict")
+_MOUNTS: Final = ("Default", "Unmasked")
+_LONGEST_SYSCTL: Final = 253
+_SYSCTL_REGEX: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+_SYSCTL: Final = re.compile(_SYSCTL_REGEX)
+_OF_IPC: Final = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+_OF_NETWORK: Final = ("net.",)
+
+
+def validate_pod_security(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
+    """Users and groups that exist, sysctls of the pod's own namespaces, profiles that are named."""
+    context = spec.security_context
+    if context is None:
+        return
+    _ids(
+        errors,
+        path,
+        ("fsGroup", context.fs_group),
+        ("runAsUser", context.run_as_user),
+        ("runAsGroup", context.run_as_group),
+    )
+    for position, group in enumerate(context.supplemental_groups):
+        if group not in _IDS:
+            errors.invalid(path.child("supplementalGroups").index(position), group, _ID_TEXT)
+    if spec.share_process_namespace and spec.host_pid:
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.invalid(path.child("shareProcessNamespace"), True, text)
+    _host_users(errors, path, spec)
+    _sysctls(errors, path.child("sysctls"), spec, context.sysctls)
+    _choice(errors, path.child("fsGroupChangePolicy"), context.fs_group_change_policy, _CHANGE_POLICIES)
+    _seccomp(errors, path.child("seccompProfile"), context.seccomp_profile)
+    _app_armor(errors, path.child("appArmorProfile"), context.app_armor_profile)
+    _choice(errors, path.child("supplementalGroupsPolicy"), context.supplemental_groups_policy, _GROUP_POLICIES)
+
+
+def validate_container_security(
+    errors: ErrorList, path: FieldPath, context: core_v1.SecurityContext | None, *, own_users: bool
+) -> None:
+    """The same of a container; ``own_users`` says that its pod has users of its own (hostUsers is false)."""
+    if context is None:
+        return
+    _ids(errors, path, ("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group))
+    mount = context.proc_mount
+    _choice(errors, path.child("procMount"), mount, _MOUNTS)
+    if mount == "Unmasked" and not own_users:
+        errors.invalid(path.child("procMount"), mount, "`hostUsers` must be false to use `Unmasked`")
+    _seccomp(errors, path.child("seccompProfile"), context.seccomp_profile)
+    if context.allow_privilege_escalation is False:
+        if context.privileged:
+            text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            errors.invalid(path, to_dict(context), text)
+        added = context.capabilities.add if context.capabilities is not None else ()
+        if "CAP_SYS_ADMIN" in added:
+            text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            errors.invalid(path, to_dict(context), text)
+    _app_armor(errors, path.child("appArmorProfile"), context.app_armor_profile)
+
+
+def _ids(errors: ErrorList, path: FieldPath, *given: tuple[str, int | None]) -> None:
+    for name, value in given:
+        if value is not None and value not in _IDS:
+            errors.invalid(path.child(name), value, _ID_TEXT)
+
+
+def _choice(errors: ErrorList, path: FieldPath, value: str | None, known: Iterable[str]) -> None:
+    if value is not None and value not in known:
+        errors.not_supported(path, value, known)
+
+
+def _host_users(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
+    """A pod with users of its own does not share the node's namespaces."""
+    if spec.host_users is not False:
+        return
+    shared = (("hostNetwork", spec.host_network), ("hostPID", spec.host_pid), ("hostIPC", spec.host_ipc))
+    for name, value in shared:
+        if value:
+            errors.forbidden(path.child(name), "when `hostUsers` is false")
+
+
+def _sysctls(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, sysctls: Iterable[core_v1.Sysctl]) -> None:
+    seen: set[str] = set()
+    for position, sysctl in enumerate(sysctls):
+        name, where = sysctl.name, path.index(position).child("name")
+        if not name:
+            errors.required(where)
+        elif len(name) > _LONGEST_SYSCTL or not _SYSCTL.fullmatch(name):
+            text = f"must have at most {_LONGEST_SYSCTL} characters and match regex {_SYSCTL_REGEX}"
+            errors.invalid(where, name, text)
+        elif name in seen:
+            errors.duplicate(where, name)
+        dotted = name.replace("/", ".")
+        if spec.host_network and dotted.startswith(_OF_NETWORK):
+            errors.invalid(where, name, "may not be set with 'hostNetwork' enabled")
+        if spec.host_ipc and dotted.startswith(_OF_IPC):
+            errors.invalid(where, name, "may not be set with 'hostIPC' enabled")
+        seen.add(name)
+
+
+def _seccomp(errors: ErrorList, path: FieldPath, profile: core_v1.SeccompProfile | None) -> None:
+    if profile is None:
+        return
+    local = path.child("localhostProfile")
+    if not profile.type:
+        errors.required(path.child("type"), "type is required when seccompProfile is set")
+    else:
+        _choice(errors, path.child("type"), profile.type, _PROFILES)
+    if profile.type != "Localhost":
+        if profile.localhost_profile is not None:
+            errors.invalid(local, to_dict(profile), "can only be set when seccomp type is Localhost")
+    elif profile.localhost_profile is None:
+        errors.required(local, "must be set when seccomp type is Localhost")
+    else:
+        _descending(errors, local, profile.localhost_profile)
+
+
+def _descending(errors: ErrorList, path: FieldPath, value: str) -> None:
+    """A path below the folder of profiles."""
+    if value.startswith("/"):
+        errors.invalid(path, value, "must be a relative path")
+    if ".." in value.split("/"):
+        errors.invalid(path, value, "must not contain '..'")
+
+
+def _app_armor(errors: ErrorList, path: FieldPath, profile: core_v1.AppArmorProfile | None) -> None:
+    if profile is None:
+        return
+    local, name = path.child("localhostProfile"), profile.localhost_profile
+    if not profile.type:
+        errors.required(path.child("type"), "type is required when appArmorProfile is set")
+    else:
+        _choice(errors, path.child("type"), profile.type, _PROFILES)
+    if profile.type != "Localhost":
+        if name is not None and profile.type in _PROFILES:
+            errors.invalid(local, name, "can only be set when AppArmor type is Localhost")
+    elif name is None or not name.strip():
+        errors.required(local, "must be set when AppArmor type is Localhost")
+    elif name != name.strip():
+        errors.invalid(local, name, "must not be padded with whitespace")
+    elif len(name) > _LONGEST_PROFILE:
+        errors.too_long(local, _LONGEST_PROFILE)
