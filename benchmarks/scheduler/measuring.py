@@ -6,7 +6,7 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import uvloop
 
 from benchmarks.scheduler import objects
 from benchmarks.scheduler.objects import NAMESPACE
+from benchmarks.scheduler.serving import WAYS, TransportOf, served_apart
 from benchmarks.scheduler.workloads import WORKLOADS, Shape, Workload
 from cathedra.api.core.core_v1 import Namespace, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -47,6 +48,11 @@ __all__ = ["Throughput", "measure", "rows"]
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
+Processor = Callable[[], float]
+"""Processor seconds that all processes of a workload have taken."""
+
+APART: Final = "SchedulingWithResourceClaimTemplate/2000pods_100nodes"
+"""The workload that is also measured over each way between two processes."""
 CREATORS: Final = 16
 """So many pods are created at the same time."""
 STEADY_SECONDS: Final = 10.0
@@ -62,66 +68,97 @@ class Throughput:
 
 
 def rows(names: Sequence[str] = (), against: str = "") -> Iterator[Row]:
-    """Every workload's average throughput, or that of those whose name contains one of ``names``."""
+    """Every workload's average throughput, or that of those whose name contains one of ``names``.
+
+    Without names, the first template workload also runs with the API server in a process of its own.
+    """
     for workload in WORKLOADS:
         if names and not any(name in workload.name for name in names):
             continue
         found = measure(workload, against)
         yield workload.name, found.per_second, "pods/s", workload.kubernetes, workload.goal
-        if not against:
-            goal = PROCESSOR_GOAL if not workload.steady and workload.shape is Shape.BASIC else None
-            yield f"{workload.name}, processor time", found.processor, "ms/pod", None, goal
+        if against:
+            continue
+        goal = PROCESSOR_GOAL if not workload.steady and workload.shape is Shape.BASIC else None
+        yield f"{workload.name}, processor time", found.processor, "ms/pod", None, goal
+        if names or workload.name == APART:
+            yield from _apart(workload)
 
 
-def measure(workload: Workload, against: str = "") -> Throughput:
-    """Run one workload, in this process or against the cluster of a kubeconfig."""
-    return uvloop.run(_measure(workload, against))
+def _apart(workload: Workload) -> Iterator[Row]:
+    """The same with two processes, over each of the ways between them; processor time is that of both."""
+    for way in WAYS[1:]:
+        found = measure(workload, way=way)
+        yield f"{workload.name}, {way}", found.per_second, "pods/s", workload.kubernetes, None
+        yield f"{workload.name}, {way}, processor time", found.processor, "ms/pod", None, None
 
 
-async def _measure(workload: Workload, against: str) -> Throughput:
+def measure(workload: Workload, against: str = "", *, way: str = WAYS[0]) -> Throughput:
+    """Run one workload, in this process, with the API server in another, or against the cluster of a kubeconfig."""
+    return uvloop.run(_measure(workload, against, way))
+
+
+async def _measure(workload: Workload, against: str, way: str) -> Throughput:
     suspend_collection()
-    async with _cluster(against) if against else _control_plane() as (client, informers):
+    async with _cluster(against) if against else _parts(way) as (client, informers, processor):
         await _furnish(client, workload)
         bound = _Bound(informers)
         tune_collection()
         run = _steady if workload.steady else _burst
-        began, spent = time.monotonic(), time.process_time()
+        began, spent = time.monotonic(), processor()
         pods = await run(client, workload, bound)
-        return Throughput(pods / (time.monotonic() - began), (time.process_time() - spent) / pods * 1000)
+        return Throughput(pods / (time.monotonic() - began), (processor() - spent) / pods * 1000)
 
 
 @asynccontextmanager
-async def _control_plane() -> AsyncIterator[tuple[Client, SharedInformers]]:
-    clock, gates = SystemClock(), FeatureGates.for_release()
+async def _parts(way: str) -> AsyncIterator[tuple[Client, SharedInformers, Processor]]:
+    """Scheduler and claim controller in this process, and the API server here or in another."""
+    if way == WAYS[0]:
+        async with _served_here() as transport_of, _control_plane(transport_of) as (client, informers):
+            yield client, informers, time.process_time
+        return
+    async with served_apart(way) as (transport_of, spent), _control_plane(transport_of) as (client, informers):
+        yield client, informers, lambda: time.process_time() + spent()
+
+
+@asynccontextmanager
+async def _served_here() -> AsyncIterator[TransportOf]:
     with tempfile.TemporaryDirectory() as directory:
         store = SQLiteStorage(Path(directory) / "store.db")
-        server = await APIServer.open(ServerConfig(gates=gates), clock=clock, random=random.Random(1), store=store)
-        client = Client(server.transport(), clock=clock, field_manager="bench")
-        informers = SharedInformers(client, clock)
-        controllers = ControllerManager(
-            Client(server.transport("system:kube-controller-manager"), clock=clock),
-            clock=clock,
-            random=random.Random(2),
-            gates=gates,
-            informers=informers,
-            controllers=["resourceclaim-controller"],
-        )
-        scheduler = Scheduler(
-            Client(server.transport("system:kube-scheduler"), clock=clock),
-            clock=clock,
-            random=random.Random(3),
-            gates=gates,
-            informers=informers,
-        )
+        config = ServerConfig(gates=FeatureGates.for_release())
+        server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1), store=store)
         try:
-            async with _running(controllers, scheduler, informers):
-                yield client, informers
+            yield server.transport
         finally:
             await server.close()
 
 
 @asynccontextmanager
-async def _cluster(path: str) -> AsyncIterator[tuple[Client, SharedInformers]]:
+async def _control_plane(transport_of: TransportOf) -> AsyncIterator[tuple[Client, SharedInformers]]:
+    clock, gates = SystemClock(), FeatureGates.for_release()
+    client = Client(transport_of("bench"), clock=clock, field_manager="bench")
+    informers = SharedInformers(client, clock)
+    controllers = ControllerManager(
+        Client(transport_of("system:kube-controller-manager"), clock=clock),
+        clock=clock,
+        random=random.Random(2),
+        gates=gates,
+        informers=informers,
+        controllers=["resourceclaim-controller"],
+    )
+    scheduler = Scheduler(
+        Client(transport_of("system:kube-scheduler"), clock=clock),
+        clock=clock,
+        random=random.Random(3),
+        gates=gates,
+        informers=informers,
+    )
+    async with _running(controllers, scheduler, informers):
+        yield client, informers
+
+
+@asynccontextmanager
+async def _cluster(path: str) -> AsyncIterator[tuple[Client, SharedInformers, Processor]]:
     """A cluster that runs already; what was made in it is taken away again."""
     clock = SystemClock()
     async with await HTTPTransport.open(kubeconfig.load(Path(path))) as transport:
@@ -129,7 +166,7 @@ async def _cluster(path: str) -> AsyncIterator[tuple[Client, SharedInformers]]:
         informers = SharedInformers(client, clock)
         try:
             async with _running(informers):
-                yield client, informers
+                yield client, informers, time.process_time
         finally:
             await _clear(client)
 

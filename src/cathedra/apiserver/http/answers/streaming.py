@@ -29,6 +29,10 @@ __all__ = ["WatchStream", "send_error_stream"]
 BOOKMARK_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 60.0
 """For which a client may leave events lying in its connection; then it is cut."""
+TURN_SECONDS: Final = 0.0002
+"""What it takes to serve one watcher: a task, a TLS record, a system call."""
+SHORTEST_GATHERING: Final = 0.002
+LONGEST_GATHERING: Final = 0.02
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -77,6 +81,7 @@ class WatchStream:
             async with asyncio.timeout(SLOW_SECONDS):
                 await self._send_initial(send)
             while True:
+                await self._gather()
                 batch = await self._next_batch()
                 if not batch:
                     break
@@ -94,6 +99,16 @@ class WatchStream:
             self._start.stop()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
+
+    async def _gather(self) -> None:
+        """Let events gather for as long as it takes to serve all who watch the same.
+
+        Each of many watchers would else cost a turn for every single event, and they take the time from the writes that
+        they wait for. A first event after a quiet time goes out at once, and so do all where few watch.
+        """
+        pause = min(self._start.peers * TURN_SECONDS, LONGEST_GATHERING)
+        if pause >= SHORTEST_GATHERING and not self._start.watcher.closed:
+            await asyncio.sleep(pause)
 
     async def _next_batch(self) -> list[Seen] | bytes:
         watcher = self._start.watcher

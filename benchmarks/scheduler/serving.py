@@ -1,0 +1,77 @@
+"""The API server of a workload in a process of its own, and the ways to it: a unix socket, or TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from cathedra.client.http import HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.client.local.connection import LocalConnection
+from cathedra.client.local.transport import LocalTransport
+from cathedra.client.transport import Transport
+
+__all__ = ["USERS", "WAYS", "TransportOf", "served_apart"]
+
+WAYS: Final = ("one process", "unix socket", "TLS")
+"""How scheduler and controller reach the API server."""
+USERS: Final = ("bench", "system:kube-controller-manager", "system:kube-scheduler")
+"""Each with its name as its token: the server lives for one workload, in a folder that is removed."""
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+TransportOf = Callable[[str], Transport]
+
+
+@asynccontextmanager
+async def served_apart(way: str) -> AsyncIterator[tuple[TransportOf, Callable[[], float]]]:
+    """An API server in a process of its own: a transport for each user, and the processor seconds it has taken."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "benchmarks.scheduler.server", folder), stdin=PIPE, stdout=PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            opened = json.loads(await process.stdout.readline())
+            ways = _over_socket if way == "unix socket" else _over_tls
+            async with ways(Path(folder), opened["url"]) as transport_of:
+                yield transport_of, lambda: _processor_seconds(process.pid)
+        finally:
+            process.stdin.close()
+            await process.wait()
+
+
+@asynccontextmanager
+async def _over_socket(folder: Path, url: str) -> AsyncIterator[TransportOf]:
+    connection = LocalConnection(folder / "api.sock")
+    try:
+        yield lambda user: LocalTransport(connection, user)
+    finally:
+        connection.close()
+
+
+@asynccontextmanager
+async def _over_tls(folder: Path, url: str) -> AsyncIterator[TransportOf]:
+    authority = (folder / "pki" / "ca.crt").read_bytes()
+    opened = {
+        user: await HTTPTransport.open(Target(server=url, certificate_authority=authority, token=user))
+        for user in USERS
+    }
+    try:
+        yield opened.__getitem__
+    finally:
+        for transport in opened.values():
+            await transport.close()
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
