@@ -19,6 +19,7 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values, read_yaml_documents
+from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
@@ -262,9 +263,17 @@ def _of_version(one: Plain, gvk: GroupVersionKind) -> Decoded[KubeObject]:
 
 def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain) -> Decoded[KubeObject]:
     try:
-        return decode_values(kind, gvk, one)
+        return decode_values(kind, gvk, one, _release_of(gvk, one))
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
         raise InvalidInput(f"{gvk.kind} {name_of(one)}: {error}") from error
+
+
+def _release_of(gvk: GroupVersionKind, one: Plain) -> str:
+    """The release whose fields an object has: 1.34 for a taint rule that chooses devices as none does since."""
+    spec = one.get("spec")
+    selector = spec.get("deviceSelector") if gvk.kind == "DeviceTaintRule" and isinstance(spec, Mapping) else None
+    older = isinstance(selector, Mapping) and ("deviceClassName" in selector or "selectors" in selector)
+    return "1.34" if older and gvk.version == "v1alpha3" else NEWEST
 
 
 @cache

@@ -199,3 +199,19 @@ def test_what_is_no_object_says_what_is_missing(given: dict[str, Any], why: str)
 )
 def test_an_object_is_named_by_as_much_as_there_is(metadata: Any, name: str) -> None:
     assert name_of({"metadata": metadata}) == name
+
+
+def test_a_taint_rule_of_1_34_keeps_what_it_chooses_devices_by() -> None:
+    taint = {"key": "k", "effect": "NoSchedule"}
+
+    def read(version: str, **selector: Any) -> Any:
+        spec = {"deviceSelector": selector, "taint": taint}
+        given = {"kind": "DeviceTaintRule", "apiVersion": f"resource.k8s.io/{version}", "metadata": {}, "spec": spec}
+        return decoded_object(given)
+
+    old = read("v1alpha3", deviceClassName="gpu", selectors=[SELECTOR])
+    assert old.problems == ()
+    selector = old.object.spec.device_selector
+    assert (selector.device_class_name, len(selector.selectors)) == ("gpu", 1)
+    assert read("v1alpha3", driver="d").problems == ()
+    assert len(read("v1", deviceClassName="gpu").problems) == 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.selector import CompiledSelector
 
-__all__ = ["MergeObserver", "MergedSlices", "SliceChange", "UnreadableRule"]
+__all__ = ["MergeObserver", "MergedSlices", "SliceChange", "UnreadableRule", "merged_rules"]
 
 
 class UnreadableRule(Exception):
@@ -65,6 +65,11 @@ class MergedSlices:
         """Enter a slice, or its new state."""
         self._sources[slice_.metadata.name] = slice_
         return self._merge([slice_])
+
+    def seen(self, slice_: ResourceSlice) -> ResourceSlice:
+        """Enter a slice: what it is with its taints, or itself where a rule cannot be applied."""
+        self.set_slice(slice_)
+        return self._merged.get(slice_.metadata.name, slice_)
 
     def remove_slice(self, name: str) -> list[SliceChange]:
         """Forget a slice."""
@@ -122,6 +127,38 @@ class MergedSlices:
             changes.append(SliceChange(self._merged.get(slice_.metadata.name), merged))
             self._merged[slice_.metadata.name] = merged
         return changes
+
+
+def merged_rules(
+    slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass]
+) -> tuple[list[ResourceSlice], list[DeviceTaintRule]]:
+    """Slices with the taints of those rules that choose devices by class or expression, and the rules that are left.
+
+    For views of a moment. Rules that no release after 1.34 would understand are to be found in older clusters alone.
+    """
+    left = [rule for rule in rules if _by_names_only(rule)]
+    merged = MergedSlices(_Silent(), consumable_capacity=True)
+    for class_ in classes:
+        merged.set_class(class_)
+    for rule in rules:
+        if rule not in left:
+            merged.set_rule(rule)
+    return [merged.seen(slice_) for slice_ in slices], left
+
+
+class _Silent:
+    """Who only looks tells no rule's users what is wrong with it."""
+
+    def failed(self, rule: DeviceTaintRule, message: str) -> None:
+        """The device is left alone."""
+
+    def unreadable(self, slice_: ResourceSlice, error: UnreadableRule) -> None:
+        """The slice stays as it is."""
+
+
+def _by_names_only(rule: DeviceTaintRule) -> bool:
+    selector = rule.spec.device_selector
+    return selector is None or (selector.device_class_name is None and not selector.selectors)
 
 
 class _Selectors:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
+from cathedra.allocation.supply.merging import merged_rules
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
@@ -139,13 +140,17 @@ async def read_overview(client: Client, gates: FeatureGates) -> Overview:
 
 
 async def _read_surroundings(client: Client, gates: FeatureGates) -> Surroundings:
+    classes = await _listed(client, DEVICECLASSES)
+    slices, rules = merged_rules(
+        await _listed(client, RESOURCESLICES), await _listed(client, DEVICETAINTRULES), classes
+    )
     return Surroundings(
         nodes=tuple((await client.resource(NODES).list()).items),
-        slices=await _listed(client, RESOURCESLICES),
-        classes=await _listed(client, DEVICECLASSES),
+        slices=tuple(slices),
+        classes=classes,
         claims=await _listed(client, RESOURCECLAIMS),
         templates=await _listed(client, RESOURCECLAIMTEMPLATES),
-        rules=await _listed(client, DEVICETAINTRULES),
+        rules=tuple(rules),
         warnings=tuple((await client.resource(EVENTS).list(field_selector="type=Warning")).items),
         gates=gates,
     )

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from cathedra.allocation import Cluster, Features, behaviour_of
+from cathedra.allocation.supply.merging import merged_rules
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.gates import FeatureGates
@@ -59,7 +60,7 @@ class ClusterState:
     @staticmethod
     def of(objects: Iterable[KubeObject], source: str = "objects", **more: Any) -> ClusterState:
         """The state with these objects, which are of the newest version; a later one replaces an earlier one."""
-        return ClusterState(source, _sorted_in(objects), **more)
+        return ClusterState(source, _with_merged_rules(_sorted_in(objects)), **more)
 
     def is_known(self, kind: type[KubeObject]) -> bool:
         """Whether the objects of that kind were read, so that one that is not there does not exist."""
@@ -144,6 +145,21 @@ def _sorted_in(objects: Iterable[KubeObject]) -> dict[type[KubeObject], dict[Key
         completed = _completed(one)
         found.setdefault(type(completed), {})[key_of(completed)] = completed
     return found
+
+
+def _with_merged_rules(objects: dict[type[KubeObject], dict[Key, KubeObject]]) -> ByKind:
+    """The same with the taints of rules of 1.33 and 1.34 in the slices, where rules could choose by class, too."""
+    known: Mapping[type[Any], Mapping[Key, Any]] = objects
+    slices, rules = merged_rules(
+        known.get(ResourceSlice, {}).values(),
+        tuple(known.get(DeviceTaintRule, {}).values()),
+        known.get(DeviceClass, {}).values(),
+    )
+    if len(rules) == len(known.get(DeviceTaintRule, {})):
+        return objects
+    merged: dict[type[KubeObject], dict[Key, KubeObject]]
+    merged = {ResourceSlice: {key_of(one): one for one in slices}, DeviceTaintRule: {key_of(one): one for one in rules}}
+    return {**objects, **merged}
 
 
 def _completed(one: KubeObject) -> KubeObject:

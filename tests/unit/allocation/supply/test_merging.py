@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.allocation.supply.merging import MergedSlices, SliceChange, UnreadableRule
+from cathedra.allocation.supply.merging import MergedSlices, SliceChange, UnreadableRule, merged_rules
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import (
     CELDeviceSelector,
@@ -139,6 +139,15 @@ def test_a_rule_without_a_selector_taints_everything() -> None:
     assert taints(slices.set_rule(bare)) == [["r"]]
     assert taints(slices.remove_rule("r")) == [[]]
     assert slices.remove_rule("r") == []
+
+
+def test_a_view_of_a_moment_merges_what_names_cannot_say() -> None:
+    by_name, by_class, broken = rule("named", device="a"), rule("of-class", class_name="c"), rule("broken", "1 +")
+    slices, left = merged_rules([slice_(device("a", "old"))], [by_name, by_class], [class_(OLD_MODEL)])
+    assert [taint.key for taint in slices[0].spec.devices[0].taints] == ["of-class"]
+    assert left == [by_name]
+    assert merged_rules([slice_(device("a"))], [broken], []) == ([slice_(device("a"))], [])
+    assert merged_rules([slice_(device("a"))], [rule("r", OLD_MODEL)], []) == ([slice_(device("a"))], [])
 
 
 def test_slices_come_and_go() -> None:
