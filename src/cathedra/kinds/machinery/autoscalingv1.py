@@ -3,8 +3,9 @@ and condition is kept in annotations there, as Kubernetes keeps them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,12 +31,12 @@ _ZERO: Final = Quantity("0")
 def autoscaler_to_hub(scaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
     """The autoscaler with everything that its annotations say; what they say badly is dropped."""
     said, spec, status = scaler.metadata.annotations, scaler.spec, scaler.status
-    metrics = tuple(_spec_to_hub(one) for one in _list(said, _METRICS, v1.MetricSpec))
+    metrics = tuple(_to_hub(one, _WANTED) for one in _list(said, _METRICS, v1.MetricSpec))
     if spec.target_cpu_utilization_percentage is not None:
         target = v2.MetricTarget(type="Utilization", average_utilization=spec.target_cpu_utilization_percentage)
         source = v2.ResourceMetricSource(name="cpu", target=target)
         metrics = (*metrics, v2.MetricSpec(type="Resource", resource=source))
-    current = tuple(_status_to_hub(one) for one in _list(said, _CURRENT, v1.MetricStatus))
+    current = tuple(_to_hub(one, _USED) for one in _list(said, _CURRENT, v1.MetricStatus))
     if status.current_cpu_utilization_percentage is not None:
         value = v2.MetricValueStatus(average_utilization=status.current_cpu_utilization_percentage)
         now = v2.ResourceMetricStatus(name="cpu", current=value)
@@ -71,14 +72,14 @@ def autoscaler_from_hub(scaler: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodA
         if source is not None and source.name == "cpu" and source.target.average_utilization is not None:
             wanted = source.target.average_utilization
         else:
-            metrics.append(_spec_from_hub(metric))
+            metrics.append(_from_hub(metric, _WANTED))
     current: list[v1.MetricStatus] = []
     for one in status.current_metrics or ():
         now = one.resource
         if now is not None and now.name == "cpu" and now.current.average_utilization is not None:
             used = now.current.average_utilization
         else:
-            current.append(_status_from_hub(one))
+            current.append(_from_hub(one, _USED))
     added = {_METRICS: metrics, _CURRENT: current, _BEHAVIOR: spec.behavior, _CONDITIONS: status.conditions}
     return v1.HorizontalPodAutoscaler(
         metadata=_with_annotations(scaler.metadata, added),
@@ -120,167 +121,118 @@ def _one(annotations: Mapping[str, str], name: str, kind: type[K]) -> K | None:
         return None
 
 
-# Metrics, field by field: v1 has names and amounts side by side, v2 a metric and a target.
+# Metrics: v1 has names and amounts side by side, v2 a metric and what is wanted or used of it.
 
 
-def _spec_to_hub(metric: v1.MetricSpec) -> v2.MetricSpec:
-    parts: dict[str, Any] = {}
-    if metric.object_ is not None:
-        source = metric.object_
-        target = v2.MetricTarget(type="Value", value=source.target_value)
-        if source.average_value is not None:
-            target = v2.MetricTarget(type="AverageValue", average_value=source.average_value)
-        parts["object_"] = v2.ObjectMetricSource(
-            described_object=reshape(source.target, v2.CrossVersionObjectReference),
-            metric=v2.MetricIdentifier(name=source.metric_name, selector=source.selector),
-            target=target,
-        )
-    if metric.pods is not None:
-        parts["pods"] = v2.PodsMetricSource(
-            metric=v2.MetricIdentifier(name=metric.pods.metric_name, selector=metric.pods.selector),
-            target=v2.MetricTarget(type="AverageValue", average_value=metric.pods.target_average_value),
-        )
-    if metric.resource is not None:
-        parts["resource"] = v2.ResourceMetricSource(name=metric.resource.name, target=_use(metric.resource))
-    if metric.container_resource is not None:
-        held = metric.container_resource
-        parts["container_resource"] = v2.ContainerResourceMetricSource(
-            name=held.name, container=held.container, target=_use(held)
-        )
-    if metric.external is not None:
-        outside = metric.external
-        kind = "Value" if outside.target_value is not None else "AverageValue"
-        parts["external"] = v2.ExternalMetricSource(
-            metric=v2.MetricIdentifier(name=outside.metric_name, selector=outside.metric_selector),
-            target=v2.MetricTarget(type=kind, value=outside.target_value, average_value=outside.target_average_value),
-        )
-    return v2.MetricSpec(type=metric.type, **parts)
+class _Side(NamedTuple):
+    """What is wanted of a metric, or what is used."""
+
+    word: str
+    """Names the amounts in v2, and begins their names in v1."""
+    older: type[Any]
+    newer: type[Any]
+    kinds: Mapping[str, tuple[type[KubeStruct], type[KubeStruct]]]
+    """By field: a metric of that kind in v1 and in v2."""
+    amounts: Callable[[str, Mapping[str, Any]], Any]
+    """The amounts of a metric of some kind as v2 has them."""
 
 
-def _use(source: v1.ResourceMetricSource | v1.ContainerResourceMetricSource) -> v2.MetricTarget:
-    kind = "Utilization" if source.target_average_utilization is not None else "AverageValue"
-    return v2.MetricTarget(
-        type=kind, average_utilization=source.target_average_utilization, average_value=source.target_average_value
-    )
+def _target(kind: str, amounts: Mapping[str, Any]) -> v2.MetricTarget:
+    if kind == "object_" and amounts["average_value"] is not None:
+        return v2.MetricTarget(type="AverageValue", average_value=amounts["average_value"])
+    if amounts.get("average_utilization") is not None:
+        return v2.MetricTarget(type="Utilization", **amounts)
+    return v2.MetricTarget(type="AverageValue" if amounts.get("value") is None else "Value", **amounts)
 
 
-def _spec_from_hub(metric: v2.MetricSpec) -> v1.MetricSpec:
-    parts: dict[str, Any] = {}
-    if metric.object_ is not None:
-        source = metric.object_
-        parts["object_"] = v1.ObjectMetricSource(
-            target=reshape(source.described_object, v1.CrossVersionObjectReference),
-            metric_name=source.metric.name,
-            selector=source.metric.selector,
-            target_value=source.target.value or _ZERO,
-            average_value=source.target.average_value,
-        )
-    if metric.pods is not None:
-        parts["pods"] = v1.PodsMetricSource(
-            metric_name=metric.pods.metric.name,
-            selector=metric.pods.metric.selector,
-            target_average_value=metric.pods.target.average_value or _ZERO,
-        )
-    if metric.resource is not None:
-        target = metric.resource.target
-        parts["resource"] = v1.ResourceMetricSource(
-            name=metric.resource.name,
-            target_average_utilization=target.average_utilization,
-            target_average_value=target.average_value,
-        )
-    if metric.container_resource is not None:
-        held = metric.container_resource
-        parts["container_resource"] = v1.ContainerResourceMetricSource(
-            name=held.name,
-            container=held.container,
-            target_average_utilization=held.target.average_utilization,
-            target_average_value=held.target.average_value,
-        )
-    if metric.external is not None:
-        outside = metric.external
-        parts["external"] = v1.ExternalMetricSource(
-            metric_name=outside.metric.name,
-            metric_selector=outside.metric.selector,
-            target_value=outside.target.value,
-            target_average_value=outside.target.average_value,
-        )
-    return v1.MetricSpec(type=metric.type, **parts)
+def _value(kind: str, amounts: Mapping[str, Any]) -> v2.MetricValueStatus:
+    return v2.MetricValueStatus(**amounts)
 
 
-def _status_to_hub(metric: v1.MetricStatus) -> v2.MetricStatus:
-    parts: dict[str, Any] = {}
-    if metric.object_ is not None:
-        now = metric.object_
-        parts["object_"] = v2.ObjectMetricStatus(
-            described_object=reshape(now.target, v2.CrossVersionObjectReference),
-            metric=v2.MetricIdentifier(name=now.metric_name, selector=now.selector),
-            current=v2.MetricValueStatus(value=now.current_value, average_value=now.average_value),
-        )
-    if metric.pods is not None:
-        parts["pods"] = v2.PodsMetricStatus(
-            metric=v2.MetricIdentifier(name=metric.pods.metric_name, selector=metric.pods.selector),
-            current=v2.MetricValueStatus(average_value=metric.pods.current_average_value),
-        )
-    if metric.resource is not None:
-        parts["resource"] = v2.ResourceMetricStatus(name=metric.resource.name, current=_used(metric.resource))
-    if metric.container_resource is not None:
-        held = metric.container_resource
-        parts["container_resource"] = v2.ContainerResourceMetricStatus(
-            name=held.name, container=held.container, current=_used(held)
-        )
-    if metric.external is not None:
-        outside = metric.external
-        parts["external"] = v2.ExternalMetricStatus(
-            metric=v2.MetricIdentifier(name=outside.metric_name, selector=outside.metric_selector),
-            current=v2.MetricValueStatus(value=outside.current_value, average_value=outside.current_average_value),
-        )
-    return v2.MetricStatus(type=metric.type, **parts)
+_WANTED: Final = _Side(
+    "target",
+    v1.MetricSpec,
+    v2.MetricSpec,
+    {
+        "object_": (v1.ObjectMetricSource, v2.ObjectMetricSource),
+        "pods": (v1.PodsMetricSource, v2.PodsMetricSource),
+        "resource": (v1.ResourceMetricSource, v2.ResourceMetricSource),
+        "container_resource": (v1.ContainerResourceMetricSource, v2.ContainerResourceMetricSource),
+        "external": (v1.ExternalMetricSource, v2.ExternalMetricSource),
+    },
+    _target,
+)
+_USED: Final = _Side(
+    "current",
+    v1.MetricStatus,
+    v2.MetricStatus,
+    {
+        "object_": (v1.ObjectMetricStatus, v2.ObjectMetricStatus),
+        "pods": (v1.PodsMetricStatus, v2.PodsMetricStatus),
+        "resource": (v1.ResourceMetricStatus, v2.ResourceMetricStatus),
+        "container_resource": (v1.ContainerResourceMetricStatus, v2.ContainerResourceMetricStatus),
+        "external": (v1.ExternalMetricStatus, v2.ExternalMetricStatus),
+    },
+    _value,
+)
+_OF_USE: Final = {"average_utilization": "{}_average_utilization", "average_value": "{}_average_value"}
+_AMOUNTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "object_": {"value": "{}_value", "average_value": "average_value"},
+    "pods": {"average_value": "{}_average_value"},
+    "resource": _OF_USE,
+    "container_resource": _OF_USE,
+    "external": {"value": "{}_value", "average_value": "{}_average_value"},
+}
+"""Kind → amount in v2 → its name in v1, behind the side's word."""
+_SELECTORS: Final = {"object_": "selector", "pods": "selector", "external": "metric_selector"}
+"""What selects a metric in v1, for those kinds that have a name and a selector."""
 
 
-def _used(status: v1.ResourceMetricStatus | v1.ContainerResourceMetricStatus) -> v2.MetricValueStatus:
-    return v2.MetricValueStatus(
-        average_utilization=status.current_average_utilization, average_value=status.current_average_value
-    )
+def _to_hub(metric: Any, side: _Side) -> Any:
+    parts = {}
+    for kind, (_, newer) in side.kinds.items():
+        source = getattr(metric, kind)
+        if source is not None:
+            amounts = {name: getattr(source, text.format(side.word)) for name, text in _AMOUNTS[kind].items()}
+            parts[kind] = newer(**_what_to_hub(kind, source), **{side.word: side.amounts(kind, amounts)})
+    return side.newer(type=metric.type, **parts)
 
 
-def _status_from_hub(metric: v2.MetricStatus) -> v1.MetricStatus:
-    parts: dict[str, Any] = {}
-    if metric.object_ is not None:
-        now = metric.object_
-        parts["object_"] = v1.ObjectMetricStatus(
-            target=reshape(now.described_object, v1.CrossVersionObjectReference),
-            metric_name=now.metric.name,
-            selector=now.metric.selector,
-            current_value=now.current.value or _ZERO,
-            average_value=now.current.average_value,
-        )
-    if metric.pods is not None:
-        parts["pods"] = v1.PodsMetricStatus(
-            metric_name=metric.pods.metric.name,
-            selector=metric.pods.metric.selector,
-            current_average_value=metric.pods.current.average_value or _ZERO,
-        )
-    if metric.resource is not None:
-        used = metric.resource.current
-        parts["resource"] = v1.ResourceMetricStatus(
-            name=metric.resource.name,
-            current_average_utilization=used.average_utilization,
-            current_average_value=used.average_value or _ZERO,
-        )
-    if metric.container_resource is not None:
-        held = metric.container_resource
-        parts["container_resource"] = v1.ContainerResourceMetricStatus(
-            name=held.name,
-            container=held.container,
-            current_average_utilization=held.current.average_utilization,
-            current_average_value=held.current.average_value or _ZERO,
-        )
-    if metric.external is not None:
-        outside = metric.external
-        parts["external"] = v1.ExternalMetricStatus(
-            metric_name=outside.metric.name,
-            metric_selector=outside.metric.selector,
-            current_value=outside.current.value or _ZERO,
-            current_average_value=outside.current.average_value,
-        )
-    return v1.MetricStatus(type=metric.type, **parts)
+def _what_to_hub(kind: str, source: Any) -> dict[str, Any]:
+    if kind not in _SELECTORS:
+        return _resource_of(kind, source)
+    metric = v2.MetricIdentifier(name=source.metric_name, selector=getattr(source, _SELECTORS[kind]))
+    if kind != "object_":
+        return {"metric": metric}
+    return {"metric": metric, "described_object": reshape(source.target, v2.CrossVersionObjectReference)}
+
+
+def _from_hub(metric: Any, side: _Side) -> Any:
+    parts = {}
+    for kind, (older, _) in side.kinds.items():
+        source = getattr(metric, kind)
+        if source is not None:
+            amounts = getattr(source, side.word)
+            given = {text.format(side.word): getattr(amounts, name) for name, text in _AMOUNTS[kind].items()}
+            missing = {name: _ZERO for name in _required(older) if given.get(name) is None}
+            parts[kind] = older(**_what_from_hub(kind, source), **given | missing)
+    return side.older(type=metric.type, **parts)
+
+
+def _what_from_hub(kind: str, source: Any) -> dict[str, Any]:
+    if kind not in _SELECTORS:
+        return _resource_of(kind, source)
+    what = {"metric_name": source.metric.name, _SELECTORS[kind]: source.metric.selector}
+    if kind == "object_":
+        what["target"] = reshape(source.described_object, v1.CrossVersionObjectReference)
+    return what
+
+
+def _resource_of(kind: str, source: Any) -> dict[str, Any]:
+    return {"name": source.name, "container": source.container} if "container" in kind else {"name": source.name}
+
+
+@cache
+def _required(kind: type[KubeStruct]) -> tuple[str, ...]:
+    """The amounts that v1 cannot leave out."""
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is Quantity)
