@@ -12,6 +12,7 @@ from cathedra.api.decoding.bodies import (
     decode_json,
     decode_values,
     encode_with_kind,
+    has_known_fields,
     written_keys,
 )
 from cathedra.api.decoding.envelope import Envelope, read_envelope
@@ -27,6 +28,7 @@ __all__ = [
     "decode_json",
     "decode_values",
     "encode_with_kind",
+    "has_known_fields",
     "read_envelope",
     "read_yaml",
     "read_yaml_documents",

@@ -17,7 +17,15 @@ from cathedra.api.nesting import TOO_DEEP
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
 
-__all__ = ["KINDS_WITH_SCHEMAS", "Decoded", "decode_json", "decode_values", "encode_with_kind", "written_keys"]
+__all__ = [
+    "KINDS_WITH_SCHEMAS",
+    "Decoded",
+    "decode_json",
+    "decode_values",
+    "encode_with_kind",
+    "has_known_fields",
+    "written_keys",
+]
 
 T = TypeVar("T", bound=KubeStruct)
 
@@ -74,6 +82,11 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
         return _read(kind, gvk, body, release)
     # No field is said twice, and opaque parts have no other spelling than the one they are decoded to.
     return Decoded(_finished(obj, body))
+
+
+def has_known_fields(values: Any, gvk: GroupVersionKind, release: str = NEWEST) -> bool:
+    """Whether a release knows all fields of plain values of a kind."""
+    return _known_keys(values, go_type_of(gvk, release)) >= 0
 
 
 def _finished(obj: Any, body: bytes) -> Any:

@@ -15,9 +15,10 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDet
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import Time, encode, from_dict, json_names, replace
+from cathedra.api.struct import Time, encode, from_dict, replace
 from cathedra.apiserver.ownership.creation import created
 from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
 from cathedra.apiserver.ownership.managers import (
     APPLY,
     BEFORE_FIRST_APPLY,
@@ -30,7 +31,7 @@ from cathedra.apiserver.ownership.managers import (
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.ownership.views import View
-from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
+from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
 
@@ -91,7 +92,7 @@ def applied(call: Call, live: Any, body: dict[str, Any], now: float, views: Othe
         )
     except Conflict as error:
         raise _conflict(error) from None
-    kept = _kept(call, live_view, merged) if live is not None else frozenset()
+    kept = kept_fields(call, live_view, merged) if live is not None else frozenset()
     # What was applied went through maps in Kubernetes, opaque parts included.
     values = go_values(without_nulls({key: merged[key] for key in merged if key not in kept}, shape))
     try:
@@ -195,25 +196,13 @@ def _named(call: Call, body: dict[str, Any]) -> str:
     return f"{known.get('namespace', '')}/{known.get('name', '')}; {group_version}, Kind={call.definition.kind}"
 
 
-def _kept(call: Call, live: View, merged: dict[str, Any]) -> frozenset[str]:
-    """The fields of the top level that an apply leaves as they are, so that they need not be read again."""
-    if not isinstance(live.shape, StructShape) or call.gvk.kind in KINDS_WITH_SCHEMAS:
-        return frozenset()
-    same = (key for key, value in live.value.items() if key != "metadata" and merged.get(key) is value)
-    return frozenset(key for key in same if live.is_plain(key))
-
-
 def _made(call: Call, values: dict[str, Any], kept: frozenset[str], live: Any) -> Any:
     """The object of the request's version that merged values describe, beside what is kept of the live one; schemas
     in it are checked as structs."""
     if call.gvk.kind in KINDS_WITH_SCHEMAS:
         return decode_values(call.version.type, call.gvk, values, call.release).object
     made = from_dict(call.version.type, values)
-    if not kept:
-        return made
-    seen = call.version.from_hub(live)
-    names = json_names(call.version.type)
-    return replace(made, **{name: getattr(seen, name) for name, key in names.items() if key in kept})
+    return with_kept(made, kept, call.version.from_hub(live)) if kept else made
 
 
 def _in_words(call: Call, values: dict[str, Any], error: Exception) -> str:

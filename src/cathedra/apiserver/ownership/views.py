@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.decoding import has_known_fields
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode
 from cathedra.apiserver.ownership.comparison import Outline, outline
 from cathedra.apiserver.ownership.typed import MISSING, field_shape
@@ -57,6 +59,12 @@ class View:
             else _plain_below(self.value[key], field_shape(self.shape, key))
         )
 
+    def has_known_fields(self, key: str, gvk: GroupVersionKind, release: str) -> bool:
+        """Whether a release knows all that is in a field of the top level: what a later one stored may say more."""
+        part = bytes(_READ_PARTS.decode(self.body)[key])
+        check = _known if len(part) <= REMEMBERED_PART else _known.__wrapped__
+        return check(part, key, gvk, release)
+
 
 def differences(old: View, new: View) -> dict[str, Outline]:
     """What differs from ``old`` to ``new``, by path element of the top level; the parts of `outline` of both."""
@@ -86,6 +94,11 @@ def _remembered(was: bytes, now: bytes, shape: Shape, key: str) -> Outline | Non
 @lru_cache(maxsize=512)
 def _plain(part: bytes, shape: Shape, key: str) -> bool:
     return _plain_below(_read(part), field_shape(shape, key))
+
+
+@lru_cache(maxsize=512)
+def _known(part: bytes, key: str, gvk: GroupVersionKind, release: str) -> bool:
+    return has_known_fields({key: _read(part)}, gvk, release)
 
 
 def _plain_below(value: Any, shape: Shape) -> bool:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.decoding import DecodeError, decode_values
@@ -19,8 +17,10 @@ from cathedra.api.struct import KubeStruct, replace, to_dict
 from cathedra.apiserver.custom.bodies import instance_of
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.ownership.converting import tracked_converting, with_other_versions
+from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
 from cathedra.apiserver.ownership.managers import OtherViews
 from cathedra.apiserver.ownership.tracking import applied
+from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch, malformed_operation
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.restoring import unrestorable
@@ -65,11 +65,12 @@ async def patch(
     _check_shape(patch_type, body)
 
     def patched(entry: StoredObject) -> Any:
-        before = msgspec.json.decode(entry.body(call.version))
-        before = {"kind": call.definition.kind, "apiVersion": call.api_version} | before
-        after = _applied(patch_type, before, body, struct_shape(call.version.type))
+        live = View(entry.body(call.version), struct_shape(call.version.type))
+        before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
+        after = _applied(patch_type, before, body, live.shape)
+        values = _PatchedValues(patch_type, before, after, body, repeated)
         obj = call.strategy.default(
-            as_addressed(call, _decoded(call, patch_type, before, after, body, repeated)), server.strategy_context(call)
+            as_addressed(call, _decoded(call, values, live, entry)), server.strategy_context(call)
         )
         return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body(call.version))
 
@@ -189,12 +190,23 @@ def _applied(patch_type: PatchType, before: Any, body: Any, shape: Shape) -> Any
     return merge_patch(before, body)
 
 
-def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: Any, repeated: tuple[str, ...]) -> Any:
+class _PatchedValues(NamedTuple):
+    """What an object's values were and are, and the patch, with the fields that it said twice."""
+
+    patch_type: PatchType
+    before: JSONObject
+    after: Any
+    body: Any
+    repeated: tuple[str, ...]
+
+
+def _decoded(call: Call, patched: _PatchedValues, live: View, entry: StoredObject) -> Any:
     """The patched values as an object (hub version).
 
     Raises:
         StatusError: 422, they are none.
     """
+    patch_type, before, after, body, repeated = patched
 
     def undecodable(why: str) -> StatusError:
         if patch_type is PatchType.STRATEGIC:
@@ -210,7 +222,7 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
         if problem:
             raise undecodable(problem)
     try:
-        obj, unknown = _read(call, values)
+        obj, unknown = _read_beside(call, values, live, entry) or _read(call, values)
     except DecodeError as error:
         why = str(error)
         if patch_type is PatchType.STRATEGIC:
@@ -219,6 +231,26 @@ def _decoded(call: Call, patch_type: PatchType, before: Any, after: Any, body: A
     if problems := (*repeated, *unknown):
         note_problems(call, problems, undecodable)
     return call.version.to_hub(obj)
+
+
+def _read_beside(call: Call, values: JSONObject, live: View, entry: StoredObject) -> tuple[Any, tuple[str, ...]] | None:
+    """The same as `_read` gives, where nothing is wrong with the values: those that the patch left alone are not read.
+
+    None: something may be wrong, which reading all values will tell.
+    """
+    if is_custom(call.version.type):
+        return None
+    kept = kept_fields(call, live, values)
+    kept = frozenset(key for key in kept if live.has_known_fields(key, call.gvk, call.release))
+    if not kept:
+        return None
+    try:
+        decoded = decode_values(
+            call.version.type, call.gvk, {key: values[key] for key in values if key not in kept}, call.release
+        )
+    except DecodeError:
+        return None
+    return None if decoded.problems else (with_kept(decoded.object, kept, entry.view(call.version)), ())
 
 
 def _read(call: Call, values: JSONObject) -> tuple[Any, tuple[str, ...]]:
