@@ -1,6 +1,6 @@
 """The fields that the creator of an object owns: all that it spells.
 
-There is no older state to compare a new object with, and no other manager; so a new object is taken apart, and each
+There is nothing to compare a new object with but an empty one, and no other manager; so it is taken apart, and each
 field of the top level and of the metadata is worked out as if the object had nothing else. Most are those of the object
 made before and are remembered by their JSON. Owner references alone name something else in every object.
 """
@@ -39,13 +39,15 @@ _SOMEONE: Final = Manager("", UPDATE, "")
 _NOTHING: Final = field_set(())
 
 
-def created(manager: Manager, new: View, now: Time, ignored: FieldSet) -> ManagedFields:
-    """The managed fields of a new object. ``ignored`` are whole fields of the top level.
+def created(manager: Manager, empty: View, new: View, now: Time, ignored: FieldSet) -> ManagedFields:
+    """The managed fields of a new object; ``empty`` is one of its kind without anything. ``ignored`` are whole fields
+    of the top level.
 
     Raises:
         TypedError: an element of a keyed list has no key.
     """
     fields = FieldSet()
+    before = _READ_PARTS.decode(empty.body)
     for key, part in _READ_PARTS.decode(new.body).items():
         element = f"f:{key}"
         if element in ignored.children:
@@ -53,7 +55,7 @@ def created(manager: Manager, new: View, now: Time, ignored: FieldSet) -> Manage
         if key == _METADATA and len(new.body) <= REMEMBERED_SIZE:
             below = _metadata(bytes(part), field_shape(new.shape, key))
         else:
-            below = _spelled(key, bytes(part), new.shape)
+            below = _spelled(key, bytes(before.get(key, b"")), bytes(part), new.shape)
         if below is not None:
             fields.children[element] = below
     return ManagedFields({manager: VersionedSet(fields, now)} if fields.children else {})
@@ -71,7 +73,7 @@ def _metadata(body: bytes, shape: Shape) -> FieldSet | None:
         elif key == _OWNERS and isinstance(inner, ListShape) and len(part) > 2:
             owners = elements(msgspec.json.decode(part), inner)
             fields.children[element] = FieldSet(True, {owner: _ONE_PIECE for owner, _ in owners})
-        elif (below := _spelled(key, part, shape)) is not None:
+        elif (below := _spelled(key, b"", part, shape)) is not None:
             fields.children[element] = below
     return fields if fields.children else None
 
@@ -79,14 +81,14 @@ def _metadata(body: bytes, shape: Shape) -> FieldSet | None:
 _ONE_PIECE: Final = FieldSet(member=True)
 
 
-def _spelled(key: str, part: bytes, shape: Shape) -> FieldSet | None:
-    return (_remembered if len(part) <= REMEMBERED_PART else _worked_out)(key, part, shape)
+def _spelled(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:
+    return (_remembered if len(part) <= REMEMBERED_PART else _worked_out)(key, before, part, shape)
 
 
-def _worked_out(key: str, part: bytes, shape: Shape) -> FieldSet | None:
-    """What the creator of an object owns that has this one field."""
-    whole = View(b'{"%b":%b}' % (key.encode(), part), shape)
-    managed = ManagedFields({}).update(_SOMEONE, View(b"{}", shape), whole, Time(0), _NOTHING, lambda *_: None)
+def _worked_out(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:
+    """What the creator of an object owns that has this one field, which was ``before`` or not there."""
+    old, new = (View(b'{"%b":%b}' % (key.encode(), one) if one else b"{}", shape) for one in (before, part))
+    managed = ManagedFields({}).update(_SOMEONE, old, new, Time(0), _NOTHING, lambda *_: None)
     for versioned in managed.managers.values():
         return versioned.fields.children.get(f"f:{key}")
     return None

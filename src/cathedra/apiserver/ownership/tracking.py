@@ -53,7 +53,10 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
         if live is None and not managed.managers and not call.subresource:
-            return _with_entries(new, created(manager, new_view, Time(now), _ignored(call)).entries())
+            return _with_entries(
+                new,
+                created(manager, _view(call, call.version.name, None), new_view, Time(now), _ignored(call)).entries(),
+            )
         old_view = _view_of(call.version, spelled) if spelled else _view(call, call.version.name, live)
         managed = managed.update(
             manager, old_view, new_view, Time(now), _ignored(call), views or _other_versions(call, live)
