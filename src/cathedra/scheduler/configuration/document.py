@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +30,6 @@ __all__ = [
     "SpreadArgs",
     "UtilizationPoint",
     "VolumeBindingArgs",
-    "unknown_fields",
 ]
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -218,21 +216,3 @@ class VolumeBindingArgs(_Args, frozen=True):
 
     bind_timeout_seconds: int = 600
     shape: list[UtilizationPoint] | None = None
-
-
-def unknown_fields(value: Any, kind: Any, path: str = "") -> Iterator[str]:
-    """The places of all fields in ``value`` that ``kind`` does not have, in order."""
-    if get_origin(kind) is list and isinstance(value, list):
-        for position, one in enumerate(value):
-            yield from unknown_fields(one, get_args(kind)[0], f"{path}[{position}]")
-    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
-        known = {one.encode_name: one.type for one in msgspec.structs.fields(kind)}
-        for name, inner in value.items():
-            place = f"{path}.{name}" if path else str(name)
-            if name in known:
-                yield from unknown_fields(inner, known[name], place)
-            else:
-                yield place
-    else:
-        for choice in get_args(kind) if get_origin(kind) not in (list, dict) else ():
-            yield from unknown_fields(value, choice, path)

@@ -6,6 +6,7 @@ arguments that this scheduler cannot honour (docs/spec/scheduling.md §17).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -14,6 +15,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import NodeAffinity, TopologySpreadConstraint
 from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.decoding.reader import Reader, parse
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.goquote import go_quote
 from cathedra.cel.library.times import parse_duration
@@ -32,7 +34,6 @@ from cathedra.scheduler.configuration.document import (
     ProfileDocument,
     SpreadArgs,
     VolumeBindingArgs,
-    unknown_fields,
 )
 from cathedra.scheduler.configuration.enablement import (
     ABSENT_PLUGINS,
@@ -41,6 +42,7 @@ from cathedra.scheduler.configuration.enablement import (
     EnablementError,
     enabled,
 )
+from cathedra.scheduler.configuration.gotypes import go_type_of_file
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring, fit_scoring
 from cathedra.scheduler.configuration.validation import argument_errors, document_errors
 
@@ -143,7 +145,7 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
             f'no kind "{value.get("kind", "")}" is registered for version "{value.get("apiVersion", "")}": '
             f"the file must have apiVersion: {API_VERSION} and kind: {KIND}"
         )
-    document = _with_name(_strictly(value, Document, ""))
+    document = _with_name(_strictly(value, Document))
     _check_durations(document.leader_election)
     given = [_arguments(one.plugin_config or [], position) for position, one in enumerate(document.profiles or ())]
     errors = document_errors(document)
@@ -188,17 +190,17 @@ def _with_name(document: Document) -> Document:
     return msgspec.structs.replace(document, profiles=profiles)
 
 
-def _strictly(value: Any, kind: type[T], where: str) -> T:
-    """``value`` as the file's form has it; ``where`` leads the error."""
-    unknown = list(unknown_fields(value, kind))
-    if unknown:
-        told = ", ".join(f'unknown field "{name}"' for name in unknown)
-        raise ConfigurationError(f"strict decoding error: {where}{told}")
+def _strictly(value: Any, kind: type[T], *, wrong: str = "", unknown: str = "") -> T:
+    """``value`` as the file's form has it; ``wrong`` and ``unknown`` lead what is said of values and of field names."""
+    reader = Reader()
     try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        text, _, place = str(error).partition(" - at `$")
-        raise ConfigurationError(f"strict decoding error: {where}{place.rstrip('`').lstrip('.')}: {text}") from error
+        # Kubernetes turns YAML into JSON first, with the keys of each mapping in order.
+        plain = reader.read(parse(json.dumps(value, sort_keys=True)), go_type_of_file(kind))
+    except DecodeError as error:
+        raise ConfigurationError(f"{wrong}{error}") from error
+    if reader.problems:
+        raise ConfigurationError(f"strict decoding error: {unknown}{', '.join(reader.problems)}")
+    return msgspec.convert(plain, kind)
 
 
 def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[str, Any]) -> ProfileConfiguration:
@@ -281,14 +283,13 @@ def _decoded(one: PluginConfig, profile: int, position: int) -> Any:
         raise ConfigurationError(
             f"{place}args for plugin {one.name} were not of type {wanted}.{group}, got {found}.{group}"
         )
-    inner = f"strict decoding error: decoding args for plugin {one.name}: strict decoding error: "
-    args = _strictly(one.args or {}, kind, place + inner)
+    wrong = f"decoding args for plugin {one.name}: "
+    unknown = f"{place}strict decoding error: {wrong}strict decoding error: "
+    args = _strictly(one.args or {}, kind, wrong=place + wrong, unknown=unknown)
     for field_name in ("filter_timeout", "binding_timeout"):
         text = getattr(args, field_name, None)
         if text is not None and parse_duration(text) is None:
-            raise ConfigurationError(
-                f"{place}decoding args for plugin {one.name}: time: invalid duration {go_quote(text)}"
-            )
+            raise ConfigurationError(f"{place}{wrong}time: invalid duration {go_quote(text)}")
     return args
 
 

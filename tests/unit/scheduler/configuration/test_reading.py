@@ -86,6 +86,42 @@ def test_volume_plugins_may_be_named_and_are_reported() -> None:
             "strict decoding error: decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for "
             'plugin NodeResourcesFit: strict decoding error: unknown field "scoring"',
         ),
+        (
+            "parallelism: many",
+            "json: cannot unmarshal string into Go struct field KubeSchedulerConfiguration.parallelism of type int32",
+        ),
+        (
+            "profiles: [{plugins: {score: {enabled: [{name: 5}]}}}]",
+            "json: cannot unmarshal number into Go struct field Plugin.profiles.plugins.score.enabled.name "
+            "of type string",
+        ),
+        (
+            "profiles: {}",
+            "json: cannot unmarshal object into Go struct field KubeSchedulerConfiguration.profiles "
+            "of type []v1.KubeSchedulerProfile",
+        ),
+        (
+            "leaderElection: {leaderElect: 'yes'}",
+            "json: cannot unmarshal string into Go struct field "
+            "LeaderElectionConfiguration.leaderElection.leaderElect of type bool",
+        ),
+        (
+            "podMaxBackoffSeconds: 1.5",
+            "json: cannot unmarshal number 1.5 into Go struct field "
+            "KubeSchedulerConfiguration.podMaxBackoffSeconds of type int64",
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: cpu}}]}]",
+            "decoding .profiles[0].pluginConfig[0]: decoding args for plugin NodeResourcesFit: json: cannot unmarshal "
+            "string into Go struct field NodeResourcesFitArgs.ignoredResources of type []string",
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: NodeAffinity, args: "
+            "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: []}}}]}]",
+            "json: cannot unmarshal array into Go struct field "
+            "NodeAffinity.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution of type v1.NodeSelector",
+        ),
+        ("zeta: 1\nalpha: 2", 'strict decoding error: unknown field "alpha", unknown field "zeta"'),
         ("parallelism: 0", "parallelism: Invalid value: 0: should be an integer value greater than zero"),
         ("percentageOfNodesToScore: 101", "percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]"),
         ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds: Invalid value: 0: must be greater than 0"),
