@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cathedra.api.core.apps_v1 import ReplicaSet
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.meta_v1 import Condition, OwnerReference
+from cathedra.api.core.meta_v1 import Condition, LabelSelector, OwnerReference
 from cathedra.api.core.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError
@@ -108,7 +108,6 @@ class DisruptionController:
         pods = [pod for pod in self._pods.store.by_index(BY_NAMESPACE, key.namespace) if _selects(budget, pod)]
         if not pods:
             self._recorder.record(budget, "Normal", "NoPods", "No matching pods found")
-        disrupted, again = self._still_disrupted(budget, pods)
         try:
             expected = self._expected(budget, pods)
         except UnknownScale as error:
@@ -116,6 +115,9 @@ class DisruptionController:
             self._recorder.record(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             await self._write(budget, self._failed(budget, str(error)))
             return None
+        if _asks_for_scale(budget) and any(controller_of(pod) is None for pod in pods):
+            self._recorder.record(budget, "Warning", "UnmanagedPods", _unmanaged(budget))
+        disrupted, again = self._still_disrupted(budget, pods)
         healthy = sum(
             pod.metadata.deletion_timestamp is None and pod.metadata.name not in disrupted and is_ready(pod)
             for pod in pods
@@ -225,6 +227,30 @@ class DisruptionController:
         except StatusError as error:
             if not error.is_not_found:
                 raise
+
+
+def _asks_for_scale(budget: PodDisruptionBudget) -> bool:
+    """Whether the budget is a share of the pods that controllers are to keep."""
+    return budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
+
+
+def _unmanaged(budget: PodDisruptionBudget) -> str:
+    """What is said of pods without a controller, of which no share can be computed."""
+    selector = budget.spec.selector or LabelSelector()
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{one.key},Operator:{one.operator},Values:[{' '.join(one.values)}],}},"
+        for one in selector.match_expressions
+    )
+    shown = (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+    return (
+        f"Pods selected by this PodDisruptionBudget (selector: {shown}) were found to be unmanaged. As a result, the "
+        "status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for "
+        'these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
+    )
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:

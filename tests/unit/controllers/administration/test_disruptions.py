@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.core_v1 import Pod, PodCondition
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.struct import Time, from_dict, replace
@@ -133,5 +135,27 @@ def test_without_pods_nothing_is_allowed() -> None:
         await world.quiet()
         assert await numbers(world) == (0, 0, 0, 0, "InsufficientPods")
         assert ("Normal", "NoPods", "No matching pods found") in await world.events()
+
+    play(DisruptionController, story)
+
+
+UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{a: b,},"
+    "MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. As a result, the status of the PDB "
+    "cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set "
+    '".spec.minAvailable" field of the PDB to an integer value.'
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [({"maxUnavailable": 1}, True), ({"minAvailable": "50%"}, True), ({"minAvailable": 1}, False)],
+)
+def test_a_share_of_pods_without_a_controller_is_told_as_impossible(spec: dict[str, Any], told: bool) -> None:
+    async def story(world: World) -> None:
+        await make_budget(world, **spec)
+        await make_pod(world, "p")
+        await world.quiet()
+        assert (("Warning", "UnmanagedPods", UNMANAGED) in await world.events()) == told
 
     play(DisruptionController, story)
