@@ -12,7 +12,6 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.failure import Failures
@@ -22,7 +21,6 @@ from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.outcome import Refused
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status, error
-from cathedra.scheduler.nominating import write_nomination
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
@@ -61,9 +59,7 @@ class BindingCycle:
         failures: Failures,
         recorder: EventRecorder,
         background: Background,
-        nominating: Client | None,
     ) -> None:
-        """``nominating``: for whom it is said in pods' status to which node they are going; None: it is not said."""
         self._profile = profile
         self._cache = cache
         self._queue = queue
@@ -71,7 +67,6 @@ class BindingCycle:
         self._failures = failures
         self._recorder = recorder
         self._background = background
-        self._nominating = nominating
         self.bound = 0
         """How many pods have been bound."""
 
@@ -127,7 +122,6 @@ class BindingCycle:
         # From here on the pod cannot become unschedulable, so no event can concern it.
         self._queue.done(pod.uid)
         async with self._background.writing:
-            await self._nominate(held)
             status = await self._profile.pre_bind(state, pod, node)
         if status is None:
             status = await self._profile.settle(state, pod, node)
@@ -135,11 +129,6 @@ class BindingCycle:
             async with self._background.writing:
                 status = await self._bind_for_certain(held)
         return status
-
-    async def _nominate(self, held: HeldPod) -> None:
-        """Say where the pod is going if it does not get there at once; the binding clears the nomination again."""
-        if self._nominating is not None and self._profile.pre_flight(held.state, held.pod, held.node):
-            await write_nomination(self._nominating, held.entry.info.pod, held.node)
 
     async def _bind_for_certain(self, held: HeldPod) -> Status | None:
         """Bind; if that is cancelled, the answer to what was sent is still waited for, for a moment.

@@ -20,9 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 async def write_nomination(client: Client, pod: Pod, node: str) -> None:
-    """Have the status of ``pod`` name ``node``; "" takes a nomination back. Nothing is written where it says so."""
-    if pod.status.nominated_node_name == node:
-        return
+    """Have the status of ``pod`` name ``node``; "" takes a nomination back."""
     metadata = pod.metadata
     patch = {"metadata": {"uid": metadata.uid}, "status": {"nominatedNodeName": node or None}}
     try:

@@ -282,10 +282,6 @@ class Profile:
             return None
         return Status(Code.WAIT, (*waits, "one or more plugins asked to wait and no plugin rejected pod"))
 
-    def pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Whether anything has to be written before the binding."""
-        return any(plugin.pre_flight(state, pod, node) for plugin in self._pre_bind)
-
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""
         for plugin in self._pre_bind:

@@ -95,7 +95,6 @@ class Scheduler:
         self._background = Background(WRITERS)
         self._nominations = Nominations()
         self._metrics = metrics
-        self._nominating = client if gates["NominatedNodeNameForExpectation"] else None
         self._recorders = {one.name: EventRecorder(client, one.name, clock) for one in configuration.profiles}
         self._groups: PodGroupConditions | None = None
         if gates["GenericWorkload"]:
@@ -147,14 +146,7 @@ class Scheduler:
             client, self._clock, self._queue, self._pods.store, recorder, self._background, self._nominations
         )
         binding = BindingCycle(
-            profile,
-            self._cache,
-            self._queue,
-            self._nominations,
-            failures,
-            recorder,
-            self._background,
-            self._nominating,
+            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background
         )
         search = NodeSearch(profile, self._nominations, random, percentage=percentage)
 

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.core_v1 import Pod
-from cathedra.api.scheme import GroupResource
-from cathedra.api.status import forbidden
 from cathedra.api.struct import to_dict
 from cathedra.client.resources import PODS
 from cathedra.scheduler.nominating import write_nomination
 from tests.unit.inprocess import API, with_api
-from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
+from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
 
@@ -33,55 +30,48 @@ class Patches:
 
 
 def nominations(release: str) -> list[Any]:
-    """What is written into the status of two pods, one with a claim and one without, on their way to a node."""
+    """What is written into the status of three pods on their way: one waits for its device, one has another claim."""
     seen: list[Any] = []
+    slow = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
 
     async def body(world: World) -> None:
-        await world.create(device_class(), node("n1"), slice_("n1", 1), claim("c"))
-        await world.create(pod("with", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]), pod("without"))
-        await world.bound("with", "without")
-        assert (await world.pod("with")).status.nominated_node_name == ""
+        await world.create(device_class(), device_class("slow", driver="slow.example.com"), node("n1"))
+        await world.create(slice_("n1", 1), slice_("n1", 1, driver="slow.example.com", **slow))
+        await world.create(claim("c"), claim("s", exactly(class_name="slow")))
+        for name in ("c", "s"):
+            await world.create(pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]))
+        await world.create(pod("without"))
+        await world.bound("c", "without")
 
-    play(body, release=release, transport=lambda inner: Patches(inner, seen))
+    gates = {"DRADeviceBindingConditions": True, "DRAResourceClaimDeviceStatus": True}
+    play(body, release=release, gates=gates, transport=lambda inner: Patches(inner, seen))
     return seen
 
 
 @pytest.mark.parametrize("release", ["1.35", "1.36", "1.37"])
-def test_a_pod_says_to_which_node_it_goes_if_something_is_written_before_the_binding(release: str) -> None:
-    assert nominations(release) == [("with", {"nominatedNodeName": "n1"})]
+def test_a_pod_says_to_which_node_it_goes_while_its_devices_are_made_ready(release: str) -> None:
+    assert nominations(release) == [("s", {"nominatedNodeName": "n1"})]
 
 
 def test_up_to_1_34_only_preemption_nominates() -> None:
     assert nominations("1.34") == []
 
 
-def test_a_nomination_that_stands_already_is_not_written_again() -> None:
+def test_a_nomination_is_written_and_taken_back() -> None:
     async def body(api: API) -> None:
         pods = api.client.resource(PODS, "default")
         made = await pods.create(pod("p"))
         await write_nomination(api.client, made, "n1")
-        nominated = await pods.get("p")
-        assert nominated.status.nominated_node_name == "n1"
-        await write_nomination(api.client, nominated, "n1")
-        assert (await pods.get("p")).metadata.resource_version == nominated.metadata.resource_version
-        await write_nomination(api.client, nominated, "")
+        assert (await pods.get("p")).status.nominated_node_name == "n1"
+        await write_nomination(api.client, made, "")
         assert "nominatedNodeName" not in to_dict((await pods.get("p")).status)
 
     with_api(body)
 
 
-class Refused(Patches):
-    """No status of a pod may be changed."""
+def test_a_nomination_of_a_pod_that_is_gone_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(api: API) -> None:
+        await write_nomination(api.client, pod("gone"), "n1")
 
-    async def patch(self, *args: Any, **more: Any) -> Any:
-        raise forbidden(GroupResource("", "pods"), "p", "no")
-
-
-def test_a_pod_whose_nomination_is_refused_gets_its_node_all_the_same() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(), node("n1"), slice_("n1", 1), claim("c"))
-        await world.create(pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
-        await world.bound("p")
-        assert await world.api(Pod).get("p")
-
-    play(body, transport=lambda inner: Refused(inner, []))
+    with_api(body)
+    assert "default/gone: nomination not written" in caplog.text

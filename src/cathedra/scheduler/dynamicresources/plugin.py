@@ -22,7 +22,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
-from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress
+from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress, waits
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, GroupClaims, Placement
 from cathedra.scheduler.dynamicresources.devices import Devices
@@ -59,6 +59,7 @@ from cathedra.scheduler.framework.plugin import (
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.nominating import write_nomination
 from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -103,6 +104,7 @@ class DynamicResources(
         self._clock = clock
         self._random = random
         self._gates = gates
+        self._client = client
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
         self._devices = Devices(
             self._claims, recorder=recorder, clock=clock, random=random, gates=gates, filter_timeout=timeouts.filter
@@ -412,11 +414,6 @@ class DynamicResources(
         if cycle is not None:
             await self._binding.withdraw(cycle, pod.pod)
 
-    def pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Whether the pod has claims."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
-        return cycle is not None and bool(cycle.all_claims)
-
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Writes allocations and reservations."""
         cycle: ClaimCycle | None = state.data.get(self.name)
@@ -429,6 +426,10 @@ class DynamicResources(
         cycle: ClaimCycle | None = state.data.get(self.name)
         if cycle is None or not self._binding_conditions:
             return None
+        if self._gates["NominatedNodeNameForExpectation"] and any(map(waits, cycle.all_claims)):
+            # kube-scheduler nominates before every PreBind that has work; the write is spared where nothing is waited
+            # for.
+            await write_nomination(self._client, pod.pod, node)
         return await self._binding.wait_for_conditions(cycle, pod.pod, node)
 
     # --- inside

@@ -184,10 +184,6 @@ class PermitPlugin(Plugin):
 class PreBindPlugin(Plugin):
     """Writes what must be in the API before the pod is bound."""
 
-    def pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Whether `pre_bind` has anything to do for the pod."""
-        return True
-
     @abstractmethod
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """None when everything is written."""

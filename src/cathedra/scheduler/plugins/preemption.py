@@ -193,7 +193,8 @@ class DefaultPreemption(PostFilterPlugin):
     async def _withdraw_nominations(self, preemptor: PodInfo, node: str) -> None:
         """Pods of lower priority may not fit on ``node`` any longer, and had better look for another one at once."""
         for other in self._nominations.behind(preemptor, node):
-            await write_nomination(self._client, other.pod, "")
+            if other.pod.status.nominated_node_name:
+                await write_nomination(self._client, other.pod, "")
 
     async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
         pods = self._client.resource(PODS, victim.metadata.namespace)
