@@ -14,6 +14,7 @@ from cathedra.api.core.apps_v1 import ReplicaSet
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import Condition, LabelSelector, OwnerReference
 from cathedra.api.core.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
+from cathedra.api.goquote import go_quote
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
@@ -92,9 +93,14 @@ class DisruptionController:
         self._queue.add(key_of(budget))
 
     def _pod_changed(self, pod: Pod) -> None:
-        for budget in self._budgets.store.by_index(BY_NAMESPACE, pod.metadata.namespace):
-            if _selects(budget, pod):
-                self._enqueue(budget)
+        budgets = [b for b in self._budgets.store.by_index(BY_NAMESPACE, pod.metadata.namespace) if _selects(b, pod)]
+        for budget in budgets:
+            self._enqueue(budget)
+        if len(budgets) > 1:
+            chosen = min(budget.metadata.name for budget in budgets)
+            where = f"{go_quote(pod.metadata.namespace)}/{go_quote(pod.metadata.name)}"
+            text = f"Pod {where} matches multiple PodDisruptionBudgets.  Chose {go_quote(chosen)} arbitrarily."
+            self._recorder.record(pod, "Warning", "MultiplePodDisruptionBudgets", text)
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         self._pod_changed(new)

@@ -14,9 +14,9 @@ from cathedra.controllers.administration.disruptions import DisruptionController
 from tests.unit.controllers.world import World, play
 
 
-async def make_budget(world: World, **spec: Any) -> None:
+async def make_budget(world: World, name: str = "b", **spec: Any) -> None:
     body = {
-        "metadata": {"name": "b", "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, **spec},
     }
     await world.create(PODDISRUPTIONBUDGETS, from_dict(PodDisruptionBudget, body))
@@ -157,5 +157,19 @@ def test_a_share_of_pods_without_a_controller_is_told_as_impossible(spec: dict[s
         await make_pod(world, "p")
         await world.quiet()
         assert (("Warning", "UnmanagedPods", UNMANAGED) in await world.events()) == told
+
+    play(DisruptionController, story)
+
+
+def test_a_pod_of_several_budgets_is_told_and_counts_in_each() -> None:
+    async def story(world: World) -> None:
+        for name in ("b", "c"):
+            await make_budget(world, name, minAvailable=1)
+        await make_pod(world, "p")
+        await world.quiet()
+        message = 'Pod "default"/"p" matches multiple PodDisruptionBudgets.  Chose "b" arbitrarily.'
+        assert ("Warning", "MultiplePodDisruptionBudgets", message) in await world.events()
+        for name in ("b", "c"):
+            assert (await world.of(PODDISRUPTIONBUDGETS).get(name)).status.current_healthy == 1
 
     play(DisruptionController, story)
