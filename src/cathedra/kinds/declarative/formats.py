@@ -22,6 +22,7 @@ __all__ = [
     "long_name_caseless",
     "max_bytes",
     "max_length",
+    "maximum",
     "minimum",
     "one_of",
     "pool_name",
@@ -145,6 +146,16 @@ def minimum(least: int) -> Check:
     def enter(errors: ErrorList, path: FieldPath, value: int) -> None:
         if value < least:
             errors.invalid(path, value, f"must be greater than or equal to {least}")
+
+    return enter
+
+
+def maximum(most: int) -> Check:
+    """``maximum``: at most that much."""
+
+    def enter(errors: ErrorList, path: FieldPath, value: int) -> None:
+        if value > most:
+            errors.invalid(path, value, f"must be less than or equal to {most}")
 
     return enter
 

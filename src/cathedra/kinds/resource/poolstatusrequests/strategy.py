@@ -12,7 +12,6 @@ from cathedra.kinds.resource.poolstatusrequests.columns import POOL_STATUS_COLUM
 from cathedra.kinds.resource.poolstatusrequests.validation import (
     validate_pool_status,
     validate_pool_status_request,
-    validate_pool_status_request_update,
 )
 from cathedra.kinds.resource.versions import GROUP
 from cathedra.kinds.strategies import kept_metadata
@@ -59,7 +58,7 @@ class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
 
     def validate_create(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ErrorList:
         """All rules of a question."""
-        return validate_pool_status_request(obj)
+        return validate_pool_status_request(obj, None, context.gates)
 
     def prepare_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, context: RequestContext
@@ -71,7 +70,7 @@ class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, context: RequestContext
     ) -> ErrorList:
         """The question is immutable."""
-        return validate_pool_status_request_update(new, old)
+        return validate_pool_status_request(new, old, context.gates)
 
 
 class PoolStatusRequestStatusStrategy(Strategy[ResourcePoolStatusRequest]):
@@ -95,7 +94,7 @@ class PoolStatusRequestStatusStrategy(Strategy[ResourcePoolStatusRequest]):
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, context: RequestContext
     ) -> ErrorList:
         """All rules of an answer."""
-        return validate_pool_status(new, old)
+        return validate_pool_status(new, old, context.gates)
 
 
 def pool_status_request_definition(

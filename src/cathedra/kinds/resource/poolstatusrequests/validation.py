@@ -1,149 +1,115 @@
-"""Rules of pool status requests and their answers (docs/spec/api.md §3.10)."""
+"""Rules of pool status requests and their answers (docs/spec/api.md §3.10).
+
+Nearly all of them are tags, enforced since the kind exists (k8s.io/api, resource/v1alpha3/types.go).
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from cathedra.api import formats
-from cathedra.api.core import resource_v1alpha3
+from cathedra.api.core.resource_v1alpha3 import ResourcePoolStatusRequest
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, longer_than
+from cathedra.api.gates import FeatureGates
 from cathedra.kinds.conditions import validate_conditions
-from cathedra.kinds.declarative.formats import pool_name
+from cathedra.kinds.declarative.formats import (
+    Check,
+    forbidden,
+    fully_qualified_name,
+    long_name,
+    long_name_caseless,
+    max_bytes,
+    maximum,
+    minimum,
+    pool_name,
+)
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.resource.claims.validation import IMMUTABLE
 
-__all__ = ["validate_pool_status", "validate_pool_status_request", "validate_pool_status_request_update"]
+__all__ = ["validate_pool_status", "validate_pool_status_request"]
 
-_SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
-MAX_POOL_CONDITIONS: Final = 10
-MAX_POOLS: Final = 1000
-MAX_LIMIT: Final = 1000
-MAX_POOL_ERROR: Final = 256
-MAX_SUMMARY: Final = 32
 
 
-def validate_pool_status_request(request: resource_v1alpha3.ResourcePoolStatusRequest) -> ErrorList:
-    """What is wrong with a question about pools."""
-    errors = ErrorList()
-    spec = request.spec
-    _pool_driver(errors, _SPEC.child("driver"), spec.driver)
-    if spec.pool_name is not None:
-        pool_name(errors, _SPEC.child("poolName"), spec.pool_name)
-    limit = _SPEC.child("limit")
-    if spec.limit is None:
-        errors.required(limit)
-    elif spec.limit < 1:
-        errors.invalid(limit, spec.limit, "must be greater than or equal to 1")
-    elif spec.limit > MAX_LIMIT:
-        errors.invalid(limit, spec.limit, f"must be less than or equal to {MAX_LIMIT}")
-    return errors
+def _optional(*checks: Check) -> FieldTags:
+    return FieldTags(checks=checks, stable=True)
 
 
-def _pool_driver(errors: ErrorList, path: FieldPath, driver: str) -> None:
-    if not driver:
-        errors.required(path)
-        return
-    check(errors, path, driver, formats.in_bytes(formats.dns_subdomain_ignoring_case))
+def _required(*checks: Check) -> FieldTags:
+    return FieldTags(required=True, checks=checks, stable=True)
 
 
-def validate_pool_status_request_update(
-    new: resource_v1alpha3.ResourcePoolStatusRequest, old: resource_v1alpha3.ResourcePoolStatusRequest
+_COUNT: Final = _required(minimum(0))
+_PARTITION: Final = TypeTags(
+    {"attribute": _required(), "type": _required(), "total": _COUNT, "allocatable": _COUNT},
+)
+_CAPACITY: Final = TypeTags(dict.fromkeys(("name", "total", "consumed", "available"), _required()))
+_SHAREABLE: Final = TypeTags(
+    {
+        "fullyAvailableDevices": _COUNT,
+        "partiallyAvailableDevices": _COUNT,
+        "capacity": FieldTags(max_items=32, of=_CAPACITY, stable=True),
+    }
+)
+_POOL: Final = TypeTags(
+    {
+        "driver": _required(long_name_caseless),
+        "poolName": _required(pool_name),
+        # The rule cannot tell 0 from none.
+        "generation": _COUNT,
+        "resourceSliceCount": _optional(minimum(1)),
+        "totalDevices": _optional(minimum(0)),
+        "allocatedDevices": _optional(minimum(0)),
+        "availableDevices": _optional(minimum(0)),
+        "unavailableDevices": _optional(minimum(0)),
+        "nodeName": _optional(long_name),
+        "validationError": _optional(max_bytes(256)),
+        "partitionSummary": FieldTags(max_items=32, unique=("attribute", "type"), of=_PARTITION, stable=True),
+        "shareableSummary": FieldTags(of=_SHAREABLE),
+    }
+)
+
+
+def _tags(partition_type: Check, conditions: FieldTags) -> TypeTags:
+    spec = TypeTags(
+        {
+            "driver": _required(long_name_caseless),
+            "poolName": _optional(pool_name),
+            "limit": _optional(minimum(1), maximum(1000)),
+            "defaultPartitionTypeAttribute": _optional(partition_type),
+        }
+    )
+    pools = FieldTags(max_items=1000, of=_POOL, stable=True)
+    status = TypeTags({"poolCount": _COUNT, "pools": pools, "conditions": conditions})
+    return TypeTags({"spec": FieldTags(immutable=True, of=spec, stable=True), "status": FieldTags(of=status)})
+
+
+_TAGS_OF_136: Final = _tags(forbidden, FieldTags(max_items=10, unique=("type",), stable=True))
+_CONDITIONS: Final = FieldTags(max_items=10, stable=True)
+_TAGS: Final = _tags(fully_qualified_name, _CONDITIONS)
+_TAGS_WITHOUT_TYPE: Final = _tags(forbidden, _CONDITIONS)
+
+
+def _declared(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None, gates: FeatureGates) -> ErrorList:
+    tags = _TAGS if gates["DRAPartitionableDevicesType"] else _TAGS_WITHOUT_TYPE
+    return declared_errors(tags if gates.at_least("1.37") else _TAGS_OF_136, new, old, beta=True)
+
+
+def validate_pool_status_request(
+    new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None, gates: FeatureGates
 ) -> ErrorList:
-    """The question is immutable."""
-    errors = ErrorList()
-    if new.spec != old.spec:
-        errors.invalid(_SPEC, None, IMMUTABLE)
-    return errors
+    """What is wrong with a question about pools, which never changes."""
+    return _declared(new, old, gates)
 
 
 def validate_pool_status(
-    new: resource_v1alpha3.ResourcePoolStatusRequest, old: resource_v1alpha3.ResourcePoolStatusRequest
+    new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, gates: FeatureGates
 ) -> ErrorList:
     """What is wrong with an answer; one that was given stays."""
     errors = ErrorList()
-    status, before = new.status, old.status
-    if status == before:
-        return errors
-    if before is not None:
-        errors.invalid(_STATUS, status, IMMUTABLE)
-    if status is None:
-        return errors
-    if before is None or status.pool_count != before.pool_count:
-        _pool_count(errors, status)
-    if before is None or status.pools != before.pools:
-        _pools(errors, status)
-    if before is None or status.conditions != before.conditions:
-        _pool_conditions(errors, status)
+    if old.status is None and new.status is not None:
+        validate_conditions(errors, _STATUS.child("conditions"), new.status.conditions)
+    elif new.status != old.status:
+        errors.invalid(_STATUS, new.status, IMMUTABLE)
+    errors.extend(_declared(new, old, gates))
     return errors
-
-
-def _pool_count(errors: ErrorList, status: resource_v1alpha3.ResourcePoolStatusRequestStatus) -> None:
-    count = _STATUS.child("poolCount")
-    if status.pool_count is None:
-        errors.required(count)
-    elif status.pool_count < 0:
-        errors.invalid(count, status.pool_count, "must be greater than or equal to 0")
-
-
-def _pools(errors: ErrorList, status: resource_v1alpha3.ResourcePoolStatusRequestStatus) -> None:
-    pools = _STATUS.child("pools")
-    if len(status.pools) > MAX_POOLS:
-        errors.too_many(pools, len(status.pools), MAX_POOLS)
-    else:
-        for position, pool in enumerate(status.pools):
-            _pool_status(errors, pools.index(position), pool)
-
-
-def _pool_conditions(errors: ErrorList, status: resource_v1alpha3.ResourcePoolStatusRequestStatus) -> None:
-    conditions = _STATUS.child("conditions")
-    if len(status.conditions) > MAX_POOL_CONDITIONS:
-        errors.too_many(conditions, len(status.conditions), MAX_POOL_CONDITIONS)
-    validate_conditions(errors, conditions, status.conditions)
-    seen: set[str] = set()
-    for position, condition in enumerate(status.conditions):
-        if condition.type in seen:
-            errors.duplicate(conditions.index(position), condition)
-        seen.add(condition.type)
-
-
-def _pool_status(errors: ErrorList, path: FieldPath, pool: resource_v1alpha3.PoolStatus) -> None:
-    _pool_driver(errors, path.child("driver"), pool.driver)
-    if not pool.pool_name:
-        errors.required(path.child("poolName"))
-    else:
-        pool_name(errors, path.child("poolName"), pool.pool_name)
-    if pool.generation == 0:
-        # The rule cannot tell 0 from none.
-        errors.required(path.child("generation"))
-    elif pool.generation < 0:
-        errors.invalid(path.child("generation"), pool.generation, "must be greater than or equal to 0")
-    for name, number, least in (
-        ("resourceSliceCount", pool.resource_slice_count, 1),
-        ("totalDevices", pool.total_devices, 0),
-        ("allocatedDevices", pool.allocated_devices, 0),
-        ("availableDevices", pool.available_devices, 0),
-        ("unavailableDevices", pool.unavailable_devices, 0),
-    ):
-        if number is not None and number < least:
-            errors.invalid(path.child(name), number, f"must be greater than or equal to {least}")
-    if pool.node_name is not None:
-        check(errors, path.child("nodeName"), pool.node_name, formats.dns_subdomain)
-    if pool.validation_error is not None and longer_than(pool.validation_error, MAX_POOL_ERROR):
-        errors.too_long(path.child("validationError"), MAX_POOL_ERROR)
-    _summary(errors, path.child("partitionSummary"), pool.partition_summary)
-
-
-def _summary(errors: ErrorList, path: FieldPath, summary: tuple[resource_v1alpha3.PartitionTypeStatus, ...]) -> None:
-    if len(summary) > MAX_SUMMARY:
-        errors.too_many(path, len(summary), MAX_SUMMARY)
-        return
-    seen: set[tuple[str, str]] = set()
-    for position, entry in enumerate(summary):
-        key = (entry.attribute, entry.type)
-        if key in seen:
-            errors.duplicate(path.index(position), {"attribute": entry.attribute, "type": entry.type})
-        seen.add(key)
-        for name, number in (("total", entry.total), ("allocatable", entry.allocatable)):
-            if number is not None and number < 0:
-                errors.invalid(path.index(position).child(name), number, "must be greater than or equal to 0")

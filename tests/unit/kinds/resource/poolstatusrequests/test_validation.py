@@ -11,15 +11,22 @@ from cathedra.api.struct import from_dict, replace
 from cathedra.kinds.resource.poolstatusrequests.validation import (
     validate_pool_status,
     validate_pool_status_request,
-    validate_pool_status_request_update,
 )
-from tests.unit.kinds.objects import texts
+from tests.unit.kinds.objects import gates, texts
 
 POOL = {"driver": "d", "poolName": "p", "generation": 1}
 
 
 def question(**spec: Any) -> ResourcePoolStatusRequest:
     return from_dict(ResourcePoolStatusRequest, {"spec": {"driver": "d", "limit": 1, **spec}})
+
+
+def questioned(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None = None) -> list[str]:
+    return texts(validate_pool_status_request(new, old, gates()))
+
+
+def answer(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, release: str = "1.37") -> list[str]:
+    return texts(validate_pool_status(new, old, gates(release)))
 
 
 def begin(found: list[str], wanted: list[str]) -> None:
@@ -43,19 +50,22 @@ def begin(found: list[str], wanted: list[str]) -> None:
     ],
 )
 def test_a_question_is_checked(spec: dict[str, Any], wanted: list[str]) -> None:
-    begin(texts(validate_pool_status_request(question(**spec))), wanted)
+    begin(questioned(question(**spec)), wanted)
 
 
-def test_a_question_says_how_many_pools_it_wants() -> None:
-    unlimited = from_dict(ResourcePoolStatusRequest, {"spec": {"driver": "d"}})
-    assert texts(validate_pool_status_request(unlimited)) == ["spec.limit: Required value"]
+def test_the_type_of_partitions_has_a_domain_and_a_gate() -> None:
+    named = question(defaultPartitionTypeAttribute="b")
+    assert questioned(named) == ["spec.defaultPartitionTypeAttribute: Forbidden"]
+    opened = gates(DRAPartitionableDevicesType=True, DRAResourcePoolStatus=True)
+    begin(
+        texts(validate_pool_status_request(named, None, opened)),
+        ['spec.defaultPartitionTypeAttribute: Invalid value: "b": a fully qualified name'],
+    )
 
 
 def test_a_question_never_changes() -> None:
-    assert validate_pool_status_request_update(question(), question()) == []
-    assert texts(validate_pool_status_request_update(question(limit=2), question())) == [
-        "spec: Invalid value: null: field is immutable"
-    ]
+    assert questioned(question(), question()) == []
+    assert questioned(question(limit=2), question()) == ["spec: Invalid value: null: field is immutable"]
 
 
 def answered(**status: Any) -> ResourcePoolStatusRequest:
@@ -83,15 +93,33 @@ def answered(**status: Any) -> ResourcePoolStatusRequest:
             {"pools": [{**POOL, "partitionSummary": [{"attribute": "a/b", "type": str(n)} for n in range(33)]}]},
             ["pools[0].partitionSummary: Too many: 33: must have at most 32 items"],
         ),
+        (
+            {"pools": [{**POOL, "partitionSummary": [{"attribute": "a/b", "total": -1}]}, {**POOL, "driver": ""}]},
+            [
+                "pools[0].partitionSummary[0].type: Required value",
+                "pools[0].partitionSummary[0].total: Invalid value: -1",
+                "pools[0].partitionSummary[0].allocatable: Required value",
+                "pools[1].driver: Required value",
+            ],
+        ),
+        (
+            {"pools": [{**POOL, "shareableSummary": {"fullyAvailableDevices": 0, "capacity": [{"name": "m"}]}}]},
+            [
+                "pools[0].shareableSummary.partiallyAvailableDevices: Required value",
+                "pools[0].shareableSummary.capacity[0].total: Required value",
+                "pools[0].shareableSummary.capacity[0].consumed: Required value",
+                "pools[0].shareableSummary.capacity[0].available: Required value",
+            ],
+        ),
     ],
 )
 def test_an_answer_is_checked(status: dict[str, Any], wanted: list[str]) -> None:
-    begin(texts(validate_pool_status(answered(**status), question())), [f"status.{text}" for text in wanted])
+    begin(answer(answered(**status), question()), [f"status.{text}" for text in wanted])
 
 
 def test_an_answer_counts_the_pools_found() -> None:
     uncounted = replace(question(), status=ResourcePoolStatusRequestStatus())
-    assert texts(validate_pool_status(uncounted, question())) == ["status.poolCount: Required value"]
+    assert answer(uncounted, question()) == ["status.poolCount: Required value"]
 
 
 def test_an_answer_has_ten_conditions_at_most_each_type_once() -> None:
@@ -99,16 +127,17 @@ def test_an_answer_has_ten_conditions_at_most_each_type_once() -> None:
         return {"type": type_, "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
     many = answered(conditions=[condition(f"C{n}") for n in range(11)])
-    begin(texts(validate_pool_status(many, question())), ["status.conditions: Too many: 11: must have at most 10"])
+    begin(answer(many, question()), ["status.conditions: Too many: 11: must have at most 10"])
     twice = answered(conditions=[condition("C"), condition("C")])
     begin(
-        texts(validate_pool_status(twice, question())),
+        answer(twice, question(), "1.36"),
         ["status.conditions[1].type: Duplicate", "status.conditions[1]: Dup"],
     )
+    begin(answer(twice, question()), ["status.conditions[1].type: Duplicate"])
 
 
 def test_an_answer_that_was_given_stays() -> None:
     given = answered()
-    assert validate_pool_status(given, given) == []
-    begin(texts(validate_pool_status(answered(poolCount=2), given)), ["status: Invalid value: "])
-    begin(texts(validate_pool_status(question(), given)), ["status: Invalid value: null: field is immutable"])
+    assert answer(given, given) == []
+    begin(answer(answered(poolCount=2), given), ["status: Invalid value: "])
+    begin(answer(question(), given), ["status: Invalid value: null: field is immutable"])
