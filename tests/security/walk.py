@@ -86,12 +86,13 @@ def rows(routes: Iterable[Route], paths: Iterable[str]) -> Iterator[Row]:
             yield Row(f"{method} {path}", method, path)
     for route in sorted(routes, key=lambda route: route.key):
         for verb in route.verbs:
-            yield Row(_name(route, verb), _METHODS[verb], _path(route, verb))
+            yield Row(name_of(route, verb), _METHODS[verb], _path(route, verb))
         if (route.group, route.resource) == ("", "pods") and route.subresource in _UPGRADES:
-            yield Row(_name(route, "upgrade"), "UPGRADE", _path(route, "get"))
+            yield Row(name_of(route, "upgrade"), "UPGRADE", _path(route, "get"))
 
 
-def _name(route: Route, verb: str) -> str:
+def name_of(route: Route, verb: str) -> str:
+    """The row of a verb on a route, as the table has it."""
     resource = f"{route.resource}/{route.subresource}" if route.subresource else route.resource
     return f"{verb} {route.group or 'core'}/{route.version} {resource}"
 

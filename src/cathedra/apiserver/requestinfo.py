@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["RequestInfo", "request_info"]
+__all__ = ["STREAMED", "RequestInfo", "request_info"]
 
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 _VERBS: Final = {
@@ -22,7 +22,7 @@ _VERBS: Final = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_STREAMED: Final = frozenset(
+STREAMED: Final = frozenset(
     ("", resource, subresource)
     for resource, subresources in {
         "pods": ("attach", "exec", "log", "portforward", "proxy"),
@@ -63,7 +63,7 @@ class RequestInfo(msgspec.Struct, frozen=True):
     @property
     def connecting(self) -> bool:
         """Whether it is passed on to a node or a pod."""
-        return bool(self.subresource) and (self.group, self.resource, self.subresource) in _STREAMED
+        return bool(self.subresource) and (self.group, self.resource, self.subresource) in STREAMED
 
     @property
     def long_running(self) -> bool:

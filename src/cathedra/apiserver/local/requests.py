@@ -11,10 +11,11 @@ import msgspec
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
 from cathedra.api.nesting import MAX_DEPTH, load_json
 from cathedra.api.scheme import GroupResource, kind_of, type_of
-from cathedra.api.status import StatusError, bad_request, failure
+from cathedra.api.status import StatusError, bad_request, failure, method_not_supported
 from cathedra.api.struct import KubeStruct, decode, encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.request import BODY_LIMIT
+from cathedra.apiserver.requestinfo import STREAMED
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.client.local.messages import STATUS, Options, Plain, Request
@@ -22,6 +23,10 @@ from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef,
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["Found", "carry_out", "find", "list_options", "plain_answer", "refused"]
+
+
+_ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
+"""Verbs that no sub-resource knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,18 @@ class Found:
 def find(catalog: Catalog, request: Request) -> Found:
     """The resource that a message names.
 
+    Sub-resources that are connections, or that have a kind of their own beside what is posted (``scale``), are served
+    over HTTP alone.
+
     Raises:
-        StatusError: 404, it is not served.
+        StatusError: 404, it is not served; 405, it knows no such verb.
     """
     route = catalog.route(request.group, request.version, request.resource, request.subresource)
     if route is not None and route.definition and route.served:
+        if (route.group, route.resource, route.subresource) in STREAMED or request.subresource == "scale":
+            raise _not_served()
+        if request.verb not in route.verbs or (request.subresource and request.verb in _ON_OBJECTS):
+            raise method_not_supported(GroupResource(request.group, request.resource), request.verb)
         return _found(route.definition, route.served)
     review = REVIEWS.get(GroupResource(request.group, request.resource))
     if review is not None and not request.subresource and (version := _served(review.definition, request.version)):

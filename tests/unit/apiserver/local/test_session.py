@@ -267,3 +267,15 @@ async def test_a_request_id_that_is_in_use_is_cut(tmp_path: Path) -> None:
         one = asyncio.gather(*(local.create(CONFIGMAPS, "default", config_map("a"), WRITE) for _ in range(2)))
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(one, 5)
+
+
+async def test_verbs_that_a_sub_resource_does_not_know_never_reach_its_object(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local = there.user()
+        await local.create(PODS, "default", pod("p"), WRITE)
+        for verb, subresource, code in (("delete", "proxy", 404), ("delete", "status", 405), ("create", "status", 405)):
+            request = local._request(verb, PODS, "default", "p", subresource, body=b"{}")
+            with pytest.raises(StatusError) as refused:
+                await there.connection.request(request)
+            assert refused.value.code == code, (verb, subresource)
+        assert (await local.get(PODS, "default", "p")).metadata.name == "p"
