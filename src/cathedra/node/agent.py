@@ -42,6 +42,7 @@ from cathedra.node.resources.cgroups import MOUNT, PodCgroups, is_usable
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, Runtime, UnusableRuntime
 from cathedra.node.runtime.simulated import SimulatedRuntime
+from cathedra.node.runtimemonitor import RuntimeMonitor
 
 if TYPE_CHECKING:
     from cathedra.asgi.listener import Listener, TLSFiles
@@ -244,7 +245,16 @@ class NodeAgent:
             if config.root is not None and tls is not None:
                 self._serve(group, config.root, runtime, manager, meter, tls)
             info = RuntimeInfo(runtime.name, runtime.version, self.port)
-            reporter = NodeReporter(self._client, config, info, clock=self._clock, gates=self._gates, heard=self._heard)
+            reporter = NodeReporter(
+                self._client,
+                config,
+                info,
+                clock=self._clock,
+                gates=self._gates,
+                heard=self._heard,
+                # What a simulated node runs with is always there, and thousands of them are not asked.
+                monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
+            )
             wiper = SliceWiper(
                 self._client,
                 config.name,

@@ -35,6 +35,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import LEASES, NODES
 from cathedra.clock import Clock
 from cathedra.node.config import NodeConfig
+from cathedra.node.runtimemonitor import RuntimeMonitor
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
 __all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_allocatable", "node_capacity"]
@@ -97,8 +98,12 @@ class NodeReporter:
         clock: Clock,
         gates: FeatureGates,
         heard: asyncio.Event | None = None,
+        monitor: RuntimeMonitor | None = None,
     ) -> None:
-        """``heard``: while it is not set, nothing is told once the node is registered."""
+        """``heard``: while it is not set, nothing is told once the node is registered. ``monitor``: what knows whether
+        pods can be run; None: they can.
+        """
+        self._monitor = monitor
         self._heard = heard
         self._nodes = client.resource(NODES)
         self._leases = client.resource(LEASES, LEASE_NAMESPACE)
@@ -121,6 +126,9 @@ class NodeReporter:
         await self._retry(self._register)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._report())
+            if self._monitor is not None:
+                group.create_task(self._monitor.run())
+                group.create_task(self._follow(self._monitor))
             if self._config.heartbeat_seconds > 0:
                 group.create_task(self._beat())
 
@@ -172,6 +180,12 @@ class NodeReporter:
     async def _report(self) -> None:
         while True:
             await self._clock.sleep(self._config.status_seconds)
+            await self._until_heard()
+            await self._retry(self._refresh)
+
+    async def _follow(self, monitor: RuntimeMonitor) -> None:
+        while True:
+            await monitor.wait_changed()
             await self._until_heard()
             await self._retry(self._refresh)
 
@@ -252,7 +266,9 @@ class NodeReporter:
     def _conditions(self, old: NodeStatus) -> tuple[NodeCondition, ...]:
         now = Time(self._clock.now())
         made = []
-        for type_, status, reason, message in _CONDITIONS:
+        trouble = self._monitor.message if self._monitor is not None else ""
+        ready = ("Ready", "False", "KubeletNotReady", trouble) if trouble else _READY
+        for type_, status, reason, message in (*_CONDITIONS, ready):
             new = NodeCondition(
                 type=type_,
                 status=status,
@@ -285,8 +301,8 @@ _CONDITIONS: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+_READY: Final = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
 _DECLARED: Final = ("DRAOptionalNodeOperations", "ExtendWebSocketsToKubelet")
 """Features by which API server and scheduler choose: WebSockets come as they are, not turned into SPDY (KEP-4006)."""
 _SIMULATED: Final[Mapping[str, str]] = {

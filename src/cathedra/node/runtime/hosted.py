@@ -223,6 +223,16 @@ class HostedRuntime:
             await superseded.wait()
         raise ShimLost("the container shim has not been started")
 
+    async def status(self) -> tuple[str, ...]:
+        """Nothing, as long as the shim is there.
+
+        Raises:
+            RuntimeFailure: the shim is lost, and another not there yet.
+        """
+        if self._shim is None or self._shim.connection.lost:
+            raise RuntimeFailure("ShimLost", "the container shim is lost")
+        return ()
+
     # Containers
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:

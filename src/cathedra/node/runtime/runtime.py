@@ -411,6 +411,14 @@ class Runtime(Protocol):
         """
         ...
 
+    async def status(self) -> tuple[str, ...]:
+        """What keeps it from running pods now, in the kubelet's words; () if nothing does.
+
+        Raises:
+            RuntimeFailure: it does not answer.
+        """
+        ...
+
     async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Make and start a container.
 

@@ -108,6 +108,10 @@ class SimulatedRuntime:
         """Wait until cancelled: what holds these containers is this object."""
         await asyncio.get_running_loop().create_future()
 
+    async def status(self) -> tuple[str, ...]:
+        """Nothing keeps it from running pods."""
+        return ()
+
     def lose_shim(self) -> None:
         """End all containers as the loss of a real runtime's container shim does."""
         for container in tuple(self._containers.values()):

@@ -51,6 +51,8 @@ from cathedra.node.runtime.runtime import (
 __all__ = ["CRIRuntime"]
 
 ROTATE_SECONDS: Final = 10.0
+STATUS_SECONDS: Final = 10.0
+"""How long it may take to say how it is."""
 _LONG: Final = 365 * 24 * 3600
 """The grace period that the runtime is told, in seconds: the pod's own is the agent's to watch."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -147,6 +149,27 @@ class CRIRuntime:
         for run in tuple(self._follower.running.values()):
             if run.pod.uid in lost:
                 await self._stop(run.id, 0)
+
+    async def status(self) -> tuple[str, ...]:
+        """The conditions of the runtime that do not hold.
+
+        Pods share the node's network where the runtime had no network for them at the start; then it is not missed.
+
+        Raises:
+            RuntimeFailure: the runtime does not answer.
+        """
+        try:
+            answer = await self._endpoint.call("Status", api.StatusRequest(), seconds=STATUS_SECONDS)
+        except CRIError as error:
+            raise RuntimeFailure("RuntimeNotReady", error.description) from error
+        needed = {"RuntimeReady": "container runtime not ready"}
+        if self._features.pod_networks:
+            needed["NetworkReady"] = "container runtime network not ready"
+        return tuple(
+            f"{needed[one.type]}: {one.type}=false reason:{one.reason} message:{one.message}"
+            for one in answer.status.conditions
+            if one.type in needed and not one.status
+        )
 
     # Containers
 

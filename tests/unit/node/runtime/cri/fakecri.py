@@ -93,6 +93,10 @@ class FakeCRI:
     def _Status(self, request: Any) -> Any:  # noqa: N802
         return api.StatusResponse(status=api.RuntimeStatus(conditions=self.conditions), info=self.info)
 
+    def _UpdateContainerResources(self, request: Any) -> Any:  # noqa: N802
+        _rule(self.containers[request.container_id].state == api.CONTAINER_RUNNING, "an updated container runs")
+        return api.UpdateContainerResourcesResponse()
+
     def _RunPodSandbox(self, request: Any) -> Any:  # noqa: N802
         config, metadata = request.config, request.config.metadata
         _rule(bool(metadata.name and metadata.uid and metadata.namespace), "metadata of a sandbox is complete")

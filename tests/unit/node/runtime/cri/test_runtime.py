@@ -9,7 +9,7 @@ import pytest
 
 from cathedra._proto import cri_v1_pb2 as api
 from cathedra.node.runtime.cri.configuration import NODE
-from cathedra.node.runtime.runtime import LOST_REASON, RuntimeFailure
+from cathedra.node.runtime.runtime import LOST_REASON, ResourceLimits, RuntimeFailure
 from tests.unit.node.runtime.cri.conftest import POD, Node
 from tests.unit.node.runtime.cri.fakecri import IMAGE, IMAGE_ID
 
@@ -153,3 +153,42 @@ async def test_devices_that_cannot_be_had_keep_the_container_waiting(node: Node)
         await node.runtime.start(node.spec(cdi_devices=("example.com/gpu=0",)))
     assert raised.value.reason == "CreateContainerError"
     assert raised.value.message == "CDI device injection failed: unresolvable CDI devices example.com/gpu=0"
+
+
+@pytest.mark.parametrize("networks", [True, False])
+async def test_conditions_of_the_runtime_that_do_not_hold_are_told_as_a_kubelet_tells_them(
+    served: Node, networks: bool
+) -> None:
+    good = [api.RuntimeCondition(type=name, status=True) for name in ("RuntimeReady", "NetworkReady")[: 1 + networks]]
+    served.fake.conditions = tuple(good)
+    async with served.agent():
+        assert await served.runtime.status() == ()
+        served.fake.conditions = (
+            api.RuntimeCondition(type="RuntimeReady", status=False, reason="Starting", message="wait"),
+            api.RuntimeCondition(
+                type="NetworkReady", status=False, reason="NetworkPluginNotReady", message="no config"
+            ),
+        )
+        wanted = (
+            "container runtime not ready: RuntimeReady=false reason:Starting message:wait",
+            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no config",
+        )
+        assert await served.runtime.status() == wanted[: 1 + networks]
+        served.fake.failures["Status"] = (grpc.StatusCode.UNAVAILABLE, "gone")
+        with pytest.raises(RuntimeFailure, match="gone"):
+            await served.runtime.status()
+
+
+async def test_other_limits_are_handed_on_while_the_container_runs(node: Node) -> None:
+    await node.runtime.sandboxes.run(node.sandbox())
+    run = await node.runtime.start(node.spec())
+    await node.runtime.update(run.id, ResourceLimits(cpu_shares=512, cpu_milli=500, memory=2**20))
+    [request] = node.fake.of("UpdateContainerResources")
+    assert (request.container_id, request.linux.cpu_quota, request.linux.memory_limit_in_bytes) == (
+        run.id,
+        50_000,
+        2**20,
+    )
+    node.fake.failures["UpdateContainerResources"] = (grpc.StatusCode.UNKNOWN, "no such cgroup")
+    with pytest.raises(RuntimeFailure, match="no such cgroup"):
+        await node.runtime.update(run.id, ResourceLimits())
