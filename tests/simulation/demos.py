@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -35,6 +35,7 @@ from cathedra.drivers.example.driver import ExampleDriver
 from cathedra.node.agent import NodeAgent
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.node.config import NodeConfig
+from cathedra.node.deviceplugins.client import DevicePluginClient
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
 from cathedra.scheduler.scheduler import Scheduler
@@ -104,6 +105,7 @@ class Stage:
         drivers: Sequence[ExampleDriver],
         machine: Machine,
         plugins: Sequence[str] | None = None,
+        device_plugins: Mapping[str, DevicePluginClient] | None = None,
     ) -> None:
         """``plugins``: the drivers that the node agent knows; None: all."""
         self.gates = gates
@@ -137,6 +139,7 @@ class Stage:
             },
             runtime=self.runtime,
             checkpoint=machine.checkpoint,
+            device_plugins=device_plugins,
         )
 
     def _runner(self, server: APIServer, driver: ExampleDriver) -> DriverRunner:
@@ -250,6 +253,7 @@ async def staged(
     plugins: Sequence[str] | None = None,
     machine: Machine | None = None,
     cgroups: Path | None = None,
+    device_plugins: Mapping[str, DevicePluginClient] | None = None,
 ) -> AsyncIterator[Stage]:
     """A cluster that ``cathedra up`` would start with these options.
 
@@ -265,7 +269,7 @@ async def staged(
     machine = machine or Machine(LoopClock(asyncio.get_running_loop()), cgroups)
     setup = ServerConfig(release=config.release, gates=gates, runtime_config=config.runtime_config)
     server = await APIServer.open(setup, clock=machine.clock, random=machine.server_random, store=machine.storage)
-    stage = Stage(gates, server, drivers or (driver_for(config.driver, gates),), machine, plugins)
+    stage = Stage(gates, server, drivers or (driver_for(config.driver, gates),), machine, plugins, device_plugins)
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in stage.parts()]

@@ -27,6 +27,8 @@ from cathedra.files.private import private_directory
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
+from cathedra.node.deviceplugins.client import DevicePluginClient
+from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_allocatable, node_capacity
@@ -65,6 +67,7 @@ class NodeAgent:
         runtime: runs the containers; None: the one that ``config`` names, chosen when the agent starts.
         pods: where the node learns of its pods; None: an informer of its own.
         plugins: drivers by name that are objects of this process; they need no registration.
+        device_plugins: classic device plugins by resource that are objects of this process.
         plugin_health: what reports the health of their devices, by driver name.
         recorder: writes events; None: one of its own.
         checkpoint: where claim infos survive; None: the file of the node's directory.
@@ -85,6 +88,7 @@ class NodeAgent:
         pods: PodSource | None = None,
         plugins: Mapping[str, PluginClient] | None = None,
         plugin_health: Mapping[str, HealthClient] | None = None,
+        device_plugins: Mapping[str, DevicePluginClient] | None = None,
         recorder: EventRecorder | None = None,
         checkpoint: CheckpointStore | None = None,
         faults: FaultPoints | None = None,
@@ -106,6 +110,7 @@ class NodeAgent:
         self._source = pods
         self._plugins = dict(plugins or {})
         self._plugin_health = dict(plugin_health or {})
+        self._device_plugins = dict(device_plugins or {})
         self._recorder = recorder
         self._faults = faults or FaultPoints()
         self._heard = heard
@@ -218,6 +223,7 @@ class NodeAgent:
             self._gates,
             capacity={name: Quantity(value) for name, value in node_capacity(config).items()},
         )
+        devices = self._device_manager()
         context = PodContext(
             client=self._client,
             config=config,
@@ -229,6 +235,7 @@ class NodeAgent:
             recorder=recorder,
             health=self.health,
             facts=facts,
+            devices=devices,
             cgroups=self._cgroups(runtime, facts),
             faults=self._faults,
             inherited_environment=_service_environment(config),
@@ -254,7 +261,10 @@ class NodeAgent:
                 heard=self._heard,
                 # What a simulated node runs with is always there, and thousands of them are not asked.
                 monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
+                devices=devices,
             )
+            if devices is not None:
+                self._follow_devices(group, devices)
             wiper = SliceWiper(
                 self._client,
                 config.name,
@@ -279,6 +289,23 @@ class NodeAgent:
             group.create_task(self._become_ready(reporter, wiper if wipes else None))
             group.create_task(self._reconcile(source, manager))
             await manager.run(found)
+
+    def _device_manager(self) -> DeviceManager | None:
+        """None on a simulated node without such plugins, of which there are thousands."""
+        root = self.config.root
+        if root is None and not self._device_plugins:
+            return None
+        return DeviceManager(self._clock, root / "device-plugins" if root is not None else None)
+
+    def _follow_devices(self, group: asyncio.TaskGroup, devices: DeviceManager) -> None:
+        for resource, client in self._device_plugins.items():
+            devices.register(resource, client)
+        group.create_task(devices.run())
+        if self.config.root is not None:
+            # start-up time: gRPC, with sockets alone
+            from cathedra.node.deviceplugins.registration import DIRECTORY, PluginRegistration
+
+            group.create_task(PluginRegistration(self.config.root / DIRECTORY, devices).run())
 
     def _cgroups(self, runtime: Runtime, facts: NodeFacts) -> PodCgroups | None:
         """The cgroups of pods, where there is a hierarchy for them and the runtime puts containers where it is told."""

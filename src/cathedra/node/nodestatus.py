@@ -35,6 +35,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import LEASES, NODES
 from cathedra.clock import Clock
 from cathedra.node.config import NodeConfig
+from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.runtimemonitor import RuntimeMonitor
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
@@ -99,10 +100,12 @@ class NodeReporter:
         gates: FeatureGates,
         heard: asyncio.Event | None = None,
         monitor: RuntimeMonitor | None = None,
+        devices: DeviceManager | None = None,
     ) -> None:
         """``heard``: while it is not set, nothing is told once the node is registered. ``monitor``: what knows whether
-        pods can be run; None: they can.
+        pods can be run; None: they can. ``devices``: what knows the devices of device plugins.
         """
+        self._devices = devices
         self._monitor = monitor
         self._heard = heard
         self._nodes = client.resource(NODES)
@@ -128,7 +131,9 @@ class NodeReporter:
             group.create_task(self._report())
             if self._monitor is not None:
                 group.create_task(self._monitor.run())
-                group.create_task(self._follow(self._monitor))
+                group.create_task(self._follow(self._monitor.wait_changed))
+            if self._devices is not None:
+                group.create_task(self._follow(self._devices.wait_changed))
             if self._config.heartbeat_seconds > 0:
                 group.create_task(self._beat())
 
@@ -183,9 +188,9 @@ class NodeReporter:
             await self._until_heard()
             await self._retry(self._refresh)
 
-    async def _follow(self, monitor: RuntimeMonitor) -> None:
+    async def _follow(self, change: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await monitor.wait_changed()
+            await change()
             await self._until_heard()
             await self._retry(self._refresh)
 
@@ -249,10 +254,13 @@ class NodeReporter:
         given = node_capacity(self._config)
         # What drivers or people have added to the node's capacity stays.
         capacity = {**old.capacity, **{name: Quantity(value) for name, value in given.items()}}
+        allocatable = {**old.allocatable, **node_allocatable(self._config)}
+        for name, (there, usable) in (self._devices.capacity() if self._devices is not None else {}).items():
+            capacity[name], allocatable[name] = Quantity(str(there)), Quantity(str(usable))
         return replace(
             old,
             capacity=capacity,
-            allocatable={**old.allocatable, **node_allocatable(self._config)},
+            allocatable=allocatable,
             conditions=self._conditions(old),
             addresses=(
                 NodeAddress(type="InternalIP", address=self._config.address),

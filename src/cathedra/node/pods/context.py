@@ -12,6 +12,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.clock import Clock
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
+from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.plugins.health import HealthCache
 from cathedra.node.resources.cgroups import PodCgroups
@@ -37,6 +38,8 @@ class PodContext:
     health: HealthCache
     facts: NodeFacts
     faults: FaultPoints = field(default_factory=FaultPoints)
+    devices: DeviceManager | None = None
+    """The devices of classic device plugins; None: there are none."""
     cgroups: PodCgroups | None = None
     """None: pods have no cgroups of their own."""
     inherited_environment: dict[str, str] = field(default_factory=dict)

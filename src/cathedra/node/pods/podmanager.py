@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.node.deviceplugins.manager import DevicesUnavailable
 from cathedra.node.pods.admission import PodAdmission, Rejection
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podsource import PodSource
@@ -117,7 +118,14 @@ class PodManager:
             self._group.create_task(self._work(uid, worker))
 
     async def _admit(self, pod: Pod) -> Rejection | None:
-        return await self._admission.check(pod, lambda: self._before(pod.metadata.uid))
+        rejection = await self._admission.check(pod, lambda: self._before(pod.metadata.uid))
+        if rejection is not None or self._context.devices is None:
+            return rejection
+        try:
+            await self._context.devices.admit(pod)
+        except DevicesUnavailable as error:
+            return Rejection("UnexpectedAdmissionError", str(error))
+        return None
 
     def _before(self, uid: str) -> Iterator[Pod]:
         """The pods whose resources a new one cannot have: those that came earlier, and those that ran already."""

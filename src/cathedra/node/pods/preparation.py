@@ -150,6 +150,11 @@ class PodPreparation:
         if self._context.cgroups is not None:
             self._context.cgroups.remove(self._pod.pod)
 
+    def release_devices(self) -> None:
+        """Let go of the devices of device plugins; nothing of the pod runs any more."""
+        if self._context.devices is not None:
+            self._context.devices.release(self._pod.pod.metadata.uid)
+
     async def make_sandbox(self, after_failure: Callable[[], Awaitable[object]]) -> None:
         """Have the pod's sandbox there, where the runtime has such; ``after_failure`` runs before each pause."""
         pause = _SANDBOX_RETRY[0]

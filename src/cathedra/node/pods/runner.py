@@ -21,6 +21,7 @@ from cathedra.node.containers.records import ContainerRecord, Waiting, ephemeral
 from cathedra.node.containers.table import ContainerTable
 from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook
 from cathedra.node.containers.terminationmessage import with_termination_message
+from cathedra.node.deviceplugins.client import DeviceGrant
 from cathedra.node.images.puller import ImagePuller, ImageUnavailable
 from cathedra.node.images.pullsecrets import PullSecrets
 from cathedra.node.pods.context import PodContext
@@ -101,6 +102,8 @@ class ContainerRunner:
             return
         if record.current is not None:
             await self._context.runtime.remove(record.current.id)
+        if not await self._told_plugins(record):
+            return
         # From here on the run exists, whatever becomes of the answer: the ID says which run it is.
         faults.reach("agent:container-starting")
         try:
@@ -120,6 +123,17 @@ class ContainerRunner:
             return
         self._probes.begin(record, self._target(record))
         await self._run_post_start(record)
+
+    async def _told_plugins(self, record: ContainerRecord) -> bool:
+        """Whether no device plugin keeps the container from starting."""
+        if self._context.devices is None:
+            return True
+        try:
+            await self._context.devices.before_start(self._pod.pod, record.container)
+        except RuntimeFailure as error:
+            self._delay(record.name, Waiting(error.reason, error.message))
+            return False
+        return True
 
     def _tell_of_start(self, record: ContainerRecord) -> None:
         """From 1.35 on the events leave the name to the field that they are about."""
@@ -166,6 +180,8 @@ class ContainerRunner:
             directories=self._preparation.directories,
             node=context.facts,
         )
+        for grant in context.devices.grants(pod, container) if context.devices is not None else ():
+            spec = _with_devices(spec, grant)
         if context.cgroups is not None:
             spec = replace(spec, cgroup_parent=context.cgroups.path_of(pod))
         return spec if image is None else replace(spec, image=image[0], image_id=image[1].id)
@@ -318,6 +334,18 @@ class ContainerRunner:
         kind = "initContainers" if record.init else "ephemeralContainers" if record.ephemeral else "containers"
         field = f"spec.{kind}{{{record.name}}}"
         self._context.recorder.record(reference_to(self._pod.pod, field), type_, reason, message)
+
+
+def _with_devices(spec: ContainerSpec, grant: DeviceGrant) -> ContainerSpec:
+    """The container with what a device plugin gives it; variables of its own win, as with a kubelet."""
+    return replace(
+        spec,
+        environment=(*grant.environment.items(), *spec.environment),
+        mounts=(*spec.mounts, *grant.mounts),
+        device_nodes=(*spec.device_nodes, *grant.nodes),
+        cdi_devices=tuple(dict.fromkeys((*spec.cdi_devices, *grant.cdi_devices))),
+        annotations={**spec.annotations, **grant.annotations},
+    )
 
 
 def _go_duration(seconds: float) -> str:

@@ -275,6 +275,7 @@ class PodWorker:
         await self._remove_containers()
         await self._preparation.remove_sandbox()
         self._preparation.remove_cgroup()
+        self._preparation.release_devices()
         faults.reach("agent:containers-removed")
         if self._preparation.directories is not None:
             self._preparation.directories.remove_home()

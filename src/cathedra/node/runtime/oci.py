@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
+from cathedra.cdi.spec import ContainerEdits
 from cathedra.node.runtime.bundle import oci_spec
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.pins import pin_path
@@ -49,6 +50,8 @@ class OCILauncher:
         if spec.cdi_devices:
             edits = load(self._cdi_directories).edits(spec.cdi_devices)
             config = apply_edits(config, edits, RealHostNodes())
+        if spec.device_nodes:
+            config = apply_edits(config, ContainerEdits(device_nodes=spec.device_nodes), RealHostNodes())
         (directory / "config.json").write_text(json.dumps(config))
         return {"kind": "oci", "runtime": self._runtime, "cgroup": cgroup, "pins": pins}
 

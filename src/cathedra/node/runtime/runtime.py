@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from cathedra.cdi.spec import DeviceNode
+
 __all__ = [
     "LOST_MESSAGE",
     "LOST_REASON",
@@ -159,6 +161,8 @@ class ContainerSpec:
     hostname: str = ""
     mounts: tuple[BindMount, ...] = ()
     cdi_devices: tuple[str, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    """Of devices that are given by their nodes."""
     limits: ResourceLimits = ResourceLimits()
     uid: int | None = None
     """None: the image's own user; root where there are no images."""

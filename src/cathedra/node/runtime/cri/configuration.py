@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cathedra._proto import cri_v1_pb2 as api
-from cathedra.node.runtime.cri.devices import DeviceEdits
+from cathedra.node.runtime.cri.devices import DeviceEdits, device_message
 from cathedra.node.runtime.runtime import (
     BindMount,
     ContainerSpec,
@@ -135,7 +135,7 @@ def container_config(spec: ContainerSpec, sandbox: SandboxSpec, edits: DeviceEdi
         working_dir=spec.working_directory,
         envs=[api.KeyValue(key=key, value=value) for key, value in environment.items()],
         mounts=mounts,
-        devices=edits.devices,
+        devices=[*edits.devices, *(device_message(node) for node in spec.device_nodes)],
         CDI_devices=[api.CDIDevice(name=name) for name in edits.names],
         labels={**_labels(spec.pod, label), CONTAINER_NAME: spec.name},
         annotations={LOG: spec.log_path, STREAMS: ",".join(_streams(spec))},

@@ -16,7 +16,7 @@ from cathedra._proto import cri_v1_pb2 as api
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.spec import ContainerEdits, DeviceNode, Mount
 
-__all__ = ["DeviceEdits", "resolve_devices"]
+__all__ = ["DeviceEdits", "device_message", "resolve_devices"]
 
 _PROPAGATION: Final = {
     "rslave": api.PROPAGATION_HOST_TO_CONTAINER,
@@ -61,14 +61,15 @@ def _edited(names: tuple[str, ...], edits: ContainerEdits) -> DeviceEdits:
     return DeviceEdits(
         names=names,
         environment=tuple((name, value) for name, _, value in pairs),
-        devices=tuple(_device(node) for node in edits.device_nodes),
+        devices=tuple(device_message(node) for node in edits.device_nodes),
         mounts=tuple(_mount(mount) for mount in edits.mounts if _is_bind(mount)),
         groups=tuple(group for group in edits.additional_gids if group),
         left_out=tuple(_left_out(edits)),
     )
 
 
-def _device(node: DeviceNode) -> api.Device:
+def device_message(node: DeviceNode) -> api.Device:
+    """The message for a device node."""
     permissions = "" if node.permissions == "none" else node.permissions or "rwm"
     return api.Device(container_path=node.path, host_path=node.host_path or node.path, permissions=permissions)
 

@@ -1,0 +1,205 @@
+"""The devices of plugins on one node: how many there are, and which container has which.
+
+As the kubelet's device manager: pods get devices when they are admitted, init containers hand theirs on to the
+containers after them, and a plugin that goes away leaves its resource without allocatable devices, and after five
+minutes without capacity. Extended resources that a claim stands for are left to that claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.clock import Clock
+from cathedra.node.deviceplugins.checkpoint import Allocation, DeviceCheckpoint
+from cathedra.node.deviceplugins.client import DeviceGrant, DevicePluginClient, PluginOptions
+from cathedra.node.plugins.client import PluginCallError
+from cathedra.node.runtime.runtime import RuntimeFailure
+from cathedra.semantics.pods import is_sidecar
+
+__all__ = ["DeviceManager", "DevicesUnavailable"]
+
+KEPT_SECONDS: Final = 300.0
+"""How long the capacity of a plugin that is gone stays."""
+
+
+class DevicesUnavailable(Exception):
+    """A container cannot have the devices that it asks for; the text is the kubelet's."""
+
+
+@dataclass(slots=True, eq=False)
+class _Plugin:
+    client: DevicePluginClient
+    options: PluginOptions = field(default_factory=PluginOptions)
+    devices: Mapping[str, bool] = field(default_factory=dict)
+    """ID → whether it is healthy."""
+    gone: bool = False
+
+
+class DeviceManager:
+    """Devices by resource, and allocations by pod, container and resource."""
+
+    def __init__(self, clock: Clock, directory: Path | None = None) -> None:
+        """``directory``: where allocations are kept; None: they end with the agent."""
+        self._clock = clock
+        self._file = DeviceCheckpoint(directory / "allocations.json" if directory is not None else None)
+        self._allocations = {(one.pod_uid, one.container, one.resource): one for one in self._file.load()}
+        self._plugins: dict[str, _Plugin] = {}
+        self._removed: set[str] = set()
+        self._arrived: asyncio.Queue[tuple[str, _Plugin]] = asyncio.Queue()
+        self._changed = asyncio.Event()
+        self._choosing = asyncio.Lock()
+
+    # Plugins
+
+    def register(self, resource: str, client: DevicePluginClient) -> None:
+        """Take a plugin, in place of an earlier one for the resource."""
+        plugin = _Plugin(client)
+        self._plugins[resource] = plugin
+        self._arrived.put_nowait((resource, plugin))
+
+    async def run(self) -> None:
+        """Follow the plugins until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task(self._follow(*await self._arrived.get()))
+
+    async def _follow(self, resource: str, plugin: _Plugin) -> None:
+        try:
+            plugin.options = await plugin.client.options()
+            async for devices in plugin.client.watch():
+                if self._plugins.get(resource) is not plugin:
+                    return
+                plugin.devices = devices
+                self._removed.discard(resource)
+                self._tell()
+        except PluginCallError:
+            pass  # it is gone, and said nothing
+        plugin.gone = True
+        self._tell()
+        await self._clock.sleep(KEPT_SECONDS)
+        if self._plugins.get(resource) is plugin:
+            del self._plugins[resource]
+            self._removed.add(resource)
+            self._tell()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def wait_changed(self) -> None:
+        """Wait until `capacity` is another."""
+        await self._changed.wait()
+
+    def capacity(self) -> dict[str, tuple[int, int]]:
+        """Resource → how many devices there are, and how many of them pods may have."""
+        found = {resource: (len(plugin.devices), len(_healthy(plugin))) for resource, plugin in self._plugins.items()}
+        return dict.fromkeys(self._removed, (0, 0)) | found
+
+    # Pods
+
+    async def admit(self, pod: Pod) -> None:
+        """Give the pod's containers the devices that they ask for; a pod that has them keeps them.
+
+        Raises:
+            DevicesUnavailable: there are too few, or the plugin refuses; the pod has none.
+        """
+        async with self._choosing:
+            try:
+                handed_on: dict[str, list[str]] = {}
+                for container, stays in _containers(pod):
+                    for resource, count in self._wanted(pod, container):
+                        reusable = handed_on.setdefault(resource, [])
+                        chosen = await self._allocate(pod, container, resource, count, reusable)
+                        kept = [device for device in reusable if device not in chosen]
+                        handed_on[resource] = kept if stays else [*kept, *chosen]
+            except (DevicesUnavailable, PluginCallError) as error:
+                self.release(pod.metadata.uid)
+                raise DevicesUnavailable(f"Allocate failed due to {error}, which is unexpected") from error
+
+    def _wanted(self, pod: Pod, container: Container) -> Iterator[tuple[str, int]]:
+        status = pod.status.extended_resource_claim_status
+        by_claim = {
+            one.resource_name
+            for one in (status.request_mappings if status is not None else ())
+            if one.container_name == container.name
+        }
+        for resource, amount in container.resources.limits.items():
+            if resource in self._plugins and resource not in by_claim and amount.value() > 0:
+                yield resource, amount.value()
+
+    async def _allocate(
+        self, pod: Pod, container: Container, resource: str, count: int, reusable: list[str]
+    ) -> tuple[str, ...]:
+        key = (pod.metadata.uid, container.name, resource)
+        known = self._allocations.get(key)
+        if known is not None:
+            return known.devices
+        plugin = self._plugins[resource]
+        healthy = _healthy(plugin)
+        needed = [device for device in reusable if device in healthy][:count]
+        taken = {device for each in self._allocations.values() if each.resource == resource for device in each.devices}
+        free = sorted(set(healthy) - taken)
+        if len(needed) + len(free) < count:
+            raise DevicesUnavailable(
+                f"requested number of devices unavailable for {resource}. "
+                f"Requested: {count}, Available: {len(needed) + len(free)}"
+            )
+        chosen = tuple(await self._choose(plugin, needed, free, count))
+        self._allocations[key] = Allocation(*key, chosen, await plugin.client.allocate(chosen))
+        self._file.save(self._allocations)
+        return chosen
+
+    async def _choose(self, plugin: _Plugin, needed: list[str], free: list[str], count: int) -> list[str]:
+        if plugin.options.preferred and len(needed) < count < len(needed) + len(free):
+            wished = await plugin.client.preferred([*needed, *free], needed, count)
+            found = [device for device in dict.fromkeys(wished) if device in free]
+            free = [*found, *(device for device in free if device not in found)]
+        return [*needed, *free][:count]
+
+    def grants(self, pod: Pod, container: Container) -> tuple[DeviceGrant, ...]:
+        """What a container gets for its devices."""
+        return tuple(each.grant for each in self._having(pod, container))
+
+    def _having(self, pod: Pod, container: Container) -> list[Allocation]:
+        key = (pod.metadata.uid, container.name)
+        return [each for each in self._allocations.values() if (each.pod_uid, each.container) == key]
+
+    async def before_start(self, pod: Pod, container: Container) -> None:
+        """Tell the plugins that want to know that a container with their devices is about to start.
+
+        Raises:
+            RuntimeFailure: one of them keeps it from starting.
+        """
+        for each in self._having(pod, container):
+            plugin = self._plugins.get(each.resource)
+            if plugin is None or plugin.gone or not plugin.options.pre_start:
+                continue
+            try:
+                await plugin.client.pre_start(each.devices)
+            except PluginCallError as error:
+                text = f"device plugin PreStartContainer rpc failed with err: {error}"
+                raise RuntimeFailure("PreStartHookError", text) from error
+
+    def release(self, pod_uid: str) -> None:
+        """The pod's containers have ended: its devices are free."""
+        kept = {key: each for key, each in self._allocations.items() if each.pod_uid != pod_uid}
+        if len(kept) != len(self._allocations):
+            self._allocations = kept
+            self._file.save(kept)
+
+
+def _healthy(plugin: _Plugin) -> list[str]:
+    return [] if plugin.gone else [device for device, healthy in plugin.devices.items() if healthy]
+
+
+def _containers(pod: Pod) -> Iterator[tuple[Container, bool]]:
+    """Each container, and whether it runs beside those after it; an ordinary init container has ended by then."""
+    for container in pod.spec.init_containers:
+        yield container, is_sidecar(container)
+    for container in pod.spec.containers:
+        yield container, True
