@@ -37,6 +37,7 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
+from cathedra.api.struct import replace
 from cathedra.cdi.files import write_spec
 from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
@@ -311,6 +312,31 @@ async def test_a_container_that_takes_more_memory_than_it_may_is_killed_for_it(n
     ended = node.pod().status.container_statuses[0].state.terminated
     assert ended is not None
     assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+
+
+@contained
+async def test_a_container_may_take_more_memory_after_it_was_resized(node: RealNode) -> None:
+    """With the limit that it begins with it would be killed; it goes on when the volume says so."""
+
+    def memory(amount: str) -> ResourceRequirements:
+        return ResourceRequirements(limits={"memory": Quantity(amount)}, requests={"memory": Quantity("32Mi")})
+
+    script = "while ! [ -e /data/go ]; do sleep 0.05; done; exec python3 -c 'print(len(bytearray(300_000_000)))'"
+    mount = VolumeMount(name="data", mount_path="/data")
+    small = Container(name="c", command=("sh", "-c", script), resources=memory("64Mi"), volume_mounts=(mount,))
+    await node.run_pod(make_pod("p", small, volumes=(Volume(name="data", empty_dir=EmptyDirVolumeSource()),)))
+    await node.until_phase("Running")
+    pod = node.pod()
+    large = replace(pod.spec.containers[0], resources=memory("1Gi"))
+    await node.client.resource(PODS, "default").update(replace(pod, spec=replace(pod.spec, containers=(large,))))
+    await node.until(lambda: bool(node.server.events("ResizeCompleted") or node.server.events("ResizeError")))
+    assert [event.message for event in node.server.events("ResizeError")] == []
+    (place,) = node.root.glob("pods/*/volumes/*/data")
+    (place / "go").touch()
+    await node.until_phase("Succeeded")
+    assert (await node.logs())[1] == "300000000\n"
+    (status,) = node.pod().status.container_statuses
+    assert (status.restart_count, status.allocated_resources) == (0, {"memory": Quantity("32Mi")})
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
