@@ -71,6 +71,9 @@ metrics:                       ## sizes, documentation, words: how easy the sour
 bench: $(VENV)/.dev            ## one table of measurements
 	@$(BIN)/python -m benchmarks
 
+bench-report: $(VENV)/.dev     ## how costs grow with nodes, pods, claims, watchers and time: plots and figures in bench-report/ [SECONDS of churn]
+	@$(BIN)/python -m benchmarks.report --churn $(SECONDS)
+
 docs: $(VENV)/.base            ## the documentation as a site in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

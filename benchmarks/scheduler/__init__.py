@@ -14,7 +14,7 @@ processes. Without, the processor time of the process is told as well; on a busy
 
 from __future__ import annotations
 
-from benchmarks.scheduler.measuring import measure, rows
+from benchmarks.scheduler.measuring import alone, measure, rows
 from benchmarks.scheduler.workloads import WORKLOADS, Workload
 
-__all__ = ["WORKLOADS", "Workload", "measure", "rows"]
+__all__ = ["WORKLOADS", "Workload", "alone", "measure", "rows"]

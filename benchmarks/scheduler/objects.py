@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from benchmarks.scheduler.workloads import Shape, Workload
 from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 
 __all__ = [
@@ -17,10 +17,11 @@ __all__ = [
     "NAMESPACE",
     "allocated",
     "claim",
-    "device_class",
+    "device_classes",
     "node",
     "pod",
     "slices",
+    "taint_rule",
     "template",
 ]
 
@@ -28,14 +29,30 @@ NAMESPACE: Final = "bench"
 CLASS: Final = "test-class"
 DRIVER: Final = "test-driver.cdi.k8s.io"
 MARK: Final = "node-with-dra"
+_EMPTY_CLASS: Final = "no-devices"
+_TAINT: Final = "example.com/taint"
+_EXTENDED: Final = 25
 _SLICE: Final = "dra.example.com/slice"
 _ROOT: Final = "resource.kubernetes.io/pciRoot"
 
 
-def device_class() -> DeviceClass:
-    """The class of all devices of the driver."""
-    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    return from_dict(DeviceClass, {"metadata": {"name": CLASS}, "spec": {"selectors": [selector]}})
+def device_classes(shape: Shape) -> Iterator[DeviceClass]:
+    """The class of all devices of the driver, or as many as there are extended resources; and one without devices."""
+    yield _class(CLASS, DRIVER)
+    if shape is Shape.FIRST_AVAILABLE:
+        yield _class(_EMPTY_CLASS, "no-such-driver.cdi.k8s.io")
+    if shape is Shape.EXTENDED:
+        for index in range(_EXTENDED):
+            yield _class(f"{CLASS}-{index}", DRIVER, extendedResourceName=_extended(index))
+
+
+def taint_rule() -> DeviceTaintRule:
+    """Taints all devices of the driver."""
+    taint = {"key": _TAINT, "value": "yes", "effect": "NoSchedule"}
+    return from_dict(
+        DeviceTaintRule,
+        {"metadata": {"name": "taint-all-devices"}, "spec": {"deviceSelector": {"driver": DRIVER}, "taint": taint}},
+    )
 
 
 def node(name: str) -> Node:
@@ -70,8 +87,8 @@ def allocated(made: ResourceClaim, workload: Workload, index: int) -> ResourceCl
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pool]}]}
     result = {"request": "req-0", "driver": DRIVER, "pool": pool, "device": device}
     allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
-    # Somebody uses the claim, or the controller would deallocate it.
-    user = {"resource": "pods", "name": "somebody", "uid": f"uid-{made.metadata.name}"}
+    # A claim without a user would be deallocated.
+    user = {"resource": "pods", "name": "user", "uid": f"uid-{made.metadata.name}"}
     status = from_dict(ResourceClaim, {"status": {"allocation": allocation, "reservedFor": [user]}}).status
     return replace(made, status=status)
 
@@ -82,6 +99,8 @@ def pod(workload: Workload, index: int) -> Pod:
     spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler"}
     if workload.shape is Shape.NONE:
         container["resources"] = {"requests": {"cpu": "100m", "memory": "500Mi"}}
+    elif workload.shape is Shape.EXTENDED:
+        container["resources"] = {"limits": {_extended(index % _EXTENDED): "1"}}
     else:
         container["resources"] = {"claims": [{"name": "resource"}]}
         spec["resourceClaims"] = [{"name": "resource", **_source(workload, index)}]
@@ -96,7 +115,7 @@ def slices(workload: Workload) -> Iterator[ResourceSlice]:
         return
     if workload.shape is Shape.NONE:
         return
-    roots = 2 if workload.shape is Shape.MATCH else workload.devices
+    roots = 2 if workload.shape in {Shape.MATCH, Shape.MATCH_TWO} else workload.devices
     devices = [_basic_device(index, index % roots) for index in range(workload.devices)]
     for index in range(workload.nodes):
         name = f"node-{index}"
@@ -115,17 +134,43 @@ def _request(index: int, **more: Any) -> dict[str, Any]:
 
 def _spec(shape: Shape) -> dict[str, Any]:
     if shape is Shape.MATCH:
-        constraint = {"requests": [f"req-{index}" for index in range(5)], "matchAttribute": _ROOT}
-        return {"devices": {"requests": [_request(index) for index in range(5)], "constraints": [constraint]}}
+        return _matching(5)
+    if shape is Shape.MATCH_TWO:
+        return _matching(2)
     if shape is Shape.PARTITIONS:
         constraint = {"requests": ["req-0"], "matchAttribute": _SLICE}
         return {"devices": {"requests": [_request(0, count=2)], "constraints": [constraint]}}
     if shape is Shape.CONSUMABLE:
         share = {"capacity": {"requests": {"memory": "10Gi"}}}
         return {"devices": {"requests": [_request(0, **share), _request(1, **share)]}}
-    return {"devices": {"requests": [_request(0, allocationMode="ExactCount", count=1)]}}
+    if shape is Shape.FIRST_AVAILABLE:
+        either = [{"name": "none", "deviceClassName": _EMPTY_CLASS}, {"name": "some", "deviceClassName": CLASS}]
+        return {"devices": {"requests": [{"name": "req-0", "firstAvailable": either}]}}
+    return {"devices": {"requests": [_request(0, **_ASKED.get(shape, {}))]}}
 
 
+def _matching(count: int) -> dict[str, Any]:
+    constraint = {"requests": [f"req-{index}" for index in range(count)], "matchAttribute": _ROOT}
+    return {"devices": {"requests": [_request(index) for index in range(count)], "constraints": [constraint]}}
+
+
+def _class(name: str, driver: str, **more: Any) -> DeviceClass:
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    return from_dict(DeviceClass, {"metadata": {"name": name}, "spec": {"selectors": [selector], **more}})
+
+
+def _extended(index: int) -> str:
+    return f"example.com/gpu-{index}"
+
+
+_SELECTOR: Final = (
+    f'device.attributes["{DRIVER}"].driverVersion.major() >= 1 && '
+    f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi")) >= 0'
+)
+_ASKED: Final[Mapping[Shape, dict[str, Any]]] = {
+    Shape.SELECTOR: {"selectors": [{"cel": {"expression": _SELECTOR}}]},
+    Shape.TOLERATION: {"tolerations": [{"key": _TAINT, "operator": "Exists"}]},
+}
 _MARKED: Final = {"matchExpressions": [{"key": MARK, "operator": "In", "values": ["true"]}]}
 _EVERYWHERE: Final = {"nodeSelector": {"nodeSelectorTerms": [_MARKED]}}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
@@ -19,20 +18,17 @@ from cathedra.client.local.connection import LocalConnection
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.transport import Transport
 
-__all__ = ["USERS", "WAYS", "TransportOf", "served_apart"]
+__all__ = ["USERS", "TransportOf", "served_apart"]
 
-WAYS: Final = ("one process", "unix socket", "TLS")
-"""How scheduler and controller reach the API server."""
 USERS: Final = ("bench", "system:kube-controller-manager", "system:kube-scheduler")
 """Each with its name as its token: the server lives for one workload, in a folder that is removed."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 TransportOf = Callable[[str], Transport]
 
 
 @asynccontextmanager
-async def served_apart(way: str) -> AsyncIterator[tuple[TransportOf, Callable[[], float]]]:
-    """An API server in a process of its own: a transport for each user, and the processor seconds it has taken."""
+async def served_apart(*, socket: bool) -> AsyncIterator[tuple[TransportOf, int]]:
+    """An API server in a process of its own: a transport for each user, and its process id."""
     with tempfile.TemporaryDirectory() as folder:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "benchmarks.scheduler.server", folder), stdin=PIPE, stdout=PIPE
@@ -41,9 +37,9 @@ async def served_apart(way: str) -> AsyncIterator[tuple[TransportOf, Callable[[]
         assert process.stdout is not None
         try:
             opened = json.loads(await process.stdout.readline())
-            ways = _over_socket if way == "unix socket" else _over_tls
+            ways = _over_socket if socket else _over_tls
             async with ways(Path(folder), opened["url"]) as transport_of:
-                yield transport_of, lambda: _processor_seconds(process.pid)
+                yield transport_of, process.pid
         finally:
             process.stdin.close()
             await process.wait()
@@ -70,8 +66,3 @@ async def _over_tls(folder: Path, url: str) -> AsyncIterator[TransportOf]:
     finally:
         for transport in opened.values():
             await transport.close()
-
-
-def _processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS

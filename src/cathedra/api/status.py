@@ -40,6 +40,10 @@ class StatusError(Exception):
         self.status = status
         super().__init__(status.message)
 
+    def __reduce__(self) -> tuple[type[StatusError], tuple[Status]]:
+        """Made anew from its status, so that it passes between processes."""
+        return StatusError, (self.status,)
+
     @staticmethod
     def from_json(body: JSONObject) -> StatusError:
         """From the body of an answer."""
