@@ -295,8 +295,8 @@ def test_answers_about_pools_count_partition_types_once() -> None:
     errors = updated(definition.subresources["status"], replace(old, status=status), old, context(everything=True))[1]
     path = "status.pools[0].partitionSummary"
     assert texts(errors) == [
+        f'{path}[1]: Duplicate value: {{"type":"x","total":1,"allocatable":-1,"attribute":"a/b"}}',
         f"{path}[0].allocatable: Invalid value: -1: must be greater than or equal to 0",
-        f'{path}[1]: Duplicate value: {{"attribute":"a/b","type":"x"}}',
         f"{path}[1].allocatable: Invalid value: -1: must be greater than or equal to 0",
     ]
 
