@@ -51,6 +51,8 @@ class Found:
     """
     resources: frozenset[str] = frozenset()
     """The extended resources that the special claim would provide there."""
+    kind: int | None = None
+    """Of the nodes asked together for these resources, those with one number chose the same requests."""
 
 
 class Batch:
@@ -75,6 +77,10 @@ class Batch:
         if isinstance(answer, Allocation):
             return answer.results
         raise answer if isinstance(answer, NodeError) else FatalError(str(answer))
+
+    def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found:
+        """What was found on ``node``, where the claims fit."""
+        return Found(partial(self.write, node), resources, self._answers.kind(self._snapshot.places[node]))
 
     def refusal(self, node: str) -> Refusal:
         """Why the claims do not fit ``node``.
@@ -173,7 +179,7 @@ class ClaimCycle:
         if found is None:
             batch = self.batches.get(frozenset())
             if batch is not None and self.demand is None and node in batch.fitting:
-                return Found(partial(batch.write, node))
+                return batch.found(node)
         return found
 
     def allocation(self, claim: ResourceClaim) -> AllocationResult | None:

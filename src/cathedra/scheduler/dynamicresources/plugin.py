@@ -254,7 +254,7 @@ class DynamicResources(
                 return None
             batch = self._batch(cycle, resources, prepared)
             if batch is not None and name in batch.fitting:
-                cycle.results[name] = Found(partial(batch.write, name), resources)
+                cycle.results[name] = batch.found(name, resources)
                 return None
             answer = prepared.on(node.node) if batch is None else batch.refusal(name)
         except NodeError as problem:
@@ -363,11 +363,14 @@ class DynamicResources(
             return None
         stored = sum(preference(claim, cycle.allocation(claim)) for claim in cycle.claims)
         unallocated = cycle.unallocated
+        known: dict[tuple[frozenset[str], int | None], int] = {}
         totals = []
         for node in nodes:
-            found = cycle.found(node.name)
-            allocations = found.write() if found is not None else ()
-            totals.append(stored + sum(map(preference, unallocated, allocations)))
+            found = cycle.found(node.name) or Found(tuple)
+            alike = (found.resources, found.kind)
+            if found.kind is None or alike not in known:
+                known[alike] = sum(map(preference, unallocated, found.write()))
+            totals.append(stored + known[alike])
         return normalized(totals)
 
     # --- once the node is chosen
