@@ -11,7 +11,7 @@ import pytest
 from cathedra.api.status import StatusError
 from cathedra.apiserver.routes import Route
 from cathedra.client.local.connection import LocalConnection
-from cathedra.client.local.messages import Options, Request
+from cathedra.client.local.messages import LocalRequest, Options
 from tests.security.walk import ANONYMOUS, EXPECTED, IDENTITIES, name_of, walked_server
 from tests.unit.apiserver.local.serving import served
 
@@ -30,11 +30,11 @@ def denied_by_the_table() -> dict[str, frozenset[str]]:
     return found
 
 
-def question(connection: LocalConnection, user: int, route: Route, verb: str) -> Request:
+def question(connection: LocalConnection, user: int, route: Route, verb: str) -> LocalRequest:
     """What a row asks, as a message; writes are dry runs."""
     namespace = "kube-node-lease" if route.resource == "leases" else "default"
     named = verb in NAMED or route.subresource
-    return Request(
+    return LocalRequest(
         connection.next_id(),
         user,
         verb,
@@ -50,7 +50,7 @@ def question(connection: LocalConnection, user: int, route: Route, verb: str) ->
     )
 
 
-async def refusal(connection: LocalConnection, request: Request) -> int:
+async def refusal(connection: LocalConnection, request: LocalRequest) -> int:
     """The code that a request is refused with; 0: it is not."""
     try:
         await connection.request(request)

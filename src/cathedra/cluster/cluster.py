@@ -32,7 +32,7 @@ from cathedra.cluster.parts.controlplane import control_plane
 from cathedra.cluster.parts.foundation import Foundation, Served
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.parts.generations import generation_of
-from cathedra.cluster.parts.nodegroup import NodeGroup
+from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.signals import stop_event
 from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
@@ -146,7 +146,7 @@ class RunningCluster:
         """
         profile = profile or self.config.profile
         nodes = self._running_nodes
-        assert isinstance(nodes, NodeGroup), "nodes of another process are those of the start"
+        assert isinstance(nodes, InProcessNodes), "nodes of another process are those of the start"
         await self._install_drivers(profile)
         await nodes.start(name, profile).wait_ready()
 
@@ -182,7 +182,7 @@ class RunningCluster:
             base = self._foundation()
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in control_plane(base)]
-                nodes = self._nodes = NodeGroup(base, parts)
+                nodes = self._nodes = InProcessNodes(base, parts)
                 for name in (*self.config.node_names, *self.config.leaving):
                     nodes.start(name, self.config.profile)
                 try:

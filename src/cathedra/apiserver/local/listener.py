@@ -8,7 +8,7 @@ import os
 import socket
 from pathlib import Path
 
-from cathedra.apiserver.local.session import LocalServer, Session
+from cathedra.apiserver.local.session import LocalServer, LocalSession
 
 __all__ = ["LocalListener"]
 
@@ -20,7 +20,7 @@ class LocalListener:
         self._server = server
         self.path = path
         self._listening: asyncio.AbstractServer | None = None
-        self._sessions: set[Session] = set()
+        self._sessions: set[LocalSession] = set()
 
     async def start(self) -> None:
         """Make the socket, in place of one that a killed server left.
@@ -37,7 +37,7 @@ class LocalListener:
             listening.bind(str(self.path))
             os.chmod(self.path, 0o600)
             self._listening = await asyncio.get_running_loop().create_unix_server(
-                lambda: Session(self._server, self._sessions), sock=listening
+                lambda: LocalSession(self._server, self._sessions), sock=listening
             )
         except BaseException:
             listening.close()

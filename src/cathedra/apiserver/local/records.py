@@ -13,7 +13,7 @@ from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.metrics import Metrics
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.client.local.messages import Options, Request
+from cathedra.client.local.messages import LocalRequest, Options
 from cathedra.client.transport import PatchType
 
 __all__ = ["Recorder"]
@@ -44,7 +44,7 @@ class Recorder:
         """Whether requests are written down."""
         return self._audit is not None
 
-    def begin(self, request: Request, user: UserInfo, agent: str) -> RequestRecord:
+    def begin(self, request: LocalRequest, user: UserInfo, agent: str) -> RequestRecord:
         """A request has come."""
         began = self._server.clock.monotonic()
         if self._audit is None:
@@ -67,7 +67,7 @@ class Recorder:
         self._metrics.end(record, self._server.clock.monotonic() - record.began)
         self._write(record, "ResponseComplete")
 
-    def _audited(self, request: Request, user: UserInfo, agent: str, began: float) -> RequestRecord:
+    def _audited(self, request: LocalRequest, user: UserInfo, agent: str, began: float) -> RequestRecord:
         query = _query(request.verb, request.options)
         record = RequestRecord(_info(request), query, generate_uid(self._server.random), began, user)
         record.user_agent = agent
@@ -91,7 +91,7 @@ class Recorder:
         self._audit.write(record, stage, now - (self._server.clock.monotonic() - record.began), now)
 
 
-def _info(request: Request) -> RequestInfo:
+def _info(request: LocalRequest) -> RequestInfo:
     return RequestInfo(
         method=_METHODS.get(request.verb, "POST"),
         path=_path(request),
@@ -107,7 +107,7 @@ def _info(request: Request) -> RequestInfo:
     )
 
 
-def _path(request: Request) -> str:
+def _path(request: LocalRequest) -> str:
     """The path that the request would have over HTTP."""
     root = f"/apis/{request.group}/{request.version}" if request.group else f"/api/{request.version}"
     inside = f"/namespaces/{request.namespace}" if request.namespace else ""

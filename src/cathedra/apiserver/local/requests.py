@@ -18,11 +18,11 @@ from cathedra.apiserver.http.request import BODY_LIMIT
 from cathedra.apiserver.requestinfo import STREAMED
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.transport import InProcessTransport
-from cathedra.client.local.messages import STATUS, Options, Plain, Request
+from cathedra.client.local.messages import STATUS, LocalRequest, Options, Plain
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WriteOptions
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Found", "carry_out", "find", "list_options", "plain_answer", "refused"]
+__all__ = ["RequestedResource", "carry_out", "find", "list_options", "plain_answer", "refused"]
 
 
 _ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
@@ -30,7 +30,7 @@ _ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RequestedResource:
     """What a message asks of, as verbs know it."""
 
     ref: ResourceRef[Any]
@@ -38,7 +38,7 @@ class Found:
     version: VersionDefinition
 
 
-def find(catalog: Catalog, request: Request) -> Found:
+def find(catalog: Catalog, request: LocalRequest) -> RequestedResource:
     """The resource that a message names.
 
     Sub-resources that are connections, or that have a kind of their own beside what is posted (``scale``), are served
@@ -68,14 +68,14 @@ def _served(definition: AnyDefinition, name: str) -> VersionDefinition | None:
     return next((version for version in definition.versions if version.name == name), None)
 
 
-def _found(definition: AnyDefinition, version: VersionDefinition) -> Found:
+def _found(definition: AnyDefinition, version: VersionDefinition) -> RequestedResource:
     ref: ResourceRef[Any] = ResourceRef(
         definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
     )
-    return Found(ref, definition, version)
+    return RequestedResource(ref, definition, version)
 
 
-async def carry_out(transport: InProcessTransport, found: Found, request: Request) -> Any:
+async def carry_out(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
     """Do what a message asks for: an object, a `Page`, or None.
 
     Raises:
@@ -89,15 +89,15 @@ async def carry_out(transport: InProcessTransport, found: Found, request: Reques
     return await verb(transport, found, request)
 
 
-async def _get(transport: InProcessTransport, found: Found, request: Request) -> Any:
+async def _get(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
     return await transport.get(found.ref, request.namespace, request.name, subresource=request.subresource)
 
 
-async def _list(transport: InProcessTransport, found: Found, request: Request) -> Page[Any]:
+async def _list(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Page[Any]:
     return await transport.list(found.ref, request.namespace, list_options(request.options))
 
 
-async def _create(transport: InProcessTransport, found: Found, request: Request) -> Any:
+async def _create(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
     return await transport.create(
         found.ref,
         request.namespace,
@@ -108,13 +108,13 @@ async def _create(transport: InProcessTransport, found: Found, request: Request)
     )
 
 
-async def _update(transport: InProcessTransport, found: Found, request: Request) -> Any:
+async def _update(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
     obj: KubeObject = _decoded(found.version.type, request.body)
     options = _write_options(request.options)
     return await transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
 
 
-async def _patch(transport: InProcessTransport, found: Found, request: Request) -> Any:
+async def _patch(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
     try:
         patch_type = PatchType[request.options.patch_type]
     except KeyError:
@@ -130,17 +130,17 @@ async def _patch(transport: InProcessTransport, found: Found, request: Request) 
     )
 
 
-async def _delete(transport: InProcessTransport, found: Found, request: Request) -> Any:
+async def _delete(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
     options = _decoded(DeleteOptions, request.body)
     return await transport.delete(found.ref, request.namespace, request.name, options)
 
 
-async def _delete_collection(transport: InProcessTransport, found: Found, request: Request) -> None:
+async def _delete_collection(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> None:
     options = _decoded(DeleteOptions, request.body)
     await transport.delete_collection(found.ref, request.namespace, list_options(request.options), options)
 
 
-_VERBS: Final[dict[str, Callable[[InProcessTransport, Found, Request], Awaitable[Any]]]] = {
+_VERBS: Final[dict[str, Callable[[InProcessTransport, RequestedResource, LocalRequest], Awaitable[Any]]]] = {
     "get": _get,
     "list": _list,
     "create": _create,
@@ -179,7 +179,7 @@ def _write_options(options: Options) -> WriteOptions:
     return WriteOptions(options.dry_run, options.field_manager, options.field_validation, options.force)
 
 
-def _posted(found: Found, request: Request) -> type[Any]:
+def _posted(found: RequestedResource, request: LocalRequest) -> type[Any]:
     """The type of what is posted: to a sub-resource, another than that of the resource."""
     if not request.subresource:
         return found.version.type

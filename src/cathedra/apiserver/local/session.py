@@ -15,7 +15,7 @@ from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.local.records import Recorder
-from cathedra.apiserver.local.requests import Found, carry_out, find, list_options, plain_answer, refused
+from cathedra.apiserver.local.requests import RequestedResource, carry_out, find, list_options, plain_answer, refused
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
@@ -23,24 +23,24 @@ from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.client.local.connection import peer_user
-from cathedra.client.local.frames import FrameError, FrameReader, write_frames
+from cathedra.client.local.frames import FrameError, MessageReader, write_frames
 from cathedra.client.local.messages import (
     PROTOCOL,
-    Answer,
     Attach,
     Cancel,
     Ended,
     Event,
     FromClient,
     Listed,
-    Refusal,
-    Request,
+    LocalRequest,
+    ObjectAnswer,
     Shown,
+    StatusFailure,
 )
 from cathedra.client.local.window import SentObjects
 from cathedra.client.transport import Page
 
-__all__ = ["MOST_REQUESTS", "LocalServer", "Session"]
+__all__ = ["MOST_REQUESTS", "LocalServer", "LocalSession"]
 
 LOG: Final = logging.getLogger(__name__)
 MOST_REQUESTS: Final = 4096
@@ -81,7 +81,7 @@ class _Watch:
 
     __slots__ = ("_first", "call", "form", "id", "record", "start")
 
-    def __init__(self, request: Request, call: Call, start: WatchStart, record: RequestRecord) -> None:
+    def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord) -> None:
         self.id = request.id
         self.form = request.form
         self.call = call
@@ -95,15 +95,15 @@ class _Watch:
         return first + self.start.watcher.taken()
 
 
-class Session(asyncio.Protocol):
+class LocalSession(asyncio.Protocol):
     """The server's end of one connection."""
 
-    def __init__(self, server: LocalServer, sessions: set[Session]) -> None:
+    def __init__(self, server: LocalServer, sessions: set[LocalSession]) -> None:
         self._server = server
         self._sessions = sessions
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._reader = FrameReader(FromClient)
+        self._reader = MessageReader(FromClient)
         self._sent = SentObjects()
         self._users: dict[int, _User] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -164,8 +164,8 @@ class Session(asyncio.Protocol):
         if self._ready:
             self._schedule()
 
-    def _receive(self, message: Attach | Request | Cancel) -> None:
-        if type(message) is Request:
+    def _receive(self, message: Attach | LocalRequest | Cancel) -> None:
+        if type(message) is LocalRequest:
             self._begin(message)
         elif type(message) is Cancel:
             self._cancel(message.id)
@@ -184,10 +184,10 @@ class Session(asyncio.Protocol):
         transport = self._server.transport_of(info)
         self._users[message.user] = _User(transport.user, message.agent, transport)
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, request: LocalRequest) -> None:
         user = self._users.get(request.user)
         if user is None:
-            self._put(Refusal(request.id, refused(unauthorized())))
+            self._put(StatusFailure(request.id, refused(unauthorized())))
             return
         if request.id in self._tasks or request.id in self._watches:
             raise FrameError(f"a second request {request.id}")
@@ -209,7 +209,7 @@ class Session(asyncio.Protocol):
         if task is not None:
             task.cancel()
 
-    async def _answer(self, request: Request, user: _User, record: RequestRecord) -> None:
+    async def _answer(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         status = 499
         transport = user.transport
         if self._server.recorder.audits:
@@ -221,16 +221,16 @@ class Session(asyncio.Protocol):
             self._show(request, found, answer, record)
         except StatusError as error:
             status = error.code
-            self._put(Refusal(request.id, refused(error)))
+            self._put(StatusFailure(request.id, refused(error)))
         except StorageError as error:
             LOG.error("the store failed: %s", error)
             status = 500
-            self._put(Refusal(request.id, refused(internal_error(str(error)))))
+            self._put(StatusFailure(request.id, refused(internal_error(str(error)))))
         except Exception as error:
             # The last resort, as over HTTP: whatever failed, the client gets an answer.
             LOG.exception("%s %s failed", request.verb, record.info.path)
             status = 500
-            self._put(Refusal(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
+            self._put(StatusFailure(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
         finally:
             self._server.recorder.end(record, status)
             self._done(request.id)
@@ -241,7 +241,7 @@ class Session(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def _show(self, request: Request, found: Found, answer: Any, record: RequestRecord) -> None:
+    def _show(self, request: LocalRequest, found: RequestedResource, answer: Any, record: RequestRecord) -> None:
         """Put the answer to a request on the way."""
         if answer is None:
             self._put(Ended(request.id))
@@ -252,13 +252,13 @@ class Session(asyncio.Protocol):
             if self._server.recorder.audits:
                 record.response_body = shown.body or encode(answer)
                 record.created_name = answer.metadata.name
-            self._put(Answer(request.id, shown), len(shown.body))
+            self._put(ObjectAnswer(request.id, shown), len(shown.body))
         else:
             assert isinstance(answer, KubeStruct)
             plain = plain_answer(request.id, answer)
             self._put(plain, len(plain.body))
 
-    def _show_page(self, request: Request, page: Page[Any]) -> None:
+    def _show_page(self, request: LocalRequest, page: Page[Any]) -> None:
         objects: list[Shown] = []
         size = 0
         for obj in page.items:
@@ -278,7 +278,7 @@ class Session(asyncio.Protocol):
         self._sent.add(obj, form)
         return Shown(form, encode(obj) if body is None else body)
 
-    def _watch(self, request: Request, user: _User, record: RequestRecord) -> None:
+    def _watch(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         try:
             if len(self._watches) >= MOST_WATCHES:
                 raise FrameError("too many watches")
@@ -288,7 +288,7 @@ class Session(asyncio.Protocol):
                 return
             call, start = user.transport.start_watch(found.ref, request.namespace, list_options(request.options))
         except StatusError as error:
-            self._put(Refusal(request.id, refused(error)))
+            self._put(StatusFailure(request.id, refused(error)))
             self._server.recorder.end(record, error.code)
             return
         self._server.recorder.streams(record)
@@ -296,7 +296,9 @@ class Session(asyncio.Protocol):
         start.watcher.on_events = lambda: self._events_wait(watch.id)
         self._events_wait(watch.id)
 
-    async def _converted(self, request: Request, user: _User, found: Found, record: RequestRecord) -> None:
+    async def _converted(
+        self, request: LocalRequest, user: _User, found: RequestedResource, record: RequestRecord
+    ) -> None:
         """A watch whose objects a webhook converts: such events cannot be taken all at once."""
         options, status = list_options(request.options), 200
         try:
@@ -308,7 +310,7 @@ class Session(asyncio.Protocol):
             self._put(Ended(request.id))
         except StatusError as error:
             status = error.code
-            self._put(Refusal(request.id, refused(error)))
+            self._put(StatusFailure(request.id, refused(error)))
         finally:
             self._server.recorder.end(record, status)
             self._done(request.id)

@@ -18,21 +18,21 @@ from cathedra.api.core.meta_v1 import Status
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode, decoder_of
-from cathedra.client.local.frames import MOST_BYTES, FrameError, FrameReader, write_frames
+from cathedra.client.local.frames import MOST_BYTES, FrameError, MessageReader, write_frames
 from cathedra.client.local.messages import (
     PROTOCOL,
     STATUS,
-    Answer,
     Attach,
     Cancel,
     Ended,
     Event,
     FromServer,
     Listed,
+    LocalRequest,
+    ObjectAnswer,
     Plain,
-    Refusal,
-    Request,
     Shown,
+    StatusFailure,
 )
 from cathedra.client.local.window import ReceivedObjects
 from cathedra.client.transport import EventType, Page, WatchEvent
@@ -74,7 +74,7 @@ class LocalConnection(asyncio.Protocol):
         self._clear()
 
     def _clear(self) -> None:
-        self._reader = FrameReader(FromServer)
+        self._reader = MessageReader(FromServer)
         self._received = ReceivedObjects()
         self._messages: list[Any] = []
         self._sizes: list[int] = []
@@ -99,7 +99,7 @@ class LocalConnection(asyncio.Protocol):
         self._ids += 1
         return self._ids
 
-    async def request(self, request: Request) -> Any:
+    async def request(self, request: LocalRequest) -> Any:
         """Send a request and wait for the answer: an object, a `Page` or None.
 
         Raises:
@@ -114,7 +114,7 @@ class LocalConnection(asyncio.Protocol):
             self._cancel(request.id)
             raise
 
-    async def watch(self, request: Request) -> Watching:
+    async def watch(self, request: LocalRequest) -> Watching:
         """Begin a watch; its owner closes it.
 
         Raises:
@@ -173,7 +173,7 @@ class LocalConnection(asyncio.Protocol):
         token, agent = self._tokens[user]
         return Attach(PROTOCOL, user, token, agent)
 
-    def _begin(self, request: Request) -> _Pending:
+    def _begin(self, request: LocalRequest) -> _Pending:
         if len(request.body) > _LARGEST_BODY:
             raise failure(413, "RequestEntityTooLarge", f"a body of {len(request.body)} bytes is too large")
         pending = self._pending[request.id] = _Pending()
@@ -201,14 +201,14 @@ class LocalConnection(asyncio.Protocol):
             pending = self._pending.get(message.id)
             if pending is not None:
                 pending.show(WatchEvent(_TYPES[message.change], shown))
-        elif type(message) is Answer:
+        elif type(message) is ObjectAnswer:
             self._end(message.id, self._object(message.object))
         elif type(message) is Listed:
             self._list(message)
         elif type(message) is Plain:
             kind = GroupVersionKind.parse(message.api_version, message.kind)
             self._end(message.id, decode(Status if kind == STATUS else type_of(kind), message.body))
-        elif type(message) is Refusal:
+        elif type(message) is StatusFailure:
             self._fail(message.id, StatusError(decode(Status, message.status)))
         elif type(message) is Ended:
             self._end(message.id, None)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MOST_BYTES", "MOST_MESSAGES", "FrameError", "FrameReader", "write_frames"]
+__all__ = ["MOST_BYTES", "MOST_MESSAGES", "FrameError", "MessageReader", "write_frames"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Bytes that a frame may have."""
@@ -29,7 +29,7 @@ class FrameError(ValueError):
     """The other side does not keep to the protocol: the connection has to end."""
 
 
-class FrameReader:
+class MessageReader:
     """Messages of one type out of bytes as they arrive."""
 
     def __init__(self, messages: Any) -> None:

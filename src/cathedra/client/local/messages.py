@@ -16,7 +16,6 @@ from cathedra.api.scheme import GroupVersionKind
 __all__ = [
     "PROTOCOL",
     "STATUS",
-    "Answer",
     "Attach",
     "Cancel",
     "Ended",
@@ -24,11 +23,12 @@ __all__ = [
     "FromClient",
     "FromServer",
     "Listed",
+    "LocalRequest",
+    "ObjectAnswer",
     "Options",
     "Plain",
-    "Refusal",
-    "Request",
     "Shown",
+    "StatusFailure",
 ]
 
 PROTOCOL: Final = 1
@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     patch_type: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
+class LocalRequest(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A verb on a resource; ``id`` comes back in every message about it."""
 
     id: int
@@ -90,7 +90,7 @@ class Cancel(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     id: int
 
 
-FromClient = Attach | Request | Cancel
+FromClient = Attach | LocalRequest | Cancel
 
 
 class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -101,7 +101,7 @@ class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: bytes = b""
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
+class ObjectAnswer(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
     """The object that a request ended with."""
 
     id: int
@@ -136,7 +136,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     object: Shown
 
 
-class Refusal(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
+class StatusFailure(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """A request was refused, or a watch ends with an error: a Status in JSON."""
 
     id: int
@@ -149,4 +149,4 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     id: int
 
 
-FromServer = Answer | Plain | Listed | Event | Refusal | Ended
+FromServer = ObjectAnswer | Plain | Listed | Event | StatusFailure | Ended

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.struct import encode
 from cathedra.client.local.connection import LocalConnection
-from cathedra.client.local.messages import Options, Request
+from cathedra.client.local.messages import LocalRequest, Options
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
 
 __all__ = ["LocalTransport"]
@@ -118,9 +118,9 @@ class LocalTransport:
         subresource: str = "",
         options: Options = _NO_OPTIONS,
         body: bytes = b"",
-    ) -> Request:
+    ) -> LocalRequest:
         connection = self._connection
-        return Request(
+        return LocalRequest(
             connection.next_id(),
             self._user,
             verb,

@@ -27,7 +27,7 @@ from cathedra.cluster.parts.controlplane import control_plane
 from cathedra.cluster.parts.foundation import Foundation
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.cluster.parts.generations import generation_of
-from cathedra.cluster.parts.nodegroup import NodeGroup
+from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.processes.channel import LIMIT, ChannelClosed, ChildLine, read_order
 from cathedra.cluster.processes.order import CONTROL_PLANE, Order, identity_of
@@ -77,7 +77,7 @@ async def _work(order: Order, line: ChildLine) -> None:
     async with asyncio.TaskGroup() as group:
         base = _foundation(order, connection)
         tasks = [group.create_task(job) for job in control_plane(base)] if CONTROL_PLANE in order.parts else []
-        nodes = NodeGroup(base, group)
+        nodes = InProcessNodes(base, group)
         for name in order.nodes:
             nodes.start(name, order.config.profile)
         try:
@@ -112,7 +112,7 @@ def _foundation(order: Order, connection: LocalConnection) -> Foundation:
     )
 
 
-def _answers(nodes: NodeGroup) -> dict[str, Any]:
+def _answers(nodes: InProcessNodes) -> dict[str, Any]:
     async def ready(_: str) -> bool:
         await nodes.wait_ready()
         tune_collection()

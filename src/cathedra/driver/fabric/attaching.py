@@ -25,8 +25,8 @@ from cathedra.driver.driver import resolve
 from cathedra.driver.errors import DriverError, Retry
 from cathedra.driver.fabric.conditions import (
     BindingConditionTypes,
+    BindingOutcome,
     DeviceKey,
-    Verdict,
     device_key,
     is_decided,
     own_results,
@@ -48,7 +48,7 @@ LONGEST_PAUSE: Final = 60.0
 
 LONGEST_MESSAGE: Final = 1024
 """Characters of an error that the status shows."""
-_LOOKED_AT: Final = Verdict("AdminAccess", "Administrators use the device where it is", ready=True)
+_LOOKED_AT: Final = BindingOutcome("AdminAccess", "Administrators use the device where it is", ready=True)
 _RECORDED: Final = "recorded"
 _ALLOCATED: Final = "allocated"
 
@@ -90,7 +90,7 @@ class AttachingController:
         self._observer = observer
         self._on_error = on_error
         self._types = BindingConditionTypes((driver.attached_condition,), (driver.failed_condition,))
-        self._attempts: dict[tuple[str, Attachment], asyncio.Task[Verdict]] = {}
+        self._attempts: dict[tuple[str, Attachment], asyncio.Task[BindingOutcome]] = {}
         self._written: dict[ObjectKey, str] = {}
         """The version that was last written of a claim: older ones are not looked at."""
         self._queue: WorkQueue[ObjectKey] = WorkQueue(client.clock, base_delay=SHORTEST_PAUSE, max_delay=LONGEST_PAUSE)
@@ -204,7 +204,7 @@ class AttachingController:
         if again:
             raise RetryLater(again[0].message)
 
-    async def _record_missing(self, claim: ResourceClaim) -> tuple[ResourceClaim, dict[DeviceKey, Verdict]]:
+    async def _record_missing(self, claim: ResourceClaim) -> tuple[ResourceClaim, dict[DeviceKey, BindingOutcome]]:
         """Record what is to be attached, and say of which devices that has to wait; the claim as it is now."""
         record = recorded(claim, self._driver.name)
         missing = allocated_attachments(claim, self._driver.name) - record
@@ -216,13 +216,13 @@ class AttachingController:
             claim = await self._write_record(claim, record | free)
         return claim, {_key(one): holder for one, holder in holders.items() if holder is not None}
 
-    def _holder(self, claim: ResourceClaim, attachment: Attachment) -> Verdict | None:
+    def _holder(self, claim: ResourceClaim, attachment: Attachment) -> BindingOutcome | None:
         """Why the device cannot be attached yet: it is still recorded for another claim."""
         for other in self._others(claim, _RECORDED, attachment):
             for one in recorded(other, self._driver.name):
                 if attachment.excludes(one):
                     where = f" to {one.node}" if one.node else ""
-                    return Verdict("DeviceInUse", f"still attached{where} for claim {_ref(other)}")
+                    return BindingOutcome("DeviceInUse", f"still attached{where} for claim {_ref(other)}")
         return None
 
     def _view(self, claim: ResourceClaim) -> Claim | DriverError:
@@ -235,7 +235,7 @@ class AttachingController:
         results = own_results(claim, self._driver.name)
         return [device_key(one) for one in results if not is_decided(claim, one, self._types)]
 
-    async def _attempt_all(self, claim: ResourceClaim, view: Claim) -> dict[DeviceKey, Verdict]:
+    async def _attempt_all(self, claim: ResourceClaim, view: Claim) -> dict[DeviceKey, BindingOutcome]:
         """Attach every recorded device that is neither ready nor failed; what became of each.
 
         Of an attempt that was cancelled it says nothing: the device is no longer wanted, and is detached when the claim
@@ -245,27 +245,27 @@ class AttachingController:
         devices = {(one.pool, one.device, one.share_id): one for one in view.allocations if not one.admin}
         seen = [(one.pool, one.device, one.share_id) for one in view.allocations if one.admin]
         record = recorded(claim, self._driver.name) & allocated_attachments(claim, self._driver.name)
-        attempts: dict[Attachment, asyncio.Task[Verdict]] = {}
+        attempts: dict[Attachment, asyncio.Task[BindingOutcome]] = {}
         for one in sorted(record, key=str):
             if _key(one) in undecided:
                 attempts[one] = asyncio.ensure_future(self._attach(view, devices[_key(one)], one))
                 self._attempts[view.uid, one] = attempts[one]
         try:
-            outcomes = await asyncio.gather(*attempts.values(), return_exceptions=True)
+            ended = await asyncio.gather(*attempts.values(), return_exceptions=True)
         finally:
             for one in attempts:
                 del self._attempts[view.uid, one]
-        made = zip(attempts, outcomes, strict=True)
-        verdicts = {_key(one): verdict for one, verdict in made if isinstance(verdict, Verdict)}
-        return {**{key: _LOOKED_AT for key in seen if key in undecided}, **verdicts}
+        made = zip(attempts, ended, strict=True)
+        outcomes = {_key(one): outcome for one, outcome in made if isinstance(outcome, BindingOutcome)}
+        return {**{key: _LOOKED_AT for key in seen if key in undecided}, **outcomes}
 
-    async def _attach(self, claim: Claim, device: ClaimedDevice, attachment: Attachment) -> Verdict:
+    async def _attach(self, claim: Claim, device: ClaimedDevice, attachment: Attachment) -> BindingOutcome:
         began = self._client.clock.monotonic()
         try:
             await resolve(self._driver.attach(claim, device, attachment.node))
         except Retry as error:
             self._observer.attached("retry", self._client.clock.monotonic() - began)
-            return Verdict("Attaching", str(error)[:LONGEST_MESSAGE] or "Will be tried again")
+            return BindingOutcome("Attaching", str(error)[:LONGEST_MESSAGE] or "Will be tried again")
         except Exception as error:
             self._observer.attached("error", self._client.clock.monotonic() - began)
             where = f"attaching {attachment} to {attachment.node} for claim {claim.ref}"
@@ -273,7 +273,7 @@ class AttachingController:
             return _failed(error)
         self._observer.attached("success", self._client.clock.monotonic() - began)
         where = f" to {attachment.node}" if attachment.node else ""
-        return Verdict("Attached", f"Device is attached{where}", ready=True)
+        return BindingOutcome("Attached", f"Device is attached{where}", ready=True)
 
     # --- writing
 
@@ -284,10 +284,10 @@ class AttachingController:
         self._remember(written)
         return written
 
-    async def _report(self, claim: ResourceClaim, verdicts: dict[DeviceKey, Verdict]) -> None:
-        if not verdicts:
+    async def _report(self, claim: ResourceClaim, outcomes: dict[DeviceKey, BindingOutcome]) -> None:
+        if not outcomes:
             return
-        entries = status_entries(claim, own_results(claim, self._driver.name), verdicts, self._types)
+        entries = status_entries(claim, own_results(claim, self._driver.name), outcomes, self._types)
         written = await write_device_status(self._client, _ref(claim), entries)
         if written is not None:
             self._remember(written)
@@ -305,5 +305,5 @@ def _key(attachment: Attachment) -> DeviceKey:
     return attachment.pool, attachment.device, attachment.share_id
 
 
-def _failed(error: Exception) -> Verdict:
-    return Verdict("AttachFailed", str(error)[:LONGEST_MESSAGE] or type(error).__name__, failed=True)
+def _failed(error: Exception) -> BindingOutcome:
+    return BindingOutcome("AttachFailed", str(error)[:LONGEST_MESSAGE] or type(error).__name__, failed=True)

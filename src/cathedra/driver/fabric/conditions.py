@@ -15,8 +15,8 @@ from cathedra.semantics.conditions import is_true
 
 __all__ = [
     "BindingConditionTypes",
+    "BindingOutcome",
     "DeviceKey",
-    "Verdict",
     "device_key",
     "is_decided",
     "is_ready",
@@ -42,7 +42,7 @@ class BindingConditionTypes:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BindingOutcome:
     """What became of a device."""
 
     reason: str
@@ -78,29 +78,29 @@ def is_decided(claim: ResourceClaim, result: DeviceRequestAllocationResult, type
 def status_entries(
     claim: ResourceClaim,
     results: Sequence[DeviceRequestAllocationResult],
-    verdicts: Mapping[DeviceKey, Verdict],
+    outcomes: Mapping[DeviceKey, BindingOutcome],
     types: BindingConditionTypes,
 ) -> tuple[AllocatedDeviceStatus, ...]:
-    """The entries to apply: what ``verdicts`` say, and for the other devices what the claim says already.
+    """The entries to apply: what ``outcomes`` say, and for the other devices what the claim says already.
 
     What a manager has applied before and leaves out would be removed, so they are all its entries, every time.
     """
-    entries = (_entry(claim, result, verdicts.get(device_key(result)), types) for result in results)
+    entries = (_entry(claim, result, outcomes.get(device_key(result)), types) for result in results)
     return tuple(entry for entry in entries if entry.conditions)
 
 
 def _entry(
     claim: ResourceClaim,
     result: DeviceRequestAllocationResult,
-    verdict: Verdict | None,
+    outcome: BindingOutcome | None,
     types: BindingConditionTypes,
 ) -> AllocatedDeviceStatus:
     conditions = tuple(one for one in _present(claim, result) if one.type in types.all)
-    if verdict is not None:
-        kinds = types.failed if verdict.failed else types.attached
-        status = "True" if verdict.ready or verdict.failed else "False"
+    if outcome is not None:
+        kinds = types.failed if outcome.failed else types.attached
+        status = "True" if outcome.ready or outcome.failed else "False"
         conditions = tuple(
-            Condition(type=kind, status=status, reason=verdict.reason, message=verdict.message) for kind in kinds
+            Condition(type=kind, status=status, reason=outcome.reason, message=outcome.message) for kind in kinds
         )
     return AllocatedDeviceStatus(
         driver=result.driver,

@@ -19,7 +19,7 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.driver import Ref
 from cathedra.driver.fabric.conditions import (
     BindingConditionTypes,
-    Verdict,
+    BindingOutcome,
     device_key,
     is_ready,
     own_results,
@@ -33,8 +33,8 @@ BINDING_CONDITION: Final = "BindingConditions"
 FAILURE_CONDITION: Final = "BindingFailureConditions"
 """The names of the reference driver."""
 
-_READY: Final = Verdict("Ready", "Device is ready", ready=True)
-_FAILED: Final = Verdict("Failed", "Device cannot be made ready", failed=True)
+_READY: Final = BindingOutcome("Ready", "Device is ready", ready=True)
+_FAILED: Final = BindingOutcome("Failed", "Device cannot be made ready", failed=True)
 
 Key = tuple[str, str]
 """Namespace and name of a claim."""
@@ -96,9 +96,9 @@ class BindingConditions:
         if claim is None or not self._undecided(claim) or mode == "hold":
             return None
         results = self._results(claim)
-        verdict = _FAILED if mode == "fail" else _READY
+        outcome = _FAILED if mode == "fail" else _READY
         entries = [
-            entry for one in results for entry in status_entries(claim, [one], {device_key(one): verdict}, _types(one))
+            entry for one in results for entry in status_entries(claim, [one], {device_key(one): outcome}, _types(one))
         ]
         ref = Ref(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
         await write_device_status(self._client, ref, entries)

@@ -22,14 +22,22 @@ from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.driver import DriverError
 from cathedra.driver.parameters import ConfigModels
 
-__all__ = ["CONFIGS", "GpuConfig", "GpuSharing", "MigDeviceConfig", "MigDeviceSharing", "MpsConfig", "TimeSlicing"]
+__all__ = [
+    "CONFIGS",
+    "GpuConfig",
+    "GpuSharing",
+    "MigDeviceConfig",
+    "MigDeviceSharing",
+    "MpsConfig",
+    "TimeSlicingConfig",
+]
 
 API_VERSION: Final = "resource.nvidia.com/v1beta1"
 _MEBI: Final = 1024 * 1024
 _INTERVALS: Final = ("Default", "Short", "Medium", "Long")
 
 
-class TimeSlicing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TimeSlicingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Processes take turns."""
 
     interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
@@ -90,7 +98,7 @@ class GpuSharing(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     """One of the two strategies, with its own settings."""
 
     strategy: Literal["TimeSlicing", "MPS"]
-    time_slicing_config: TimeSlicing | None = None
+    time_slicing_config: TimeSlicingConfig | None = None
     mps_config: MpsConfig | None = None
 
     def __post_init__(self) -> None:

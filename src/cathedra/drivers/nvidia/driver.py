@@ -33,7 +33,7 @@ from cathedra.drivers.nvidia.config import (
     MigDeviceConfig,
     MigDeviceSharing,
     MpsConfig,
-    TimeSlicing,
+    TimeSlicingConfig,
 )
 from cathedra.drivers.nvidia.devices import Partition, gpu_name, partitions_of, pool_of
 from cathedra.drivers.nvidia.edits import common_edits, gpu_edits, partition_edits
@@ -152,7 +152,7 @@ class NvidiaDriver(Driver):
         for device in devices:
             sharing = device.sharing
             if isinstance(sharing, GpuSharing) and sharing.strategy == "TimeSlicing":
-                await self._sharing.slice_time([device.uuid], sharing.time_slicing_config or TimeSlicing())
+                await self._sharing.slice_time([device.uuid], sharing.time_slicing_config or TimeSlicingConfig())
             if sharing is None or sharing.strategy != "MPS":
                 edits.append(device.edits)
                 continue
@@ -178,7 +178,7 @@ class NvidiaDriver(Driver):
             partition, gpu = self._partitions.get(device.device), self._gpus.get(device.device)
             memory = device.memory
             if gpu is not None and memory.get("sliced"):
-                await self._sharing.slice_time([gpu.uuid], TimeSlicing())
+                await self._sharing.slice_time([gpu.uuid], TimeSlicingConfig())
             if partition is not None and "instance" in memory:
                 live = LivePartition(int(memory["instance"]), int(memory["compute"]), str(memory["uuid"]))
                 remove_partition(self._nvml, partition.gpu, live)

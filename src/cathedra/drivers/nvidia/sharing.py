@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from cathedra.driver import DriverError, Edits, Mount
-from cathedra.drivers.nvidia.config import MpsConfig, TimeSlicing
+from cathedra.drivers.nvidia.config import MpsConfig, TimeSlicingConfig
 
 __all__ = ["Commands", "HostCommands", "SharingError", "SharingManager"]
 
@@ -80,7 +80,7 @@ class SharingManager:
         self._commands = commands
         self._directory = directory
 
-    async def slice_time(self, uuids: Sequence[str], config: TimeSlicing) -> None:
+    async def slice_time(self, uuids: Sequence[str], config: TimeSlicingConfig) -> None:
         """Let processes on whole GPUs take turns of this length.
 
         Raises:

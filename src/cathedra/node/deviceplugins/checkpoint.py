@@ -16,13 +16,13 @@ from cathedra.files.atomic import write_atomic
 from cathedra.node.deviceplugins.client import DeviceGrant
 from cathedra.node.runtime.runtime import BindMount
 
-__all__ = ["Allocation", "DeviceCheckpoint"]
+__all__ = ["DeviceCheckpoint", "PodDevicesEntry"]
 
 _VERSION: Final = "cathedra.dev/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class PodDevicesEntry:
     """Devices of one resource that one container has."""
 
     pod_uid: str
@@ -38,7 +38,7 @@ class DeviceCheckpoint:
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
-    def load(self) -> list[Allocation]:
+    def load(self) -> list[PodDevicesEntry]:
         """What was saved last. A file that cannot be read counts as none: its pods are admitted anew."""
         if self._path is None:
             return []
@@ -48,7 +48,7 @@ class DeviceCheckpoint:
         except (OSError, msgspec.DecodeError, ValueError, KeyError, TypeError):
             return []
 
-    def save(self, allocations: Mapping[tuple[str, str, str], Allocation]) -> None:
+    def save(self, allocations: Mapping[tuple[str, str, str], PodDevicesEntry]) -> None:
         """Replace what is saved.
 
         Raises:
@@ -60,7 +60,7 @@ class DeviceCheckpoint:
         write_atomic(self._path, json.dumps(content).encode())
 
 
-def _written(allocation: Allocation) -> dict[str, Any]:
+def _written(allocation: PodDevicesEntry) -> dict[str, Any]:
     grant = allocation.grant
     return {
         "pod": allocation.pod_uid,
@@ -75,7 +75,7 @@ def _written(allocation: Allocation) -> dict[str, Any]:
     }
 
 
-def _allocation(written: Mapping[str, Any]) -> Allocation:
+def _allocation(written: Mapping[str, Any]) -> PodDevicesEntry:
     grant = DeviceGrant(
         environment=written["environment"],
         mounts=tuple(BindMount(**mount) for mount in written["mounts"]),
@@ -84,4 +84,4 @@ def _allocation(written: Mapping[str, Any]) -> Allocation:
         cdi_devices=tuple(written["cdiDevices"]),
     )
     devices = tuple(written["devices"])
-    return Allocation(written["pod"], written["container"], written["resource"], devices, grant)
+    return PodDevicesEntry(written["pod"], written["container"], written["resource"], devices, grant)

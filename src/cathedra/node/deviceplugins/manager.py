@@ -15,7 +15,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.clock import Clock
-from cathedra.node.deviceplugins.checkpoint import Allocation, DeviceCheckpoint
+from cathedra.node.deviceplugins.checkpoint import DeviceCheckpoint, PodDevicesEntry
 from cathedra.node.deviceplugins.client import DeviceGrant, DevicePluginClient, PluginOptions
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import RuntimeFailure
@@ -150,7 +150,7 @@ class DeviceManager:
                 f"Requested: {count}, Available: {len(needed) + len(free)}"
             )
         chosen = tuple(await self._choose(plugin, needed, free, count))
-        self._allocations[key] = Allocation(*key, chosen, await plugin.client.allocate(chosen))
+        self._allocations[key] = PodDevicesEntry(*key, chosen, await plugin.client.allocate(chosen))
         self._file.save(self._allocations)
         return chosen
 
@@ -165,7 +165,7 @@ class DeviceManager:
         """What a container gets for its devices."""
         return tuple(each.grant for each in self._having(pod, container))
 
-    def _having(self, pod: Pod, container: Container) -> list[Allocation]:
+    def _having(self, pod: Pod, container: Container) -> list[PodDevicesEntry]:
         key = (pod.metadata.uid, container.name)
         return [each for each in self._allocations.values() if (each.pod_uid, each.container) == key]
 

@@ -15,7 +15,7 @@ from cathedra.api.resource import (
 )
 from cathedra.driver.fabric.conditions import (
     BindingConditionTypes,
-    Verdict,
+    BindingOutcome,
     device_key,
     is_decided,
     own_results,
@@ -73,17 +73,19 @@ def test_several_conditions_must_all_be_true() -> None:
 def test_what_was_said_before_is_said_again_beside_what_is_new() -> None:
     """An apply takes back what it leaves out."""
     first, second, third = result("a"), result("b"), result("c")
-    verdicts = {device_key(second): Verdict("AttachFailed", "no port", failed=True)}
+    outcomes = {device_key(second): BindingOutcome("AttachFailed", "no port", failed=True)}
     entries = status_entries(
-        claim(first, second, third, Attached="True", Other="True"), [first, second, third], verdicts, TYPES
+        claim(first, second, third, Attached="True", Other="True"), [first, second, third], outcomes, TYPES
     )
     told = {entry.device: [(one.type, one.status) for one in entry.conditions or ()] for entry in entries}
     assert told == {"a": [("Attached", "True")], "b": [("AttachFailed", "True")]}
 
 
-def test_a_verdict_that_is_not_final_says_why_not_yet() -> None:
+def test_an_outcome_that_is_not_final_says_why_not_yet() -> None:
     one = result("a")
-    (entry,) = status_entries(claim(one), [one], {device_key(one): Verdict("Attaching", "port is training")}, TYPES)
+    (entry,) = status_entries(
+        claim(one), [one], {device_key(one): BindingOutcome("Attaching", "port is training")}, TYPES
+    )
     assert [(c.type, c.status, c.reason, c.message) for c in entry.conditions or ()] == [
         ("Attached", "False", "Attaching", "port is training")
     ]

@@ -16,12 +16,12 @@ from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
 from cathedra.profiles import HardwareProfile, node_capacity, node_labels
 
-__all__ = ["NODE_ADDRESS", "NodeGroup"]
+__all__ = ["NODE_ADDRESS", "InProcessNodes"]
 
 NODE_ADDRESS: Final = "127.0.0.1"
 
 
-class NodeGroup:
+class InProcessNodes:
     """The nodes of one process, whose tasks are those of ``group``."""
 
     def __init__(self, base: Foundation, group: asyncio.TaskGroup) -> None:
