@@ -256,20 +256,18 @@ class Operations:
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": self.gvk,
         }
+        accepted = self._request_body(action, body)
+        return made if accepted is None else {**made, "requestBody": accepted}
+
+    def _request_body(self, action: str, body: OpenAPIObject | None) -> OpenAPIObject | None:
         if action == "patch":
             kinds = sorted((*_PATCHES, _STRATEGIC)) if self.strategic else _PATCHES
-            made["requestBody"] = {
-                "required": True,
-                "content": {media: {"schema": self.patch} for media in kinds},
-            }
-        elif action == "deletecollection":
-            made["requestBody"] = {"content": {"*/*": {"schema": self.delete_options}}}
-        elif body is not None:
-            made["requestBody"] = {
-                "content": {"*/*": {"schema": body}},
-                **({} if action == "delete" else {"required": True}),
-            }
-        return made
+            return {"required": True, "content": {media: {"schema": self.patch} for media in kinds}}
+        if action == "deletecollection":
+            return {"content": {"*/*": {"schema": self.delete_options}}}
+        if body is None:
+            return None
+        return {"content": {"*/*": {"schema": body}}, **({} if action == "delete" else {"required": True})}
 
 
 def _codes(action: str) -> tuple[int, ...]:
