@@ -79,15 +79,20 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
 class Nodes(Protocol):
     """The nodes of a cluster, in this process or in another."""
 
-    async def wait_ready(self) -> None: ...
+    async def wait_ready(self) -> None:
+        """Wait until every node is Ready and its driver's slices are published."""
 
-    async def summary(self) -> Sequence[str]: ...
+    async def summary(self) -> Sequence[str]:
+        """What there is to say of nodes that are ready, a line each."""
 
-    async def silence(self, name: str) -> None: ...
+    async def silence(self, name: str) -> None:
+        """Stop a node's agent and drivers as a loss of power does: its Node object stays."""
 
-    async def usage(self, name: str) -> Any: ...
+    async def usage(self, name: str) -> Any:
+        """What the pods of a node use; None, it is not known."""
 
-    def has(self, name: str) -> bool: ...
+    def has(self, name: str) -> bool:
+        """Whether a node of that name is among them."""
 
 
 class RunningCluster:
