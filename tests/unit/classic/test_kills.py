@@ -10,6 +10,7 @@ import pytest
 from cathedra.api.struct import replace
 from cathedra.classic.kinds.columns import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
+from cathedra.classic.testdriver.controller import TestDriver
 from cathedra.classic.testdriver.resources import DRIVER_NAME
 from cathedra.client.resources import PODS
 from tests.unit.classic.world import World, claim, play, pod, resource_class, template
@@ -148,6 +149,78 @@ def test_a_pod_that_is_deleted_during_the_negotiation_leaves_nothing(release: st
         await world.until_gone(CLAIMS, made.metadata.name)
 
     play(release, story)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("entry", ["c", "t:t"], ids=["named", "generated"])
+def test_a_pod_that_is_deleted_after_any_one_write_leaves_nothing(release: str, entry: str) -> None:
+    """Each write of the walk of one pod, of any part, is in turn the one after which the pod is deleted."""
+
+    def story(writes: int) -> Callable[[World], Awaitable[bool]]:
+        async def told(world: World) -> bool:
+            driver = await world.start_test_driver()
+            world.interrupt(writes, lambda: world.of(PODS).delete("p"))
+            await world.create(resource_class(), template(), claim(), pod(cat=entry))
+            interrupted = await world.running_or_interrupted()
+            if not interrupted:
+                await world.of(PODS).delete("p")
+            await world.clock.sleep(120)
+            if release == "1.26" and entry == "c":
+                # Only from 1.28 on the controller has a claim taken back after its last consumer.
+                assert (await world.of(CLAIMS).get("c")).status.reserved_for == ()
+                await world.of(CLAIMS).delete("c")
+                await world.clock.sleep(120)
+                await nothing_is_left(world, driver)
+            else:
+                await nothing_is_left(world, driver, kept=("c",))
+            return interrupted
+
+        return told
+
+    steps = next(writes for writes in count(1) if not play(release, story(writes))) - 1
+    assert steps >= 5
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("entry", ["c", "t:t"], ids=["named", "generated"])
+def test_a_claim_that_is_deleted_after_any_one_write_goes_and_leaves_nothing(release: str, entry: str) -> None:
+    """Each write of the walk of one pod is in turn the one after which its claims are deleted; the pod follows."""
+
+    def story(writes: int) -> Callable[[World], Awaitable[bool]]:
+        async def told(world: World) -> bool:
+            driver = await world.start_test_driver()
+            world.interrupt(writes, lambda: delete_claims(world))
+            await world.create(resource_class(), template(), claim(), pod(cat=entry))
+            interrupted = await world.running_or_interrupted()
+            if not interrupted:
+                await delete_claims(world)
+            await world.clock.sleep(120)
+            await world.of(PODS).delete("p")
+            await world.clock.sleep(120)
+            await nothing_is_left(world, driver)
+            return interrupted
+
+        return told
+
+    steps = next(writes for writes in count(1) if not play(release, story(writes))) - 1
+    assert steps >= 5
+
+
+async def delete_claims(world: World) -> None:
+    """Delete all claims that there are."""
+    for found in (await world.of(CLAIMS).list()).items:
+        await world.of(CLAIMS).delete(found.metadata.name)
+
+
+async def nothing_is_left(world: World, driver: TestDriver, *, kept: tuple[str, ...] = ()) -> None:
+    """No pod, no negotiation, no allocation; of claims those that are kept, free for the next pod."""
+    assert (await world.of(PODS).list()).items == ()
+    assert (await world.of(CONTEXTS).list()).items == ()
+    claims = (await world.of(CLAIMS).list()).items
+    assert tuple(found.metadata.name for found in claims) == kept, claims
+    for found in claims:
+        assert (claim_state(found), found.status.reserved_for, found.metadata.finalizers) == ("pending", (), ())
+    assert driver.statistics() == {}
 
 
 def test_a_pod_put_on_a_node_by_hand_waits_in_1_26_and_gets_its_claims_since_1_28() -> None:

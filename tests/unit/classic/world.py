@@ -38,6 +38,8 @@ __all__ = ["World", "claim", "gates", "play", "pod", "resource_class", "template
 
 T = TypeVar("T")
 OTHER = "other-driver.example.com"
+NEGOTIATED = ("Pod", "PodScheduling", "PodSchedulingContext", "ResourceClaim")
+WRITES = ("create", "update", "patch", "delete", "delete_collection")
 
 
 def gates(release: str, **overrides: bool) -> FeatureGates:
@@ -94,7 +96,7 @@ class DyingTransport:
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._inner, name)
-        if name not in ("create", "update", "patch", "delete", "delete_collection"):
+        if name not in WRITES:
             return call
 
         async def counted(*arguments: Any, **options: Any) -> Any:
@@ -105,6 +107,26 @@ class DyingTransport:
             return await call(*arguments, **options)
 
         return counted
+
+
+class WatchedTransport:
+    """A part's way to the API that tells the world of each write before the part knows that it was made."""
+
+    def __init__(self, inner: Any, world: World) -> None:
+        self._inner = inner
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+        if name not in WRITES:
+            return call
+
+        async def told(ref: ResourceRef[Any], *arguments: Any, **options: Any) -> Any:
+            outcome = await call(ref, *arguments, **options)
+            await self._world.written(ref)
+            return outcome
+
+        return told
 
 
 class World:
@@ -118,18 +140,38 @@ class World:
         self.generation = generation_of(self.gates)
         self.dying: dict[str, DyingTransport] = {}
         """By user: parts that have so many writes left."""
-        self.client = self.part("system:admin")
+        self.client = classic_client(Client(server.transport("system:admin", ("system:masters",)), clock=clock))
+        self._writes_left = 0
+        self._interruption: Callable[[], Awaitable[None]] | None = None
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     def part(self, user: str, groups: tuple[str, ...] = ("system:masters",)) -> Client:
         """A part's way to the API."""
         transport = self.dying[user] if user in self.dying else self.server.transport(user, groups)
-        return classic_client(Client(transport, clock=self.clock))
+        return classic_client(Client(WatchedTransport(transport, self), clock=self.clock))
 
     def let_die(self, user: str, writes: int) -> asyncio.Event:
         """The next part of that user hangs before its next write but so many; set when it does."""
         self.dying[user] = DyingTransport(self.server.transport(user, ("system:masters",)), writes)
         return self.dying[user].died
+
+    def interrupt(self, writes: int, interruption: Callable[[], Awaitable[None]]) -> None:
+        """After so many writes of all parts to pods, claims and scheduling contexts the interruption comes, once."""
+        self._writes_left, self._interruption = writes, interruption
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether there were as many writes as the interruption waits for."""
+        return self._interruption is None
+
+    async def written(self, ref: ResourceRef[Any]) -> None:
+        """A part has written."""
+        if self._interruption is None or ref.kind not in NEGOTIATED:
+            return
+        self._writes_left -= 1
+        if not self._writes_left:
+            interruption, self._interruption = self._interruption, None
+            await interruption()
 
     def of(self, ref: ResourceRef[Any]) -> Any:
         """The verbs of the test's own user."""
@@ -170,6 +212,17 @@ class World:
         """The pod once it runs."""
         found: Pod = await self.until(PODS, name, lambda obj: obj.status.phase == "Running", **more)
         return found
+
+    async def running_or_interrupted(self, name: str = "p") -> bool:
+        """Wait until the pod runs or the interruption has come; whether it has."""
+        while not self.interrupted:
+            page = await self.of(PODS).list(field_selector=f"metadata.name={name}")
+            if any(pod.status.phase == "Running" for pod in page.items):
+                # The negotiation's last writes follow the binding.
+                await self.clock.sleep(5)
+                break
+            await self.clock.sleep(0.05)
+        return self.interrupted
 
     async def messages(self, reason: str) -> list[str]:
         """What events of that reason say, oldest first."""

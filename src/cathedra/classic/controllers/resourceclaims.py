@@ -160,7 +160,12 @@ class ClassicResourceClaimController:
         """The name of the entry's claim, which is made if need be."""
         namespace = pod.metadata.namespace
         fixed = fixed_name(pod, entry.name, self._gates)
-        known = self._claims.store.get(namespace, fixed) if fixed else self._made_for(pod, entry.name)
+        # A recorded claim that is being deleted still holds its reservation: a second one would hide it from the end
+        # of the pod.
+        recorded = fixed or _recorded_name(pod, entry.name)
+        known = self._claims.store.get(namespace, recorded) if recorded else None
+        if known is None and not fixed:
+            known = self._made_for(pod, entry.name)
         if known is None:
             return (await self._create(pod, entry, fixed)).metadata.name
         if not is_controlled_by(known, pod):
@@ -285,6 +290,11 @@ class ClassicResourceClaimController:
 
     def _of(self, claim: v1alpha2.ResourceClaim) -> ResourceClient[v1alpha2.ResourceClaim]:
         return self._client.resource(CLAIMS, claim.metadata.namespace)
+
+
+def _recorded_name(pod: Pod, entry: str) -> str:
+    statuses = pod.status.resource_claim_statuses
+    return next((status.resource_claim_name or "" for status in statuses if status.name == entry), "")
 
 
 def _owner_and_entry(claim: v1alpha2.ResourceClaim) -> Iterator[str]:
