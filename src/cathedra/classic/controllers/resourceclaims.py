@@ -160,17 +160,24 @@ class ClassicResourceClaimController:
         """The name of the entry's claim, which is made if need be."""
         namespace = pod.metadata.namespace
         fixed = fixed_name(pod, entry.name, self._gates)
-        # A recorded claim that is being deleted still holds its reservation: a second one would hide it from the end
-        # of the pod.
-        recorded = fixed or _recorded_name(pod, entry.name)
-        known = self._claims.store.get(namespace, recorded) if recorded else None
-        if known is None and not fixed:
-            known = self._made_for(pod, entry.name)
+        known = self._claims.store.get(namespace, fixed) if fixed else self._recorded_or_made(pod, entry.name)
         if known is None:
             return (await self._create(pod, entry, fixed)).metadata.name
         if not is_controlled_by(known, pod):
             raise CreationFailed(f"resource claim {known.metadata.name} already exists, but not owned by pod")
         return known.metadata.name
+
+    def _recorded_or_made(self, pod: Pod, entry: str) -> v1alpha2.ResourceClaim | None:
+        """The claim that the pod's status names, also while it is being deleted; else one made for the entry.
+
+        A second claim beside a deleted one would hide the first from the end of the pod, and keep its reservation.
+        """
+        statuses = pod.status.resource_claim_statuses
+        name = next((status.resource_claim_name for status in statuses if status.name == entry), None)
+        recorded = self._claims.store.get(pod.metadata.namespace, name) if name else None
+        if recorded is not None and is_controlled_by(recorded, pod):
+            return recorded
+        return self._made_for(pod, entry)
 
     def _made_for(self, pod: Pod, entry: str) -> v1alpha2.ResourceClaim | None:
         value = f"{pod.metadata.uid}/{entry}"
@@ -290,11 +297,6 @@ class ClassicResourceClaimController:
 
     def _of(self, claim: v1alpha2.ResourceClaim) -> ResourceClient[v1alpha2.ResourceClaim]:
         return self._client.resource(CLAIMS, claim.metadata.namespace)
-
-
-def _recorded_name(pod: Pod, entry: str) -> str:
-    statuses = pod.status.resource_claim_statuses
-    return next((status.resource_claim_name or "" for status in statuses if status.name == entry), "")
 
 
 def _owner_and_entry(claim: v1alpha2.ResourceClaim) -> Iterator[str]:
