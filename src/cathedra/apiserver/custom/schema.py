@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -30,8 +30,12 @@ __all__ = ["ANY", "MAX_DEPTH", "Schema", "deeper_than", "identity", "read_schema
 MAX_DEPTH: Final = 100
 """Levels of a schema. Walks over schemas and their values are recursive; the deepest known definition has about 30."""
 
+PythonType: TypeAlias = type[int] | type[str] | type[bool]
+
 _ABSENT: Final = object()
 _EMBEDDED: Final = frozenset({"apiVersion", "kind", "metadata"})
+_SCALARS: Final[Mapping[str, PythonType]] = {"integer": int, "string": str, "boolean": bool}
+_SAY_NOTHING_OF_VALUES: Final = frozenset({"type", "description", "title", "default", "nullable", "example"})
 _LEAVES: Final[dict[str, Leaf]] = {"integer": NUMERIC, "number": NUMERIC, "boolean": BOOLEAN}
 
 
@@ -57,6 +61,11 @@ class Schema:
     def has_default(self) -> bool:
         """Whether an absent value is filled in."""
         return self.default is not _ABSENT
+
+    @cached_property
+    def scalar(self) -> PythonType | None:
+        """The type whose every value is right, where the schema says no more than it. Most fields are such."""
+        return _SCALARS.get(self.type) if _SAY_NOTHING_OF_VALUES.issuperset(self.source) else None
 
     def pruned(self, value: Any, path: str = "", problems: list[str] | None = None) -> Any:
         """``value`` without what the schema does not know, maps sorted; ``problems`` collects what was dropped."""

@@ -26,6 +26,8 @@ def validate(schema: Schema, value: Any, path: str) -> ErrorList:
 
 
 def _value(schema: Schema, value: Any, path: str, errors: ErrorList) -> None:
+    if type(value) is schema.scalar:
+        return
     if value is None:
         if not schema.nullable and schema.type:
             errors.invalid(path, "null", f'{path} in body must be of type {schema.type}: "null"')

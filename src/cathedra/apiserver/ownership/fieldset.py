@@ -47,6 +47,8 @@ class FieldSet:
     @property
     def raw(self) -> RawJSON:
         """The set as ``fieldsV1``, in bytes; made once, so nothing may be inserted afterwards."""
+        if not self.children:
+            return _NOTHING_BELOW
         if self._spelled is None:
             below = [b'".":{}'] if self.member and self.children else []
             below += [b"%b:%b" % (_spell(one), self.children[one].raw.data) for one in sorted(self.children)]
@@ -166,6 +168,7 @@ class FieldSet:
 
 
 _spell: Final = msgspec.json.encode
+_NOTHING_BELOW: Final = RawJSON(b"{}")
 
 
 @lru_cache(maxsize=2048)

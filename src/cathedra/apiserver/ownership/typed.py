@@ -293,9 +293,11 @@ def shown_element(element: str) -> str:
 
 
 def _compact(value: Any) -> str:
-    """JSON without blanks. Texts, which most elements are found by, are written without an encoder of their own."""
+    """JSON without blanks. Texts, which most elements are found by, and integers are written without an encoder."""
     if type(value) is str:
         return encode_basestring(value)
+    if type(value) is int:
+        return str(value)
     if type(value) is dict and all(type(item) is str for item in value.values()):
         return "{" + ",".join([f"{encode_basestring(k)}:{encode_basestring(v)}" for k, v in value.items()]) + "}"
     return _encode(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.validation import validate
@@ -73,3 +75,13 @@ def test_sets_and_maps_have_no_duplicates() -> None:
 def test_required_fields_are_named_with_their_path() -> None:
     source = {"type": "object", "properties": {"a": {"type": "object", "required": ["b"]}}}
     assert [error.field for error in validate(read_schema(source), {"a": {}}, "")] == ["a.b"]
+
+
+@given(
+    kind=st.sampled_from(["integer", "string", "boolean", "number", "array", "object"]),
+    value=st.one_of(
+        st.none(), st.booleans(), st.integers(), st.text(max_size=3), st.floats(), st.just([]), st.just({})
+    ),
+)
+def test_a_schema_that_says_no_more_than_a_type_judges_as_one_that_adds_what_all_keep(kind: str, value: Any) -> None:
+    assert wrong({"type": kind}, value) == wrong({"type": kind, "allOf": []}, value)
