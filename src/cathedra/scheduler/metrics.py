@@ -6,11 +6,12 @@ that the scheduler holds anyway (its queues, its cache) are read when they are a
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from cathedra.clock import Clock, SystemClock
@@ -21,7 +22,7 @@ _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
 _PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**step for step in range(20))
 _WAIT_BUCKETS: Final = tuple(0.1 * 2.0**step for step in range(14))
 _SAMPLED: Final = 10
-"""The filters of every cycle of so many are measured one by one; the others would cost more than they tell."""
+"""The plugins of every cycle of so many are measured, as kube-scheduler does; more would cost more than it tells."""
 _QUEUES: Final = {"active": "active", "backoff": "backoff", "unschedulable": "unschedulable", "gated": "gated"}
 """Kubernetes' name of a queue → ours in `Scheduler.statistics`."""
 _CACHED: Final = {"nodes": "nodes", "pods": "counted", "assumed_pods": "assumed"}
@@ -32,7 +33,7 @@ class SchedulerMetrics:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._cycles = 0
+        self._sampled: Tally[str] = Tally()
         self.registry = CollectorRegistry()
         self._attempts = Counter(
             "scheduler_schedule_attempts",
@@ -48,12 +49,8 @@ class SchedulerMetrics:
             registry=self.registry,
         )
 
-        self._evaluations = Counter(
-            "scheduler_plugin_evaluation",
-            "How often a plugin judged a pod or a node for it.",
-            ["plugin", "extension_point", "profile"],
-            registry=self.registry,
-        )
+        self._evaluations = _Evaluations()
+        self.registry.register(self._evaluations)
         self._plugins = Histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Seconds that a plugin took at an extension point; filters: in some cycles, many nodes at once.",
@@ -79,14 +76,14 @@ class SchedulerMetrics:
         """The clock's seconds."""
         return self._clock.monotonic()
 
-    def sampled(self) -> bool:
-        """Every tenth cycle."""
-        self._cycles += 1
-        return self._cycles % _SAMPLED == 1
+    def sampled(self, work: str) -> bool:
+        """Whether the plugins of such work, which begins now, are to be measured: every tenth time."""
+        self._sampled[work] += 1
+        return self._sampled[work] % _SAMPLED == 1
 
     def evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
         """A plugin has judged a pod, or so many nodes for it."""
-        self._evaluations.labels(plugin, point, profile).inc(times)
+        self._evaluations.counted[plugin, point, profile] += times
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """A plugin has run."""
@@ -105,6 +102,24 @@ class SchedulerMetrics:
     def show(self, statistics: Callable[[], Mapping[str, int]]) -> None:
         """Also show what a scheduler holds, from its `Scheduler.statistics`."""
         self.registry.register(_Held(statistics))
+
+
+class _Evaluations(Collector):
+    """Counted some dozen times for every pod: in a dictionary, which costs a tenth of a counter with labels."""
+
+    def __init__(self) -> None:
+        self.counted: Tally[tuple[str, str, str]] = Tally()
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Evaluations by plugin, extension point and profile."""
+        family = CounterMetricFamily(
+            "scheduler_plugin_evaluation",
+            "How often a plugin judged a pod or a node for it.",
+            labels=["plugin", "extension_point", "profile"],
+        )
+        for labels, times in self.counted.items():
+            family.add_metric(labels, times)
+        yield family
 
 
 class _Held(Collector):

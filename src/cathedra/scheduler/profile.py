@@ -103,7 +103,7 @@ class Profile:
     def _weight(self, plugin: ScorePlugin) -> int:
         return plugin.weight if self._enablement is None else self._enablement.weights.get(plugin.name, plugin.weight)
 
-    def _run(
+    def _measured(
         self, plugin: Plugin, point: str, call: Callable[Args, R], /, *args: Args.args, **options: Args.kwargs
     ) -> R:
         """What a plugin answers at an extension point; who observes is told how long it took."""
@@ -114,7 +114,7 @@ class Profile:
         self._observer.ran(plugin.name, point, _outcome(answer), self._observer.monotonic() - began)
         return answer
 
-    async def _await(
+    async def _awaited(
         self,
         plugin: Plugin,
         point: str,
@@ -141,9 +141,11 @@ class Profile:
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """The first refusal to let the pod into the active queue, or the first error."""
+        measured = self._observer is not None and self._observer.sampled("entry")
         for plugin in self._pre_enqueue:
+            ask = plugin.pre_enqueue
             try:
-                status = self._run(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+                status = self._measured(plugin, "PreEnqueue", ask, pod) if measured else ask(pod)
             except DEFECTS as defect:
                 status = defect_status(defect, _LOG, "%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
             if status is not None:
@@ -155,9 +157,14 @@ class Profile:
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
         if self._observer is not None:
-            state.measured = self._observer.sampled()
+            state.measured = self._observer.sampled("cycle")
         for plugin in self._pre_filter:
-            answer = self._run(plugin, "PreFilter", plugin.pre_filter, state, pod, snapshot)
+            ask = plugin.pre_filter
+            answer = (
+                self._measured(plugin, "PreFilter", ask, state, pod, snapshot)
+                if state.measured
+                else ask(state, pod, snapshot)
+            )
             self._counted(plugin, "PreFilter")
             if answer is None:
                 continue
@@ -184,7 +191,7 @@ class Profile:
         calls = []
         for plugin, *_ in self.filters(state):
             ask = plugin.filter_batch
-            batch = self._run(plugin, "Filter", ask, state, pod) if state.measured else ask(state, pod)
+            batch = self._measured(plugin, "Filter", ask, state, pod) if state.measured else ask(state, pod)
             refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
             calls.append(FilterCall(plugin, batch.passing, refused))
         return calls
@@ -205,7 +212,7 @@ class Profile:
             status = refused.get(name)
             if status is None:
                 ask = plugin.filter
-                status = self._run(plugin, "Filter", ask, state, pod, node) if state.measured else ask(state, pod, node)
+                status = self._measured(plugin, "Filter", ask, state, pod, node) if state.measured else ask(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -218,7 +225,7 @@ class Profile:
         messages: list[str] = []
         withdrawn: Nomination | None = None
         for plugin in self._post_filter:
-            answer = await self._await(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
+            answer = await self._awaited(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
             if isinstance(answer, Nomination):
                 if answer.node:
                     return "", answer
@@ -238,7 +245,8 @@ class Profile:
         for plugin in self._score:
             if plugin.name in state.skipped_scores:
                 continue
-            scores = self._run(plugin, "Score", plugin.score, state, pod, nodes)
+            ask = plugin.score
+            scores = self._measured(plugin, "Score", ask, state, pod, nodes) if state.measured else ask(state, pod, nodes)
             self._counted(plugin, "Score", len(nodes))
             if scores is not None:
                 weight = self._weight(plugin)
@@ -252,7 +260,8 @@ class Profile:
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Have everything that the pod needs on ``node`` held in memory."""
         for plugin in self._reserve:
-            status = self._run(plugin, "Reserve", plugin.reserve, state, pod, node)
+            hold = plugin.reserve
+            status = self._measured(plugin, "Reserve", hold, state, pod, node) if state.measured else hold(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -264,15 +273,17 @@ class Profile:
         """Let go of what was reserved, in reverse order; a plugin that breaks does not keep the others from it."""
         for plugin in reversed(self._reserve):
             try:
-                await self._await(plugin, "Unreserve", plugin.unreserve, state, pod, node)
+                await self._awaited(plugin, "Unreserve", plugin.unreserve, state, pod, node)
             except DEFECTS as defect:
                 defect_status(defect, _LOG, "%s: Unreserve plugin %s broke", pod.key, plugin.name)
 
     def permit(self, pod: PodInfo) -> Status | None:
         """Whether the group of ``pod``, which could have its node, may be bound already."""
         waits: list[str] = []
+        measured = self._observer is not None and self._observer.sampled("permit")
         for plugin in self._permit:
-            status = self._run(plugin, "Permit", plugin.permit, pod)
+            ask = plugin.permit
+            status = self._measured(plugin, "Permit", ask, pod) if measured else ask(pod)
             if status is None:
                 continue
             if status.code is not Code.WAIT:
@@ -285,7 +296,10 @@ class Profile:
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""
         for plugin in self._pre_bind:
-            status = await self._await(plugin, "PreBind", plugin.pre_bind, state, pod, node)
+            write = plugin.pre_bind
+            status = await (
+                self._awaited(plugin, "PreBind", write, state, pod, node) if state.measured else write(state, pod, node)
+            )
             if status is None:
                 continue
             if status.rejected:
@@ -304,7 +318,10 @@ class Profile:
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Bind the pod; the first binder that does not skip decides."""
         for plugin in self._bind:
-            status = await self._await(plugin, "Bind", plugin.bind, state, pod, node)
+            write = plugin.bind
+            status = await (
+                self._awaited(plugin, "Bind", write, state, pod, node) if state.measured else write(state, pod, node)
+            )
             if status is None:
                 return None
             if status.code is not Code.SKIP:

@@ -17,7 +17,7 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode
 from cathedra.apiserver.ownership.comparison import Outline, outline
 from cathedra.apiserver.ownership.typed import MISSING, field_shape
-from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape
+from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
 
 __all__ = ["View", "differences"]
 
@@ -108,9 +108,36 @@ def _plain_below(value: Any, shape: Shape) -> bool:
         return not isinstance(value, list) or all(_plain_below(item, shape.element) for item in value)
     if not isinstance(value, dict):
         return True
+    if isinstance(shape, StructShape):
+        return _plain_struct(value, shape)
     if isinstance(shape, MapShape) and list(value) != sorted(value):
         return False
     return all(_plain_below(item, field_shape(shape, name)) for name, item in value.items())
+
+
+def _plain_struct(value: dict[str, Any], shape: StructShape) -> bool:
+    declared, doubtful = shape.fields, _doubtful_fields(shape)
+    for name, item in value.items():
+        inner = doubtful.get(name)
+        if name not in declared or (inner is not None and not _plain_below(item, inner)):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _doubtful_fields(shape: StructShape) -> dict[str, Shape]:
+    """The fields of a struct whose values may not be plain; most are texts and numbers, which always are."""
+    return {name: inner for name, inner in shape.fields.items() if not _is_always_plain(inner, (shape,))}
+
+
+def _is_always_plain(shape: Shape, above: tuple[Shape, ...]) -> bool:
+    if isinstance(shape, Leaf):
+        return shape.typed
+    if isinstance(shape, ListShape):
+        return _is_always_plain(shape.element, above)
+    if not isinstance(shape, StructShape) or shape in above:
+        return False
+    return all(_is_always_plain(inner, (*above, shape)) for inner in shape.fields.values())
 
 
 def _read(part: bytes) -> Any:

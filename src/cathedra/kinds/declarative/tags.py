@@ -18,7 +18,7 @@ __all__ = ["FieldTags", "TypeTags"]
 _NO_FIELDS: Final[Mapping[str, FieldTags]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TypeTags:
     """The tags of a struct: its fields by JSON name, in the order of the type."""
 

@@ -44,15 +44,18 @@ class _Walk:
         if tags.union:
             _union(self._heard(stable=tags.stable), path, tags.union, obj, old)
         kind: Any = type(obj)
-        attributes = _attributes(kind)
-        for name, field in tags.fields.items():
-            attribute, pointer = attributes[name]
+        for name, attribute, pointer, field in _plan(kind, tags):
             value = getattr(obj, attribute)
-            before = getattr(old, attribute) if old is not None else None
-            if old is not None and value == before:
+            is_empty = value is None or not (pointer or value)
+            before = None
+            if old is not None:
+                before = getattr(old, attribute)
+                if value is before or value == before:
+                    continue
+            elif is_empty and not field.required:
                 continue
             where, errors = path.child(name), self._heard(stable=field.stable)
-            is_over = _stops(errors, where, field, value, is_empty=value is None or not (pointer or value))
+            is_over = _stops(errors, where, field, value, is_empty=is_empty)
             if old is not None and _is_frozen(errors, where, field, value, before):
                 is_over = True
             if not is_over:
@@ -161,6 +164,13 @@ def _attributes(kind: type[KubeStruct]) -> dict[str, tuple[str, bool]]:
     """JSON name → attribute, and whether it is a pointer: then an empty value is a value, too."""
     pointers = {field.name: field.default is None for field in msgspec.structs.fields(kind)}
     return {name: (attribute, pointers[attribute]) for attribute, name in json_names(kind).items()}
+
+
+@cache
+def _plan(kind: type[KubeStruct], tags: TypeTags) -> tuple[tuple[str, str, bool, FieldTags], ...]:
+    """The fields of a type that have tags: name, attribute, whether it is a pointer, tags."""
+    attributes = _attributes(kind)
+    return tuple((name, *attributes[name], field) for name, field in tags.fields.items())
 
 
 @cache

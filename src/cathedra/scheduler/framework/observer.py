@@ -10,8 +10,8 @@ __all__ = ["PluginObserver"]
 class PluginObserver(Protocol):
     """Hears which plugins ran at which extension points; points and outcomes in kube-scheduler's words."""
 
-    def sampled(self) -> bool:
-        """Whether the filters of the cycle that begins are to be measured one by one."""
+    def sampled(self, work: str) -> bool:
+        """Whether the plugins of what begins now, a cycle, a pod's entry into the queue or its permit, are to be measured."""
         ...
 
     def evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:

@@ -65,7 +65,7 @@ class CycleState:
         self.group = group
         """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""
         self.measured = False
-        """Whether every filter is measured on every node."""
+        """Whether every plugin is measured in this cycle, filters on every node."""
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
         self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
