@@ -115,11 +115,13 @@ def _size(text: str) -> int:
 
 def longer_than(text: str, limit: int) -> bool:
     """Whether the UTF-8 of ``text`` has more than ``limit`` bytes."""
-    return _size(text) > limit
+    return len(text) > limit if text.isascii() else len(text.encode()) > limit
 
 
 def dns_label(value: str) -> list[str]:
     """Lower-case letters, digits and inner dashes; 1 to 63 characters."""
+    if len(value) <= 63 and _is_label(value):
+        return []
     found = [] if _size(value) <= 63 else ["must be no more than 63 characters"]
     if _LABEL.fullmatch(value):
         return found
@@ -177,6 +179,8 @@ def masked(value: str) -> str:
 
 def dns_subdomain_ignoring_case(value: str) -> list[str]:
     """Like a subdomain, upper-case letters allowed."""
+    if len(value) <= 63 and _is_label(value):
+        return []
     found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
     return found if _SUBDOMAIN.fullmatch(value.lower()) else [*found, _ANY_CASE_SUBDOMAIN_TEXT]
 

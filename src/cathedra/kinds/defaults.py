@@ -32,5 +32,7 @@ def each(items: tuple[K, ...], default: Callable[[K], K]) -> tuple[K, ...]:
 
 def changed(obj: K, **fields: object) -> K:
     """``obj`` with other values in these fields; ``obj`` itself if it has these very values."""
-    differing = {name: value for name, value in fields.items() if getattr(obj, name) is not value}
-    return replace(obj, **differing) if differing else obj
+    for name, value in fields.items():
+        if getattr(obj, name) is not value:
+            return replace(obj, **fields)
+    return obj

@@ -88,8 +88,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     """Seconds since the Unix epoch."""
     api_version: str = ""
     """The version in which the object was sent, as ``resource.k8s.io/v1beta1``."""
-    namespace_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Labels of the object's namespace; empty for cluster-scoped kinds."""
+    namespace_labels: Callable[[], Mapping[str, str]] = dict
+    """Finds the labels of the object's namespace, which few rules ask for; none for cluster-scoped kinds."""
     user: str = ""
     groups: tuple[str, ...] = ()
     uid: str = ""

@@ -38,7 +38,7 @@ def context(
 ) -> RequestContext:
     """A request at a fixed time, in a namespace with ``labels``."""
     opened = gates(release, everything=everything, **overrides)
-    return RequestContext(gates=opened, now=NOW, namespace_labels=labels)
+    return RequestContext(gates=opened, now=NOW, namespace_labels=lambda: labels)
 
 
 def exactly(name: str = "r", **more: Any) -> dict[str, Any]:

@@ -37,8 +37,8 @@ class AdmissionChain:
         """``external`` are the plugins among them that let others change objects: webhooks and policies."""
         self._plugins = tuple(plugins)
         self._external = frozenset(external)
-        self._admitting: dict[GroupResource, tuple[AdmissionPlugin, ...]] = {}
-        self._validating: dict[GroupResource, tuple[AdmissionPlugin, ...]] = {}
+        self._admitting: dict[GroupResource, tuple[tuple[AdmissionPlugin, bool], ...]] = {}
+        self._validating: dict[GroupResource, tuple[tuple[AdmissionPlugin, bool], ...]] = {}
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object after every plugin changed it; if a webhook or a policy did, all are called once more."""
@@ -54,8 +54,8 @@ class AdmissionChain:
         if plugins is None:
             plugins = self._admitting[resource] = tuple(self._about(resource, "admit"))
         definition = request.definition
-        for plugin in plugins:
-            if plugin.is_idle(definition):
+        for plugin, may_be_idle in plugins:
+            if may_be_idle and plugin.is_idle(definition):
                 continue
             changed = await plugin.admit(request)
             if changed is not request.object:
@@ -70,13 +70,17 @@ class AdmissionChain:
         if plugins is None:
             plugins = self._validating[resource] = tuple(self._about(resource, "validate"))
         definition = request.definition
-        for plugin in plugins:
-            if not plugin.is_idle(definition):
+        for plugin, may_be_idle in plugins:
+            if not (may_be_idle and plugin.is_idle(definition)):
                 await plugin.validate(request)
 
-    def _about(self, resource: GroupResource, method: str) -> Iterator[AdmissionPlugin]:
-        """The plugins that have that method of their own and something to say about the resource."""
+    def _about(self, resource: GroupResource, method: str) -> Iterator[tuple[AdmissionPlugin, bool]]:
+        """The plugins that have that method of their own and something to say about the resource, each with whether
+        it is ever idle."""
         for plugin in self._plugins:
-            own = getattr(type(plugin), method) is not getattr(AdmissionPlugin, method)
-            if own and (plugin.kinds is None or resource in plugin.kinds):
-                yield plugin
+            if _has_own(plugin, method) and (plugin.kinds is None or resource in plugin.kinds):
+                yield plugin, _has_own(plugin, "is_idle")
+
+
+def _has_own(plugin: AdmissionPlugin, method: str) -> bool:
+    return getattr(type(plugin), method) is not getattr(AdmissionPlugin, method)

@@ -82,8 +82,8 @@ class Registry:
     def find(self, resource: GroupResource, key: str) -> Any | None:
         """The object of that key, if the resource is served and the object is there."""
         table = self._tables.get(resource)
-        entry = table.get(key) if table else None
-        return entry.object if entry else None
+        entry = None if table is None else table.get(key)
+        return None if entry is None else entry.object
 
     def count(self, resource: GroupResource) -> int:
         """How many objects of a resource there are; 0 if it is not served."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -82,7 +83,7 @@ class ServerContext:
             gates=self.gates,
             now=self.clock.now(),
             api_version=call.api_version,
-            namespace_labels=self.namespace_labels(call.namespace),
+            namespace_labels=partial(self.namespace_labels, call.namespace),
             user=call.user.name,
             groups=call.user.groups,
             uid=call.user.uid,

@@ -107,7 +107,7 @@ class ObjectChecks:
             gates=self._gates,
             now=self._now,
             api_version=given.manifest.gvk.api_version,
-            namespace_labels=labels,
+            namespace_labels=lambda: labels,
             expressions=self._expressions,
         )
 

@@ -96,7 +96,7 @@ def admin_access_refusal(context: RequestContext) -> str:
     if not gates.at_least("1.33"):
         return ""
     label = ADMIN_LABEL if gates.at_least("1.34") else ADMIN_LABEL_OF_133
-    if context.namespace_labels.get(label) == "true":
+    if context.namespace_labels().get(label) == "true":
         return ""
     return f"admin access to devices requires the `{label}: true` label on the containing namespace"
 
