@@ -212,7 +212,9 @@ class Profile:
             status = refused.get(name)
             if status is None:
                 ask = plugin.filter
-                status = self._measured(plugin, "Filter", ask, state, pod, node) if state.measured else ask(state, pod, node)
+                status = (
+                    self._measured(plugin, "Filter", ask, state, pod, node) if state.measured else ask(state, pod, node)
+                )
             if status is None:
                 continue
             if status.rejected:
@@ -246,7 +248,9 @@ class Profile:
             if plugin.name in state.skipped_scores:
                 continue
             ask = plugin.score
-            scores = self._measured(plugin, "Score", ask, state, pod, nodes) if state.measured else ask(state, pod, nodes)
+            scores = (
+                self._measured(plugin, "Score", ask, state, pod, nodes) if state.measured else ask(state, pod, nodes)
+            )
             self._counted(plugin, "Score", len(nodes))
             if scores is not None:
                 weight = self._weight(plugin)
@@ -261,7 +265,9 @@ class Profile:
         """Have everything that the pod needs on ``node`` held in memory."""
         for plugin in self._reserve:
             hold = plugin.reserve
-            status = self._measured(plugin, "Reserve", hold, state, pod, node) if state.measured else hold(state, pod, node)
+            status = (
+                self._measured(plugin, "Reserve", hold, state, pod, node) if state.measured else hold(state, pod, node)
+            )
             if status is None:
                 continue
             if status.rejected:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import storage_v1
+from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative.formats import long_name_caseless, max_length
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.defaults import changed
 from cathedra.kinds.definition import AnyDefinition, Column
 from cathedra.kinds.strategies import ObjectRules
 
@@ -16,6 +18,8 @@ __all__ = [
     "attachment_cells",
     "attributes_class_cells",
     "capacity_cells",
+    "default_driver",
+    "default_storage_class",
     "driver_cells",
     "node_cells",
     "storage_class_cells",
@@ -60,6 +64,15 @@ ATTACHMENT_COLUMNS: Final = (
     AGE,
 )
 ATTRIBUTES_CLASS_COLUMNS: Final = (NAME, Column("DriverName", description="The driver that knows them."), AGE)
+_DRIVER_DEFAULTS: Final = {
+    "attach_required": True,
+    "pod_info_on_mount": False,
+    "storage_capacity": False,
+    "fs_group_policy": "ReadWriteOnceWithFSType",
+    "volume_lifecycle_modes": ("Persistent",),
+    "requires_republish": False,
+    "se_linux_mount": False,
+}
 _DEFAULT_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -124,6 +137,22 @@ def attributes_class_cells(attributes: storage_v1.VolumeAttributesClass, now: fl
     return [attributes.metadata.name, attributes.driver_name, age(attributes.metadata.creation_timestamp, now)]
 
 
+def default_storage_class(storage: storage_v1.StorageClass) -> storage_v1.StorageClass:
+    """With what becomes of its volumes (pkg/apis/storage/v1/defaults.go)."""
+    return changed(
+        storage,
+        reclaim_policy="Delete" if storage.reclaim_policy is None else storage.reclaim_policy,
+        volume_binding_mode="Immediate" if storage.volume_binding_mode is None else storage.volume_binding_mode,
+    )
+
+
+def default_driver(driver: storage_v1.CSIDriver) -> storage_v1.CSIDriver:
+    """With what a driver is taken to need (pkg/apis/storage/v1/defaults.go)."""
+    spec = driver.spec
+    missing = {name: value for name, value in _DRIVER_DEFAULTS.items() if getattr(spec, name) in (None, ())}
+    return replace(driver, spec=replace(spec, **missing)) if missing else driver
+
+
 def storage_definitions() -> tuple[AnyDefinition, ...]:
     """The definitions of all kinds of the group."""
     return (
@@ -131,11 +160,18 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
             storage_v1.StorageClass,
             "storageclasses",
             namespaced=False,
+            default=default_storage_class,
             rules=ObjectRules(tags=STORAGE_CLASS_TAGS),
             table=(STORAGE_CLASS_COLUMNS, storage_class_cells),
             short_names=("sc",),
         ),
-        builtin(storage_v1.CSIDriver, "csidrivers", namespaced=False, table=(DRIVER_COLUMNS, driver_cells)),
+        builtin(
+            storage_v1.CSIDriver,
+            "csidrivers",
+            namespaced=False,
+            default=default_driver,
+            table=(DRIVER_COLUMNS, driver_cells),
+        ),
         builtin(storage_v1.CSINode, "csinodes", namespaced=False, table=(NODE_COLUMNS, node_cells)),
         builtin(
             storage_v1.CSIStorageCapacity,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cathedra.api.core import storage_v1
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, to_dict
+from cathedra.kinds.machinery.storage import default_driver, default_storage_class
 from tests.unit.kinds.objects import row
 
 
@@ -29,6 +30,27 @@ def test_a_driver_attaches_unless_it_says_otherwise() -> None:
     }
     told = row("csidrivers", from_dict(storage_v1.CSIDriver, {"spec": spec}))
     assert (told["AttachRequired"], told["TokenRequests"], told["Modes"]) == (False, "a,b", "Ephemeral")
+
+
+def test_a_class_deletes_and_binds_at_once_unless_it_says_otherwise() -> None:
+    plain = default_storage_class(from_dict(storage_v1.StorageClass, {"provisioner": "p"}))
+    assert (plain.reclaim_policy, plain.volume_binding_mode) == ("Delete", "Immediate")
+    told = from_dict(storage_v1.StorageClass, {"reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer"})
+    assert default_storage_class(told) is told
+
+
+def test_a_driver_is_taken_to_attach_and_to_have_persistent_volumes() -> None:
+    given = from_dict(storage_v1.CSIDriver, {"spec": {"attachRequired": False}})
+    assert to_dict(default_driver(given))["spec"] == {
+        "attachRequired": False,
+        "podInfoOnMount": False,
+        "volumeLifecycleModes": ["Persistent"],
+        "storageCapacity": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "requiresRepublish": False,
+        "seLinuxMount": False,
+    }
+    assert default_driver(default_driver(given)) == default_driver(given)
 
 
 def test_nodes_capacities_and_attachments_are_counted_and_named() -> None:
