@@ -11,7 +11,7 @@ class PluginObserver(Protocol):
     """Hears which plugins ran at which extension points; points and outcomes in kube-scheduler's words."""
 
     def sampled(self, work: str) -> bool:
-        """Whether plugins are to be measured in what begins now: a cycle, a pod's entry into the queue or its permit."""
+        """Whether plugins are to be measured in what begins now: a cycle, a pod's way into the queue, its permit."""
         ...
 
     def evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
