@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from cathedra.allocation.answers import Allocation, Answers, SharedAnswer
+from cathedra.allocation.answers import Allocation, Answers, NodeClass, SharedAnswer
 from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
 from cathedra.allocation.claims.problem import (
     Problem,
@@ -23,7 +23,7 @@ from cathedra.allocation.claims.problem import (
 from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims, request_key_of
 from cathedra.allocation.claims.result import write_results
 from cathedra.allocation.claims.tables import OptionTables, bases
-from cathedra.allocation.equivalence import NodeClass, NodeEquivalence
+from cathedra.allocation.equivalence import NodeEquivalence
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.reasons import explain
@@ -138,22 +138,29 @@ class PreparedRequests:
     def on_each(self, nodes: Sequence[core_v1.Node]) -> Answers:
         """The answers of many nodes, in their order; an error that concerns one node takes its place.
 
-        Pass the same list again as long as the nodes do not change: then only what has changed is looked at.
+        Pass the same nodes again as long as they do not change: then only what has changed is looked at.
 
         Raises:
             FatalError: the claims cannot be allocated at all until something changes.
         """
-        allocator = self.allocator
-        groups = self._equivalence.groups(nodes, allocator.inventory, allocator.ledger)
-        answers = self._answers
-        given: list[tuple[bool, tuple[int, ...]]] = []
-        for node_class, rows in groups.items():
-            answer = answers.get(node_class)
-            if answer is None or answer.stopped is not None:
-                answer = answers[node_class] = self._answer(node_class, nodes)
-            # Copied: the groups go on changing.
-            given.append((answer.solution is not None, tuple(rows)))
-        return Answers(nodes, given, self.on)
+        answers = self.among(tuple(nodes))
+        answers.fitting()
+        return answers
+
+    def among(self, nodes: tuple[core_v1.Node, ...]) -> Answers:
+        """The same, where perhaps not all of ``nodes`` are going to be asked: each answer is found when it is asked
+        for, and errors are raised then."""
+        allocator, equivalence = self.allocator, self._equivalence
+        inventory, ledger = allocator.inventory, allocator.ledger
+        equivalence.follow(nodes, inventory, ledger)
+
+        def classes_of(places: Sequence[int]) -> Sequence[NodeClass]:
+            if equivalence.is_at(nodes, inventory, ledger):
+                return equivalence.classes(places)
+            asked = [nodes[place] for place in places]
+            return [equivalence.class_of(node, self._views.of(node), ledger) for node in asked]
+
+        return Answers(nodes, classes_of, lambda node_class: self._answer(node_class, nodes), self.on)
 
     def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
         """How far each request comes on ``node``, whether or not the claims fit there or a selector fails.
@@ -167,7 +174,13 @@ class PreparedRequests:
         return self._explain(node, self._views.of(node), trials=trials)
 
     def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
-        """The answer of all who stand so."""
+        """The answer of all who stand so, found now unless it is known."""
+        known = self._answers.get(node_class)
+        if known is None or known.stopped is not None:
+            known = self._answers[node_class] = self._search_class(node_class, nodes)
+        return known
+
+    def _search_class(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         try:
             return self._solve(node_class.node, node_class.view, node_class.states)
         except NodeError:

@@ -1,6 +1,6 @@
 """The answers of a node, and of many nodes at once.
 
-Nodes of one class share an answer; it is written out for a node when it is read.
+Nodes of one class share an answer; it is found when one of them is asked, and written out for a node when it is read.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import msgspec
 from cathedra.allocation.claims.problem import Solution
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
+from cathedra.allocation.supply.pools import NodeView
+from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
-__all__ = ["Allocation", "Answers", "SharedAnswer"]
+__all__ = ["Allocation", "Answers", "NodeClass", "SharedAnswer"]
 
 
 class Allocation:
@@ -47,6 +49,17 @@ class Allocation:
         return f"Allocation({self.node!r}, {self.results!r})"
 
 
+class NodeClass(msgspec.Struct, frozen=True, eq=False):
+    """All that a node's answer depends on: the shape of its pools and what is taken of them."""
+
+    number: int
+    """No other class has it."""
+    node: core_v1.Node
+    """One of the nodes of the class; it may have changed since."""
+    view: NodeView
+    states: tuple[PoolState, ...]
+
+
 class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
     """What all nodes of one class answer to all claims that ask for the same; devices are given by position."""
 
@@ -57,38 +70,66 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
 
 
 class Answers(Sequence["Allocation | Refusal | NodeError"]):
-    """The answers of many nodes, in their order, each written out when it is looked at."""
+    """The answers of many nodes, in their order, each found when it is asked for, and written out when it is looked at.
 
-    __slots__ = ("_groups", "_kinds", "_nodes", "_write")
+    Whatever asks for answers raises `FatalError` if the claims cannot be allocated at all until something changes.
+    """
+
+    __slots__ = ("_class_at", "_classes_of", "_nodes", "_shared", "_solve", "_write")
 
     def __init__(
         self,
         nodes: Sequence[core_v1.Node],
-        groups: Sequence[tuple[bool, Sequence[int]]],
+        classes_of: Callable[[Sequence[int]], Sequence[NodeClass]],
+        solve: Callable[[NodeClass], SharedAnswer],
         write: Callable[[core_v1.Node], Allocation | Refusal],
     ) -> None:
         self._nodes = nodes
-        self._groups = groups
+        self._classes_of = classes_of
+        self._solve = solve
         self._write = write
-        self._kinds: list[int] | None = None
+        self._class_at: dict[int, NodeClass] = {}
+        self._shared: dict[NodeClass, SharedAnswer] = {}
 
-    def fitting(self) -> list[int]:
-        """Where in the list of nodes the claims fit."""
-        return sorted([place for fits, places in self._groups if fits for place in places])
+    def fitting(self, places: Sequence[int] | None = None) -> list[int]:
+        """Those of ``places``, which are all without any, where the claims fit."""
+        asked = range(len(self._nodes)) if places is None else places
+        classes = self._classes(asked)
+        fits = {one: self._answer(one).solution is not None for one in dict.fromkeys(classes)}
+        if all(fits.values()):
+            return list(asked)
+        return [place for place, one in zip(asked, classes, strict=True) if fits[one]]
+
+    def fits(self, place: int) -> bool:
+        """Whether the claims fit at one place of the list of nodes."""
+        return self._answer(self._class(place)).solution is not None
 
     def kind(self, place: int) -> int:
         """A number that nodes share if they share an answer, so that one of them need be looked at."""
-        if self._kinds is None:
-            self._kinds = [0] * len(self._nodes)
-            for number, (_, places) in enumerate(self._groups):
-                for one in places:
-                    self._kinds[one] = number
-        return self._kinds[place]
+        return self._class(place).number
 
     @property
     def kinds(self) -> int:
         """How many different answers there are; so many searches were needed at most."""
-        return len(self._groups)
+        return len(set(self._classes(range(len(self._nodes)))))
+
+    def _class(self, place: int) -> NodeClass:
+        known = self._class_at.get(place)
+        return known if known is not None else self._classes((place,))[0]
+
+    def _classes(self, places: Sequence[int]) -> Sequence[NodeClass]:
+        known = self._class_at
+        if len(known) == len(self._nodes):
+            return [known[place] for place in places]
+        found = self._classes_of(places)
+        known.update(zip(places, found, strict=True))
+        return found
+
+    def _answer(self, node_class: NodeClass) -> SharedAnswer:
+        known = self._shared.get(node_class)
+        if known is None:
+            known = self._shared[node_class] = self._solve(node_class)
+        return known
 
     def __len__(self) -> int:
         return len(self._nodes)

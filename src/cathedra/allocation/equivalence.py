@@ -1,17 +1,19 @@
 """Classes of nodes that get the same answer, kept up to date.
 
-A scheduler asks all nodes for every pod, and between two pods hardly anything changes. So the *class* of each node,
+A scheduler asks many nodes for every pod, and between two pods hardly anything changes. So the *class* of each node,
 which is all that an answer depends on, is kept for the scheduler's list of nodes and brought up to date by what has
-changed: nodes, slices, holdings. A pod then costs one search per class, and one look-up per node.
+changed: nodes, slices, holdings. A pod then costs one search per class, and one look-up per node. A node is looked at
+when it is first asked: of a large cluster a pod sees a tenth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import is_not
+from typing import TYPE_CHECKING, Any, Final, cast
 
-import msgspec
-
+from cathedra.allocation.answers import NodeClass
 from cathedra.allocation.claims.problem import declares_optional_operations
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot
@@ -19,21 +21,11 @@ from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolView, extent
-from cathedra.allocation.supply.states import PoolState
 
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1
 
-__all__ = ["EQUIVALENCES", "NodeClass", "NodeEquivalence"]
-
-
-class NodeClass(msgspec.Struct, frozen=True, eq=False):
-    """All that a node's answer depends on: the shape of its pools and what is taken of them."""
-
-    node: core_v1.Node
-    """One of the nodes of the class; it may have changed since."""
-    view: NodeView
-    states: tuple[PoolState, ...]
+__all__ = ["EQUIVALENCES", "NodeEquivalence"]
 
 
 class NodeEquivalence:
@@ -44,7 +36,6 @@ class NodeEquivalence:
         "_extents",
         "_features",
         "_finders",
-        "_groups",
         "_interned",
         "_inventory",
         "_ledger",
@@ -60,15 +51,16 @@ class NodeEquivalence:
     def __init__(self, features: Features, projection: Projection | None) -> None:
         self._features = features
         self._projection = projection
-        self._nodes: list[core_v1.Node] = []
+        self._nodes: tuple[core_v1.Node, ...] = ()
         self._inventory: InventorySnapshot | None = None
         self._ledger: LedgerSnapshot | None = None
         self._interned: dict[Any, NodeClass] = {}
         self._answers: dict[object, dict[NodeClass, Any]] = {}
-        self._rows: list[NodeClass] = []
-        self._groups: dict[NodeClass, set[int]] = {}
-        self._views: list[NodeView] = []
-        self._rows_of_node: dict[str, list[int]] = {}
+        self._rows: list[NodeClass | None] = []
+        """None: not looked at yet."""
+        self._views: dict[int, NodeView] = {}
+        """Of the rows that have been looked at."""
+        self._rows_of_node: dict[str, set[int]] = {}
         self._rows_of_pool: dict[PoolID, dict[int, PoolView]] = {}
         self._rows_of_extent: dict[PoolID, set[int]] = {}
         self._extents: dict[PoolID, object] = {}
@@ -87,26 +79,33 @@ class NodeEquivalence:
         kept[features, projection] = found
         return found
 
-    def groups(
-        self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot, ledger: LedgerSnapshot
-    ) -> Mapping[NodeClass, Collection[int]]:
-        """The classes: class → rows of its nodes. The price is what has changed since the last call.
+    def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
+        """Turn to these nodes at this moment. The price is what has changed since the last call."""
+        concerned = self._concerned(nodes, inventory)
+        if concerned is None:
+            self._begin(len(nodes))
+        else:
+            for row in concerned:
+                self._forget(row)
+            self._catch_up(ledger)
+        self._nodes, self._inventory, self._ledger = nodes, inventory, ledger
 
-        The answer holds until the next call.
+    def is_at(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> bool:
+        """Whether `follow` was last called with these."""
+        return self._inventory is inventory and self._ledger is ledger and self._nodes is nodes
+
+    def classes(self, rows: Sequence[int]) -> list[NodeClass]:
+        """The classes of these nodes, given by their places in the list, at the moment of the last `follow`.
 
         Raises:
             FatalError: a node selector cannot be parsed.
         """
-        concerned = self._concerned(nodes, inventory)
-        if concerned is None:
-            self._begin(nodes, inventory, ledger)
-            return self._groups
-        if concerned:
-            self._nodes = list(nodes)
-            self._view_again(concerned, inventory)
-        self._follow(ledger, concerned)
-        self._inventory, self._ledger = inventory, ledger
-        return self._groups
+        known = self._rows
+        found = [known[row] for row in rows]
+        if not all(found):
+            self._look(dict.fromkeys(row for row in rows if known[row] is None))
+            found = [known[row] for row in rows]
+        return cast(list[NodeClass], found)
 
     def class_of(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> NodeClass:
         """The class of one node."""
@@ -119,7 +118,7 @@ class NodeEquivalence:
             if len(self._interned) >= _NODE_CLASSES:
                 self._interned.clear()
                 self._answers.clear()
-            known = self._interned[key] = NodeClass(node, view, states)
+            known = self._interned[key] = NodeClass(view.interner.next_number(), node, view, states)
         return known
 
     def answers(self, request_key: object) -> dict[NodeClass, Any]:
@@ -138,19 +137,18 @@ class NodeEquivalence:
 
     # --- following
 
-    def _concerned(self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot) -> set[int] | None:
+    def _concerned(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot) -> set[int] | None:
         """The rows whose view may have changed; None if that is not known."""
         before = self._inventory
-        if before is None or len(nodes) != len(self._nodes):
+        known = self._nodes
+        if before is None or len(nodes) != len(known):
             return None
+        others = () if nodes is known else compress(range(len(nodes)), map(is_not, nodes, known))
         rows = set()
-        # Equal lists are compared quickly: most of their nodes are the same objects.
-        same = isinstance(nodes, list) and nodes == self._nodes
-        for row, (node, known) in () if same else enumerate(zip(nodes, self._nodes, strict=True)):
-            if node is not known:
-                if node.metadata.name != known.metadata.name:
-                    return None
-                rows.add(row)
+        for row in others:
+            if nodes[row].metadata.name != known[row].metadata.name:
+                return None
+            rows.add(row)
         if inventory is before:
             return rows
         changes = inventory.mark.since(before.mark)
@@ -166,38 +164,38 @@ class NodeEquivalence:
                     rows |= self._rows_of_extent[change]
         return rows
 
-    def _begin(self, nodes: Sequence[core_v1.Node], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
-        self._inventory = None
-        views = NodeViews(inventory, self._features)
-        self._nodes = list(nodes)
-        self._views = [views.of(node) for node in nodes]
-        self._rows = [self.class_of(node, view, ledger) for node, view in zip(nodes, self._views, strict=True)]
-        self._groups = {}
-        for row, node_class in enumerate(self._rows):
-            self._groups.setdefault(node_class, set()).add(row)
+    def _begin(self, rows: int) -> None:
+        self._rows = [None] * rows
+        self._views = {}
         self._rows_of_node, self._rows_of_pool, self._rows_of_extent = {}, {}, {}
         self._extents.clear()
         self._finders.clear()
-        for row, (node, view) in enumerate(zip(nodes, self._views, strict=True)):
-            self._rows_of_node.setdefault(node.metadata.name, []).append(row)
-            self._index(row, view)
-        self._inventory, self._ledger = inventory, ledger
 
-    def _view_again(self, rows: Iterable[int], inventory: InventorySnapshot) -> None:
+    def _look(self, rows: Iterable[int]) -> None:
+        """Look at nodes for the first time, or again."""
+        inventory, ledger = self._inventory, self._ledger
+        assert inventory is not None
+        assert ledger is not None
         views = NodeViews(inventory, self._features)
         for row in rows:
-            view = views.of(self._nodes[row])
-            old = self._views[row]
-            if view is old:
-                continue
-            for pool in old.usable:
-                del self._rows_of_pool[pool.id][row]
-                for record in pool.devices if self._finders.get(pool.id) else ():
-                    self._finders[pool.id][record.name].discard(row)
-            for name, _ in old.depends:
-                self._rows_of_extent[name].discard(row)
-            self._views[row] = view
+            node = self._nodes[row]
+            view = self._views[row] = views.of(node)
+            self._rows[row] = self.class_of(node, view, ledger)
+            self._rows_of_node.setdefault(node.metadata.name, set()).add(row)
             self._index(row, view)
+
+    def _forget(self, row: int) -> None:
+        """A node may see something else than before; it is looked at again when it is asked."""
+        self._rows[row] = None
+        view = self._views.pop(row, None)
+        if view is None:
+            return
+        for pool in view.usable:
+            del self._rows_of_pool[pool.id][row]
+            for record in pool.devices if self._finders.get(pool.id) else ():
+                self._finders[pool.id][record.name].discard(row)
+        for name, _ in view.depends:
+            self._rows_of_extent[name].discard(row)
 
     def _index(self, row: int, view: NodeView) -> None:
         for pool in view.usable:
@@ -208,37 +206,24 @@ class NodeEquivalence:
             self._rows_of_extent.setdefault(name, set()).add(row)
             self._extents[name] = known
 
-    def _follow(self, ledger: LedgerSnapshot, concerned: set[int]) -> None:
-        """Bring the rows up to date that see other views than before, or pools of which more or less is held."""
+    def _catch_up(self, ledger: LedgerSnapshot) -> None:
+        """Bring the rows up to date that see pools of which more or less is held than before."""
         before = self._ledger
         assert before is not None
-        rows = concerned
-        pools: set[PoolID] = set()
-        if ledger is not before:
-            changes = ledger.mark.since(before.mark)
-            pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
-            rows = rows.union(*(self._holding(pool, changes) for pool in pools))
-        if not rows:
+        if ledger is before:
             return
-        if len(pools) == 1 and not concerned:
+        changes = ledger.mark.since(before.mark)
+        pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
+        rows: set[int] = set().union(*(self._holding(pool, changes) for pool in pools))
+        if len(pools) == 1 and rows:
             self._move(next(iter(pools)), rows, ledger)
             return
         for row in rows:
-            self._regroup(row, self.class_of(self._nodes[row], self._views[row], ledger))
-
-    def _regroup(self, row: int, node_class: NodeClass) -> None:
-        before = self._rows[row]
-        if before is node_class:
-            return
-        self._rows[row] = node_class
-        self._groups[before].discard(row)
-        if not self._groups[before]:
-            del self._groups[before]
-        self._groups.setdefault(node_class, set()).add(row)
+            self._rows[row] = self.class_of(self._nodes[row], self._views[row], ledger)
 
     def _move(self, pool: PoolID, rows: set[int], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""
-        moved: dict[tuple[NodeClass, PoolView, int], NodeClass] = {}
+        moved: dict[tuple[NodeClass | None, PoolView, int], NodeClass] = {}
         views = self._rows_of_pool[pool]
         for row in rows:
             view = views[row]
@@ -246,7 +231,7 @@ class NodeEquivalence:
             found = moved.get(key)
             if found is None:
                 found = moved[key] = self.class_of(self._nodes[row], self._views[row], ledger)
-            self._regroup(row, found)
+            self._rows[row] = found
 
     def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[int]:
         """Rows for which it may matter that holdings of ``pool`` have changed."""

@@ -145,15 +145,15 @@ class Filters:
             text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(scope.narrowed_by))}]"
             status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), "NodeAffinity")
             outside = {name: [status] for name in names if name not in scope.nodes}
-        calls = self._profile.batch_filters(state, info) if len(nodes) > 1 and only is None else None
+        calls = self._profile.batch_filters(state, info, nodes) if len(nodes) > 1 and only is None else None
         for plugin, passing, known in calls if calls is not None else self._profile.filters(state):
             mine = plugin.name == self.plugin.name
             if mine and not devices:
                 continue
             for node in nodes:
-                if node.name in passing:
+                if node in passing:
                     continue
-                found = known.get(node.name) or plugin.filter(state, info, node)
+                found = known.get(node) or plugin.filter(state, info, node)
                 if found is None:
                     continue
                 if mine:

@@ -77,12 +77,14 @@ class NodeSearch:
             return ()
         nodes = snapshot.nodes
         if scope.nodes is not None:
-            nodes = [node for node in nodes if node.name in scope.nodes]
+            nodes = [
+                nodes[place] for place in sorted(map(snapshot.places.__getitem__, scope.nodes & snapshot.places.keys()))
+            ]
             names = f"[{' '.join(sorted(scope.narrowed_by))}]"
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {names}")
             diagnosis.unschedulable_plugins.update(scope.narrowed_by)
         if nominated:
-            chosen = self._pass([node for node in nodes if node.name == nominated], 1, state, pod, Diagnosis(0))
+            chosen = self._pass([node for node in nodes if node.name == nominated], 0, 1, state, pod, Diagnosis(0))
             if not isinstance(chosen, Status) and chosen:
                 return chosen
         return self._from_start(nodes, state, pod, diagnosis)
@@ -93,27 +95,56 @@ class NodeSearch:
         if not nodes:
             return ()
         start = self._start % len(nodes)
-        ordered = [*nodes[start:], *nodes[:start]] if start else nodes
-        feasible = self._pass(ordered, nodes_to_find(len(nodes), self._percentage), state, pod, diagnosis)
+        feasible = self._pass(nodes, start, nodes_to_find(len(nodes), self._percentage), state, pod, diagnosis)
         if not isinstance(feasible, Status):
             self._start = (start + len(feasible) + len(diagnosis.refusals)) % len(nodes)
         return feasible
 
     def _pass(
-        self, nodes: Sequence[NodeInfo], wanted: int, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+        self,
+        nodes: Sequence[NodeInfo],
+        start: int,
+        wanted: int,
+        state: CycleState,
+        pod: PodInfo,
+        diagnosis: Diagnosis,
     ) -> Sequence[NodeInfo] | Status:
-        """Nodes that pass every filter, until ``wanted`` are found."""
-        whole = len(nodes) == len(state.snapshot.nodes) > 1
-        filters = self._profile.batch_filters(state, pod) if whole else self._profile.filters(state)
-        judge = self._profile.filter if not self._nominations else self._judge_with_nominated
-        passing = _passing_all(filters, state.snapshot) if whole and not self._nominations else frozenset()
-        if len(passing) == len(nodes):
-            self._profile.passed(filters, min(wanted, len(nodes)))
-            return nodes[:wanted]
+        """Nodes that pass every filter, from the one at ``start`` on and around, until ``wanted`` are found."""
         feasible: list[NodeInfo] = []
+        whole = len(nodes) == len(state.snapshot.nodes) > 1
+        left = len(nodes)
+        while left and len(feasible) < wanted:
+            part = nodes[start : start + min(left, max(wanted - len(feasible), FEWEST_NODES))]
+            filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
+            broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
+            if broken is not None:
+                return broken
+            left -= len(part)
+            start = (start + len(part)) % len(nodes)
+        return feasible
+
+    def _pass_part(
+        self,
+        nodes: Sequence[NodeInfo],
+        wanted: int,
+        filters: Sequence[FilterCall],
+        feasible: list[NodeInfo],
+        state: CycleState,
+        pod: PodInfo,
+        diagnosis: Diagnosis,
+    ) -> Status | None:
+        """Add to ``feasible`` what passes, until so many are found; what broke."""
+        judge = self._profile.filter if not self._nominations else self._judge_with_nominated
+        passing = _passing_all(filters, nodes) if not self._nominations else frozenset[NodeInfo]()
+        if len(passing) == len(nodes):
+            taken = nodes[: wanted - len(feasible)]
+            self._profile.passed(filters, len(taken))
+            feasible += taken
+            return None
         unasked = 0
+        broken = None
         for node in nodes:
-            known = node.name in passing
+            known = node in passing
             unasked += known
             status = None if known else judge(filters, state, pod, node)
             if status is None:
@@ -123,10 +154,10 @@ class NodeSearch:
             elif status.rejected:
                 diagnosis.refuse(node.name, status)
             else:
-                self._profile.passed(filters, unasked)
-                return status
+                broken = status
+                break
         self._profile.passed(filters, unasked)
-        return feasible
+        return broken
 
     def _judge_with_nominated(
         self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo
@@ -136,15 +167,11 @@ class NodeSearch:
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
 
 
-def _passing_all(filters: Sequence[FilterCall], snapshot: Snapshot) -> Set[str]:
-    """The nodes of which all filters know without being asked that they pass."""
-    everywhere = len(snapshot.nodes)
-    some = sorted((call.passing for call in filters if len(call.passing) < everywhere), key=len)
-    if not some:
-        return snapshot.by_name.keys()
-    passing, *others = some
-    for other in others:
-        passing = passing & other
+def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
+    """Those of ``nodes`` of which all filters know without being asked that they pass."""
+    passing = set(nodes)
+    for call in filters:
+        passing &= call.passing
     return passing
 
 

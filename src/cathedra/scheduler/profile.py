@@ -58,8 +58,8 @@ class FilterCall(NamedTuple):
     """A filter, and the nodes about which it need not be asked."""
 
     plugin: FilterPlugin
-    passing: Set[str]
-    refused: Mapping[str, Status]
+    passing: Set[NodeInfo]
+    refused: Mapping[NodeInfo, Status]
 
 
 class Profile:
@@ -186,12 +186,13 @@ class Profile:
         skipped = state.skipped_filters
         return [FilterCall(plugin, frozenset(), {}) for plugin in self._filter if plugin.name not in skipped]
 
-    def batch_filters(self, state: CycleState, pod: PodInfo) -> Sequence[FilterCall]:
-        """The same for a look at all nodes, with what each can tell without being asked."""
+    def batch_filters(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[FilterCall]:
+        """The same, with what each can tell about ``nodes`` of the snapshot without being asked about one by one."""
         calls = []
         for plugin, *_ in self.filters(state):
             ask = plugin.filter_batch
-            batch = self._measured(plugin, "Filter", ask, state, pod) if state.measured else ask(state, pod)
+            measured = state.measured
+            batch = self._measured(plugin, "Filter", ask, state, pod, nodes) if measured else ask(state, pod, nodes)
             refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
             calls.append(FilterCall(plugin, batch.passing, refused))
         return calls
@@ -203,13 +204,13 @@ class Profile:
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
-        name, observed = node.name, self._observer
+        observed = self._observer
         for plugin, passing, refused in filters:
             if observed is not None:
                 observed.evaluated(plugin.name, "Filter", self.name)
-            if name in passing:
+            if node in passing:
                 continue
-            status = refused.get(name)
+            status = refused.get(node)
             if status is None:
                 ask = plugin.filter
                 status = (

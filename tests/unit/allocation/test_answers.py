@@ -151,6 +151,33 @@ def test_any_order_of_events_gives_what_a_rebuild_gives(events: list[tuple[objec
             assert answers.fitting() == [at for at, one in enumerate(expected) if isinstance(one, bytes)]
 
 
+PLACES = st.lists(st.integers(0, 3), max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(EVENTS, PLACES), max_size=25), PLACES)
+def test_nodes_that_are_asked_now_and_then_give_what_a_rebuild_gives(
+    steps: list[tuple[tuple[object, ...], list[int]]], late: list[int]
+) -> None:
+    """Nodes are looked at when they are asked, and answers stay those of their moment."""
+    world = Events()
+    nodes = tuple(NODES)
+    moments = []
+    for event, places in steps:
+        world.apply(event)
+        for asked in ASKED:
+            expected = alone(world.fresh(), asked)
+            answers = world.followed().prepare(asked).among(nodes)
+            assert answers.fitting(places) == [at for at in places if isinstance(expected[at], bytes)]
+            moments.append((answers, expected))
+    for answers, expected in moments:
+        for place in late:
+            assert answers.fits(place) is isinstance(expected[place], bytes)
+            assert said(answers[place]) == expected[place]
+        kinds = [answers.kind(place) for place in range(4)]
+        assert len(set(kinds)) == answers.kinds
+
+
 BETWEEN = "n1x"
 """A pool that some nodes see before and others after their own."""
 HELD = st.one_of(

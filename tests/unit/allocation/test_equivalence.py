@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cathedra.allocation import Features
+from cathedra.allocation.answers import NodeClass
 from cathedra.allocation.equivalence import EQUIVALENCES, NodeEquivalence
 from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.core import core_v1
@@ -27,8 +28,15 @@ def world(**more: Any) -> World:
 
 def groups(equivalence: NodeEquivalence, made: World, nodes: Sequence[core_v1.Node] = NODES) -> list[list[int]]:
     """The rows that stand alike, in the order of their first ones."""
-    found = equivalence.groups(nodes, made.inventory.snapshot(), made.ledger.snapshot())
-    return sorted(sorted(rows) for rows in found.values())
+    found: dict[NodeClass, list[int]] = {}
+    for row, node_class in enumerate(classes(equivalence, made, nodes)):
+        found.setdefault(node_class, []).append(row)
+    return sorted(found.values())
+
+
+def classes(equivalence: NodeEquivalence, made: World, nodes: Sequence[core_v1.Node] = NODES) -> list[NodeClass]:
+    equivalence.follow(tuple(nodes), made.inventory.snapshot(), made.ledger.snapshot())
+    return equivalence.classes(range(len(nodes)))
 
 
 def fresh() -> NodeEquivalence:
@@ -98,10 +106,9 @@ def test_a_list_in_another_order_has_its_own_rows() -> None:
 
 def test_nothing_is_looked_at_again_if_nothing_has_changed() -> None:
     made, equivalence = world(), fresh()
-    inventory, ledger = made.inventory.snapshot(), made.ledger.snapshot()
-    first = dict(equivalence.groups(NODES, inventory, ledger))
-    again = equivalence.groups(NODES, inventory, ledger)
-    assert list(again) == list(first), "the very classes of before"
+    first = classes(equivalence, made)
+    again = classes(equivalence, made)
+    assert all(one is other for one, other in zip(first, again, strict=True)), "the very classes of before"
 
 
 def test_a_class_is_the_same_object_as_long_as_nodes_stand_so() -> None:

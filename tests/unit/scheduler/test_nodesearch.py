@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT, BatchFilterResult, CycleState
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode, nodes_to_find
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
@@ -37,6 +41,46 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
         assert found.evaluated == 144
         seen[found.node] += 1
     assert {int(name[1:]) // 100 for name in seen} == {0, 1, 2}
+
+
+class OneByOne(NodeResourcesFit):
+    """Knows nothing of many nodes at once."""
+
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+        return NO_BATCH_RESULT
+
+
+@settings(max_examples=30)
+@given(st.sets(st.integers(0, 299)), st.integers(1, 4))
+def test_what_is_known_of_many_nodes_at_once_changes_no_search(full: set[int], pods: int) -> None:
+    cache = Cache()
+    for index in range(300):
+        cache.set_node(node(f"n{index}", labels={}, pods="0" if index in full else "2"))
+    searches = [
+        NodeSearch(Profile([kind(lambda _: False)]), Nominations(), Random(1)) for kind in (NodeResourcesFit, OneByOne)
+    ]
+    for number in range(pods):
+        wanted = PodInfo(pod(f"p{number}"))
+        found, expected = (search.find(CycleState(cache.snapshot()), wanted) for search in searches)
+        assert found == expected
+        if isinstance(found, SelectedNode):
+            cache.assume(wanted.on(found.node))
+
+
+def test_a_search_that_begins_near_the_end_goes_on_at_the_beginning() -> None:
+    cache = Cache()
+    for index in range(300):
+        cache.set_node(node(f"n{index}", labels={}, pods="1" if index in (5, 290, 299) else "0"))
+    search = NodeSearch(Profile([NodeResourcesFit(lambda _: False)]), Nominations(), Random(1), percentage=1)
+    assert isinstance(search.find(CycleState(cache.snapshot()), PodInfo(pod("p"))), SelectedNode)
+    seen = set()
+    for number in range(3):
+        found = search.find(CycleState(cache.snapshot()), PodInfo(pod(f"p{number}")))
+        assert isinstance(found, SelectedNode)
+        assert (found.feasible, found.evaluated) == (3 - number, 300)
+        seen.add(found.node)
+        cache.assume(PodInfo(pod(f"p{number}")).on(found.node))
+    assert seen == {"n5", "n290", "n299"}
 
 
 def test_nodes_are_ordered_zone_by_zone() -> None:

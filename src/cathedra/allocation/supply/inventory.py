@@ -1,7 +1,7 @@
 """What exists: every slice of the cluster, taken apart once and kept incrementally.
 
-A slice event costs its own devices; a snapshot costs what has changed since the last one. DeviceTaintRules are merged
-into the devices here, so that nothing downstream knows rules (docs/spec/allocation.md §4).
+A slice event costs its own devices; a snapshot costs the last few changes since the one before. DeviceTaintRules are
+merged into the devices here, so that nothing downstream knows rules (docs/spec/allocation.md §4).
 """
 
 from __future__ import annotations
@@ -245,17 +245,12 @@ class Inventory:
             self._counter_slices = None
         if record.label_keys:
             self._label_keys = None
+        if len(self._dirty_pools) >= _WAITING:
+            self._flush_pools()
 
     def _flush(self) -> None:
         """Bring what snapshots are made of up to date."""
-        for pool in self._dirty_pools:
-            self._changelog.note(pool)
-            _renew_entry(self._pools, pool, self._by_pool.get(pool))
-        for node in self._dirty_nodes:
-            self._changelog.note(node)
-            _renew_entry(self._bound, node, self._by_node.get(node))
-        self._dirty_pools.clear()
-        self._dirty_nodes.clear()
+        self._flush_pools()
         if self._unbound_slices is None or self._label_keys is None:
             self._changelog.note(EVERYWHERE)
         if self._unbound_slices is None:
@@ -264,6 +259,21 @@ class Inventory:
             self._counter_slices = _in_order(self._counting.values())
         if self._label_keys is None:
             self._label_keys = tuple(sorted(self._keys))
+
+    def _flush_pools(self) -> None:
+        for pool in self._dirty_pools:
+            self._changelog.note(pool)
+            _renew_entry(self._pools, pool, self._by_pool.get(pool))
+        for node in self._dirty_nodes:
+            self._changelog.note(node)
+            _renew_entry(self._bound, node, self._by_node.get(node))
+        self._dirty_pools.clear()
+        self._dirty_nodes.clear()
+
+
+_WAITING: Final = 64
+"""So many pools may have changed and not be entered yet where snapshots find them: else the first pod after thousands
+of slices would pay for all of them."""
 
 
 def _renew_entry(

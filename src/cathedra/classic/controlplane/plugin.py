@@ -178,11 +178,11 @@ class ControlPlaneResources(
             return negotiated
         return own
 
-    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
-        """The allocator's answers for all nodes at once, where it alone decides."""
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+        """The allocator's answers for many nodes at once, where it alone decides."""
         if self._cycle(state) is not None or not self._has_own(state):
             return NO_BATCH_RESULT
-        return self._devices.filter_batch(state, pod)
+        return self._devices.filter_batch(state, pod, nodes)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether no driver or class excludes the node, and devices are found there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +14,7 @@ from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.dynamicresources.extended_resources import Demand
 from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = ["Batch", "ClaimCycle", "Found", "GroupClaims", "Placement"]
@@ -56,16 +57,29 @@ class Found:
 
 
 class Batch:
-    """The answers of all nodes to one set of requests."""
+    """The answers of all nodes to one set of requests, each found when it is asked for.
 
-    __slots__ = ("_answers", "_refusals", "_snapshot", "fitting")
+    Whatever asks for answers raises `FatalError` where one of the nodes asked about breaks the claims.
+    """
+
+    __slots__ = ("_answers", "_refusals", "_snapshot")
 
     def __init__(self, answers: Answers, snapshot: Snapshot) -> None:
         self._answers = answers
         self._snapshot = snapshot
         self._refusals: dict[int, Refusal] = {}
-        self.fitting: Set[str] = {snapshot.nodes[place].name for place in answers.fitting()}
-        """The nodes that the claims fit."""
+
+    def fits(self, node: str) -> bool:
+        """Whether the claims fit on ``node``."""
+        return self._answers.fits(self._snapshot.places[node])
+
+    def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
+        """Those of ``nodes`` that the claims fit."""
+        fitting = self._answers.fitting(self._places(nodes))
+        if len(fitting) == len(nodes):
+            return frozenset(nodes)
+        known = self._snapshot.nodes
+        return frozenset([known[place] for place in fitting])
 
     def write(self, node: str) -> tuple[AllocationResult, ...]:
         """What the claims get on ``node``, where they fit.
@@ -93,24 +107,25 @@ class Batch:
             return answer
         raise answer
 
-    def refused(self, status_of: Callable[[Refusal], Status | None]) -> dict[str, Status]:
-        """The nodes that the claims do not fit, as far as ``status_of`` has a word for it."""
+    def refused(
+        self, nodes: Collection[NodeInfo], status_of: Callable[[Refusal], Status | None]
+    ) -> dict[NodeInfo, Status]:
+        """Of ``nodes``, none of which the claims fit, those for which ``status_of`` has a word."""
         statuses: dict[int, Status | None] = {}
-        refused: dict[str, Status] = {}
-        fitting, kind_of = self.fitting, self._answers.kind
-        if len(fitting) == len(self._snapshot.nodes):
-            return refused
-        for place, info in enumerate(self._snapshot.nodes):
-            if info.name in fitting:
-                continue
-            kind = kind_of(place)
+        refused: dict[NodeInfo, Status] = {}
+        for info, place in zip(nodes, self._places(nodes), strict=True):
+            kind = self._answers.kind(place)
             if kind not in statuses:
                 answer = self._look(place)
                 statuses[kind] = status_of(answer) if isinstance(answer, Refusal) else None
             status = statuses[kind]
             if status is not None:
-                refused[info.name] = status
+                refused[info] = status
         return refused
+
+    def _places(self, nodes: Iterable[NodeInfo]) -> list[int]:
+        places = self._snapshot.places
+        return [places[node.name] for node in nodes]
 
     def _look(self, place: int) -> Refusal | NodeError:
         """Nodes that look alike share a refusal; an error is each node's own."""
@@ -150,8 +165,10 @@ class ClaimCycle:
     """Claims that were unusable on some node."""
     prepared: dict[frozenset[str], PreparedRequests] = field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
+    asked_many: bool = False
+    """Whether many nodes have been asked for at once."""
     batch_nodes: Snapshot | None = None
-    """The nodes, if all of them are going to be asked."""
+    """The nodes, if many of them are going to be asked."""
     batches: dict[frozenset[str], Batch] = field(default_factory=dict)
     """Extended resources to be had from devices → the answers of all nodes."""
     results: dict[str, Found] = field(default_factory=dict)
@@ -178,7 +195,7 @@ class ClaimCycle:
         found = self.results.get(node)
         if found is None:
             batch = self.batches.get(frozenset())
-            if batch is not None and self.demand is None and node in batch.fitting:
+            if batch is not None and self.demand is None and batch.fits(node):
                 return batch.found(node)
         return found
 

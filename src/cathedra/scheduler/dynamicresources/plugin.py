@@ -7,7 +7,7 @@ PreBind writes them. Every refusal is unresolvable: evicting a pod is never assu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from random import Random
 
@@ -205,19 +205,22 @@ class DynamicResources(
 
     # --- for every node
 
-    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
-        """The allocator answers for all nodes at once; those that stand alike cost one search."""
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+        """The allocator answers for many nodes at once; those that stand alike cost one search."""
         cycle: ClaimCycle = state.data[self.name]
-        cycle.batch_nodes = state.snapshot
+        if not cycle.asked_many:
+            cycle.asked_many, cycle.batch_nodes = True, state.snapshot
         if cycle.placements or cycle.demand is not None:
             # What is allocated already, and what a device plugin may provide, is each node's own affair.
             return NO_BATCH_RESULT
-        batch = self._batch(cycle, frozenset(), cycle.prepared[frozenset()])
-        if batch is None:
+        asked = self._ask_many(cycle, frozenset(), cycle.prepared[frozenset()], nodes)
+        if asked is None:
             return NO_BATCH_RESULT
+        batch, fitting = asked
+        others = [] if len(fitting) == len(nodes) else [node for node in nodes if node not in fitting]
+        refused = batch.refused(others, lambda refusal: None if refusal.stopped else _NO_FIT)
         # What devices take of a node is counted node by node.
-        passing = batch.fitting if self._node_allocatable is None else frozenset()
-        return BatchFilterResult(passing, batch.refused(lambda refusal: None if refusal.stopped else _NO_FIT))
+        return BatchFilterResult(fitting if self._node_allocatable is None else frozenset(), refused)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether existing allocations can be used on the node, and the others found there."""
@@ -252,11 +255,15 @@ class DynamicResources(
             if prepared is None:
                 cycle.results[name] = Found(tuple)
                 return None
-            batch = self._batch(cycle, resources, prepared)
-            if batch is not None and name in batch.fitting:
-                cycle.results[name] = batch.found(name, resources)
-                return None
-            answer = prepared.on(node.node) if batch is None else batch.refusal(name)
+            asked = self._ask_many(cycle, resources, prepared, (node,))
+            if asked is None:
+                answer = prepared.on(node.node)
+            else:
+                batch, fitting = asked
+                if fitting:
+                    cycle.results[name] = batch.found(name, resources)
+                    return None
+                answer = batch.refusal(name)
         except NodeError as problem:
             return unresolvable(str(problem))
         except AllocationError as broken:
@@ -305,21 +312,22 @@ class DynamicResources(
             yield ClaimUse(special_claim(pod, ""), special, ())
 
     @staticmethod
-    def _batch(cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests) -> Batch | None:
-        """The answers of all nodes; None if they are asked for one by one."""
-        if cycle.batch_nodes is None:
+    def _ask_many(
+        cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests, nodes: Sequence[NodeInfo]
+    ) -> tuple[Batch, Set[NodeInfo]] | None:
+        """The answers of all nodes, and those of ``nodes`` that the claims fit; None if they are asked one by one."""
+        snapshot = cycle.batch_nodes
+        if snapshot is None:
             return None
         batch = cycle.batches.get(resources)
         if batch is None:
-            snapshot = cycle.batch_nodes
-            try:
-                answers = prepared.on_each([info.node for info in snapshot.nodes])
-            except FatalError:
-                # One node breaks it. Whether that node comes to be asked at all, the search will show.
-                cycle.batch_nodes = None
-                return None
-            batch = cycle.batches[resources] = Batch(answers, snapshot)
-        return batch
+            batch = cycle.batches[resources] = Batch(prepared.among(snapshot.api_nodes()), snapshot)
+        try:
+            return batch, batch.fitting(nodes)
+        except FatalError:
+            # One node breaks it. Whether that node comes to be asked at all, the search will show.
+            cycle.batch_nodes = None
+            return None
 
     def _timed_out(self, node: str) -> Status:
         text = "timed out trying to allocate devices"

@@ -113,8 +113,8 @@ class PreFilterPlugin(Plugin):
 class BatchFilterResult:
     """Nodes about which a filter need not be asked."""
 
-    passing: Set[str] = frozenset()
-    refused: Mapping[str, Status] = field(default_factory=dict)
+    passing: Set[NodeInfo] = frozenset()
+    refused: Mapping[NodeInfo, Status] = field(default_factory=dict)
 
 
 NO_BATCH_RESULT = BatchFilterResult()
@@ -123,10 +123,10 @@ NO_BATCH_RESULT = BatchFilterResult()
 class FilterPlugin(Plugin):
     """Asked for every node, until the first refusal."""
 
-    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
-        """What `filter` is known to answer, before all nodes of the snapshot are asked about one by one.
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+        """What `filter` is known to answer, before it is asked about ``nodes`` of the snapshot one by one.
 
-        What holds for many nodes is cheaper found out at once.
+        What holds for many nodes is cheaper found out at once. The answer may speak of other nodes as well.
         """
         return NO_BATCH_RESULT
 

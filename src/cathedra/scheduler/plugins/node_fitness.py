@@ -62,9 +62,9 @@ class NodeUnschedulable(FilterPlugin):
             EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
-    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """All nodes that are not cordoned pass."""
-        return BatchFilterResult(state.snapshot.nodes_that("schedulable", lambda node: not node.unschedulable))
+        return BatchFilterResult(state.snapshot.nodes_that("schedulable", lambda node: not node.unschedulable, nodes))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a cordoned node."""
@@ -91,9 +91,9 @@ class TaintToleration(FilterPlugin, ScorePlugin):
             EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
-    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """All nodes without taints pass."""
-        return BatchFilterResult(state.snapshot.nodes_that("untainted", lambda node: not node.hard_taints))
+        return BatchFilterResult(state.snapshot.nodes_that("untainted", lambda node: not node.hard_taints, nodes))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses at the first taint that the pod does not tolerate."""
@@ -103,8 +103,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
-        tainted = state.snapshot.nodes_that("softly tainted", lambda node: bool(node.soft_taints))
-        if not tainted or not any(node.soft_taints for node in nodes):
+        if state.snapshot.nodes_that("without soft taints", lambda node: not node.soft_taints, nodes).issuperset(nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]

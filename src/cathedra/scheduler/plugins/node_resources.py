@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -77,10 +78,11 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             EventRegistration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
         )
 
-    def filter_batch(self, state: CycleState, pod: PodInfo) -> BatchFilterResult:
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """Nodes with room for one more pod and for all that it asks for pass."""
         wanted = tuple(pod.requests.items())
-        return BatchFilterResult(state.snapshot.nodes_that(("with room", wanted), lambda node: _has_room(node, wanted)))
+        holds = partial(_has_room, wanted=wanted)
+        return BatchFilterResult(state.snapshot.nodes_that(("with room", wanted), holds, nodes))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""
@@ -107,7 +109,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             return [scoring.score(pod, node, devices) for node in nodes]
         wanted = pod.scoring_requests
         scores = state.snapshot.value_of_each(("least allocated", wanted), lambda node: _least_allocated(node, wanted))
-        return [scores[node] for node in nodes]
+        return list(map(scores.__getitem__, nodes))
 
     def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
@@ -148,7 +150,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         if not cpu and not memory:
             return None
         scores = state.snapshot.value_of_each(("balance", cpu, memory), lambda node: _balance(node, cpu, memory))
-        return [scores[node] for node in nodes]
+        return list(map(scores.__getitem__, nodes))
 
 
 def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> bool:

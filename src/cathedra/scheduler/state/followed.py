@@ -1,73 +1,137 @@
-"""What is worked out for every node, and followed up for those that have changed.
+"""What is worked out about nodes, and kept for those that do not change.
 
-Between two pods one node changes, or a few: the one that got the last pod. So what a plugin finds out about all nodes
-(which have room for so much, what each scores) is kept with the snapshot and costs the changed nodes alone.
+Between two pods one node changes, or a few: the one that got the last pod. So what a plugin finds out about nodes
+(which have room for so much, what each scores) is kept with the snapshot, from the first pod that asks about a node
+until the node changes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Generic, TypeVar
 
 from cathedra.allocation.supply.changelog import Changelog, Mark
+from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["Followed", "NodesThat", "ValueOfEach"]
+__all__ = ["ApiNodes", "Followed", "NodesThat", "ValueOfEach"]
 
 V = TypeVar("V")
 
 
 class Followed(ABC):
-    """Something about every node. What it depends on is told by the node's `generation` when it changes."""
+    """Something about nodes. What it depends on is told by the node's `generation` when it changes."""
 
-    def __init__(self, nodes: Mapping[str, NodeInfo], changes: Changelog[NodeInfo] | None) -> None:
-        """``changes`` tells of every change of one of ``nodes``; None: each time, all are looked at."""
-        self._nodes = nodes
+    def __init__(self, changes: Changelog[NodeInfo] | None) -> None:
+        """``changes`` tells of every change of a node; None: nothing is kept from one time to the next."""
         self._changes = changes
         self._mark: Mark[NodeInfo] | None = None
 
     def follow_up(self) -> None:
-        """Look at the nodes that have changed since the last time."""
+        """Forget what was found out about nodes that have changed since the last time."""
         mark = None if self._changes is None else self._changes.mark()
         changed = mark.since(self._mark) if mark is not None and self._mark is not None else None
         self._mark = mark
-        for node in self._nodes.values() if changed is None else changed:
-            # Pods that outlive their node change one that is no more in the snapshot.
-            if self._nodes.get(node.name) is node:
-                self._look(node)
+        if changed is None:
+            self._forget_all()
+        elif changed:
+            self._forget(changed)
 
     @abstractmethod
-    def _look(self, node: NodeInfo) -> None:
-        """Take over what holds for ``node`` now."""
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        """These nodes have changed."""
+
+    @abstractmethod
+    def _forget_all(self) -> None:
+        """Every node may have changed."""
 
 
 class NodesThat(Followed):
-    """The names of the nodes for which something holds."""
+    """The nodes for which something holds, as far as it has been asked for."""
 
-    def __init__(
-        self, nodes: Mapping[str, NodeInfo], changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool]
-    ) -> None:
-        super().__init__(nodes, changes)
+    def __init__(self, changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool]) -> None:
+        super().__init__(changes)
         self._holds = holds
-        self.names: set[str] = set()
+        self._holding: set[NodeInfo] = set()
+        self._others: set[NodeInfo] = set()
 
-    def _look(self, node: NodeInfo) -> None:
-        if self._holds(node):
-            self.names.add(node.name)
-        else:
-            self.names.discard(node.name)
+    def among(self, nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
+        """Those of ``nodes`` for which it holds, and perhaps others for which it does; true until the next change."""
+        holding, others = self._holding, self._others
+        if not holding.issuperset(nodes):
+            for node in set(nodes).difference(holding).difference(others):
+                (holding if self._holds(node) else others).add(node)
+        return holding
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        self._holding -= nodes
+        self._others -= nodes
+
+    def _forget_all(self) -> None:
+        self._holding.clear()
+        self._others.clear()
+
+
+class _Values(dict[NodeInfo, V]):
+    """Values that are worked out when they are first read."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Callable[[NodeInfo], V]) -> None:
+        super().__init__()
+        self._value = value
+
+    def __missing__(self, node: NodeInfo) -> V:
+        made = self[node] = self._value(node)
+        return made
 
 
 class ValueOfEach(Followed, Generic[V]):
     """A value for every node."""
 
-    def __init__(
-        self, nodes: Mapping[str, NodeInfo], changes: Changelog[NodeInfo] | None, value: Callable[[NodeInfo], V]
-    ) -> None:
-        super().__init__(nodes, changes)
-        self._value = value
-        self.values: dict[NodeInfo, V] = {}
+    def __init__(self, changes: Changelog[NodeInfo] | None, value: Callable[[NodeInfo], V]) -> None:
+        super().__init__(changes)
+        self._values = _Values(value)
 
-    def _look(self, node: NodeInfo) -> None:
-        self.values[node] = self._value(node)
+    @property
+    def values(self) -> Mapping[NodeInfo, V]:
+        """The value of each node, to be read by ``[node]`` until the next change."""
+        return self._values
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        for node in nodes:
+            self._values.pop(node, None)
+
+    def _forget_all(self) -> None:
+        self._values.clear()
+
+
+class ApiNodes(Followed):
+    """The nodes of a snapshot as API objects, in its order: the same tuple as long as none of them changes."""
+
+    def __init__(
+        self, changes: Changelog[NodeInfo] | None, nodes: Sequence[NodeInfo], places: Mapping[str, int]
+    ) -> None:
+        super().__init__(changes)
+        self._nodes = nodes
+        self._places = places
+        self.objects: tuple[Node, ...] = ()
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        others = {
+            place: node.node
+            for node in nodes
+            # Pods that outlive their node change one that is no more in the snapshot.
+            if (place := self._places.get(node.name)) is not None
+            and self._nodes[place] is node
+            and self.objects[place] is not node.node
+        }
+        if others:
+            objects = list(self.objects)
+            for place, node in others.items():
+                objects[place] = node
+            self.objects = tuple(objects)
+
+    def _forget_all(self) -> None:
+        self.objects = tuple([info.node for info in self._nodes])

@@ -45,6 +45,7 @@ class NodeInfo:
         "scoring_memory",
         "soft_taints",
         "unschedulable",
+        "zone",
     )
 
     def __init__(self, node: Node | None = None, name: str = "", *, changes: Changelog[NodeInfo] | None = None) -> None:
@@ -66,6 +67,8 @@ class NodeInfo:
         self.soft_taints: tuple[Taint, ...] = ()
         self.unschedulable = False
         self.image_sizes: dict[str, int] = {}
+        self.zone = ""
+        """Region and zone; "" if the labels say neither."""
         self.generation = 0
         """Grows with every change; equal generations mean an equal node with equal pods."""
         if node is not None:
@@ -81,6 +84,7 @@ class NodeInfo:
         self.hard_taints = tuple(taint for taint in taints if taint.effect in HARD_EFFECTS)
         self.soft_taints = tuple(taint for taint in taints if taint.effect == "PreferNoSchedule")
         self.image_sizes = {name: image.size_bytes for image in node.status.images for name in image.names}
+        self.zone = _zone(node)
         self._changed()
 
     def add(self, pod: PodInfo) -> None:
@@ -162,6 +166,13 @@ class NodeInfo:
         self.alike.clear()
         if self.changes is not None:
             self.changes.note(self)
+
+
+def _zone(node: Node) -> str:
+    labels = node.metadata.labels
+    region = labels.get("topology.kubernetes.io/region", labels.get("failure-domain.beta.kubernetes.io/region", ""))
+    zone = labels.get("topology.kubernetes.io/zone", labels.get("failure-domain.beta.kubernetes.io/zone", ""))
+    return f"{region}:\x00:{zone}" if region or zone else ""
 
 
 def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[str, str, int]]) -> bool:

@@ -7,19 +7,19 @@ turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node
-from cathedra.scheduler.state.followed import Followed, NodesThat, ValueOfEach
+from cathedra.scheduler.state.followed import ApiNodes, Followed, NodesThat, ValueOfEach
 from cathedra.scheduler.state.node_info import NodeInfo
 
 __all__ = ["Snapshot", "zone_by_zone"]
 
 MOST_FOLLOWED: Final = 64
-"""So much is kept about all nodes; pods of more shapes than that in turn begin anew."""
+"""So much is kept about nodes; pods of more shapes than that in turn begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Snapshot:
     changes: Changelog[NodeInfo] | None = None
     """What tells of every change of a node, if anything does."""
     followed: dict[Hashable, Followed] = field(default_factory=dict)
-    """What is kept about all nodes from pod to pod."""
+    """What is kept about nodes from pod to pod."""
 
     @classmethod
     def of(
@@ -46,24 +46,33 @@ class Snapshot:
         places = {info.name: place for place, info in enumerate(nodes)}
         return cls(nodes, by_name, with_affinity, places, changes)
 
-    def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool]) -> Set[str]:
-        """The names of the nodes for which ``holds`` does, which asks for nothing but the node's generation and ``key``
-        tells."""
+    def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
+        """Those of ``nodes`` for which ``holds`` does, and perhaps others; ``holds`` asks for nothing but the node's
+        generation and ``key`` tells."""
         found = self.followed.get(key)
         if found is None:
-            found = self._follow(key, NodesThat(self.by_name, self.changes, holds))
+            found = self._follow(key, NodesThat(self.changes, holds))
         assert isinstance(found, NodesThat)
         found.follow_up()
-        return found.names
+        return found.among(nodes)
 
     def value_of_each(self, key: Hashable, value: Callable[[NodeInfo], int]) -> Mapping[NodeInfo, int]:
-        """The value of every node, under the same condition."""
+        """The value of every node, by ``[node]``, under the same condition."""
         found = self.followed.get(key)
         if found is None:
-            found = self._follow(key, ValueOfEach(self.by_name, self.changes, value))
+            found = self._follow(key, ValueOfEach(self.changes, value))
         assert isinstance(found, ValueOfEach)
         found.follow_up()
         return found.values
+
+    def api_nodes(self) -> tuple[Node, ...]:
+        """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""
+        found = self.followed.get(ApiNodes)
+        if found is None:
+            found = self._follow(ApiNodes, ApiNodes(self.changes, self.nodes, self.places))
+        assert isinstance(found, ApiNodes)
+        found.follow_up()
+        return found.objects
 
     def _follow(self, key: Hashable, what: Followed) -> Followed:
         if len(self.followed) >= MOST_FOLLOWED:
@@ -87,17 +96,10 @@ def zone_by_zone(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
     """One node of every zone in turn, zones and nodes in the order in which they came."""
     zones: dict[str, list[NodeInfo]] = {}
     for info in nodes:
-        zones.setdefault(_zone(info.node), []).append(info)
+        zones.setdefault(info.zone, []).append(info)
     if len(zones) == 1:
         return next(iter(zones.values()))
     ordered: list[NodeInfo] = []
     for turn in range(max(map(len, zones.values()), default=0)):
         ordered += [members[turn] for members in zones.values() if turn < len(members)]
     return ordered
-
-
-def _zone(node: Node) -> str:
-    labels = node.metadata.labels
-    region = labels.get("topology.kubernetes.io/region", labels.get("failure-domain.beta.kubernetes.io/region", ""))
-    zone = labels.get("topology.kubernetes.io/zone", labels.get("failure-domain.beta.kubernetes.io/zone", ""))
-    return f"{region}:\x00:{zone}" if region or zone else ""

@@ -86,3 +86,18 @@ def test_most_pods_see_nodes_by_the_same_sight() -> None:
     assert interner.widened(("drv/model",)) == ("drv/model", "drv/numa")
     assert interner.widened(()) == ("drv/model", "drv/numa")
     assert interner.widened(("drv/serial",)) == ("drv/serial",)
+
+
+def test_many_slices_between_two_snapshots_are_all_in_the_later_one() -> None:
+    inventory = Inventory([resource_slice("a", name="s0", node="n0", pool="p0")])
+    before = inventory.snapshot()
+    for number in range(1, 200):
+        inventory.add_slice(resource_slice("a", name=f"s{number}", node=f"n{number}", pool=f"p{number}"))
+    inventory.remove_slice("s7")
+    expected = {number for number in range(200) if number != 7}
+    after = inventory.snapshot()
+    assert set(after.bound) == {f"n{number}" for number in expected}
+    assert set(after.pools) == {("drv", f"p{number}") for number in expected}
+    changes = after.mark.since(before.mark)
+    assert changes == {name for number in range(1, 200) for name in (f"n{number}", ("drv", f"p{number}"))}
+    assert set(before.bound) == {"n0"}

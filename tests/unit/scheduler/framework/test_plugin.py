@@ -35,13 +35,13 @@ def test_the_batch_says_what_the_filter_says(plugin: Plugin, seed: int) -> None:
     requests = {"cpu": "1"} if dice.random() < 0.3 else {}
     info = PodInfo(pod("new", tolerations=tolerations, requests=requests))
     state = CycleState(cache.snapshot())
-    batch = plugin.filter_batch(state, info)
+    batch = plugin.filter_batch(state, info, state.snapshot.nodes)
     for one in state.snapshot.nodes:
         said: Status | None = plugin.filter(state, info, one)
-        if one.name in batch.passing:
+        if one in batch.passing:
             assert said is None
-        elif one.name in batch.refused:
-            assert said == batch.refused[one.name]
+        elif one in batch.refused:
+            assert said == batch.refused[one]
 
 
 def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it() -> None:

@@ -51,7 +51,10 @@ def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) 
 
 
 def check(snapshot: Snapshot) -> None:
-    assert snapshot.nodes_that("idle", idle) == {info.name for info in snapshot.nodes if idle(info)}
+    for nodes in (snapshot.nodes[1:2], snapshot.nodes):
+        found = snapshot.nodes_that("idle", idle, nodes)
+        assert found.intersection(nodes) == {info for info in nodes if idle(info)}
+    assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
     values = snapshot.value_of_each("pods", count)
     assert {info.name: values[info] for info in snapshot.nodes} == {i.name: count(i) for i in snapshot.nodes}
 
@@ -67,11 +70,41 @@ def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
         return 0
 
     for _ in range(2):
-        cache.snapshot().value_of_each("value", value)
+        values = cache.snapshot().value_of_each("value", value)
+        assert [values[info] for info in cache.snapshot().nodes] == [0, 0, 0]
     assert looked == ["a", "b", "c"]
     cache.assume(PodInfo(pod("p")).on("b"))
-    cache.snapshot().value_of_each("value", value)
+    values = cache.snapshot().value_of_each("value", value)
+    assert [values[info] for info in cache.snapshot().nodes] == [0, 0, 0]
     assert looked == ["a", "b", "c", "b"]
+
+
+def test_nodes_that_no_pod_has_asked_about_are_not_looked_at() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    looked: list[str] = []
+
+    def holds(info: NodeInfo) -> bool:
+        looked.append(info.name)
+        return True
+
+    nodes = cache.snapshot().nodes
+    assert cache.snapshot().nodes_that("holds", holds, nodes[:1]) == {nodes[0]}
+    assert cache.snapshot().nodes_that("holds", holds, nodes[:2]) == {nodes[0], nodes[1]}
+    assert looked == ["a", "b"], "each once"
+
+
+def test_the_api_objects_are_the_same_tuple_until_a_node_changes() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    before = cache.snapshot().api_nodes()
+    cache.assume(PodInfo(pod("p")).on("b"))
+    assert cache.snapshot().api_nodes() is before, "a pod is no change of its node's object"
+    changed = node("b", labels={}, unschedulable=True)
+    cache.set_node(changed)
+    assert cache.snapshot().api_nodes() == (before[0], changed, before[2])
 
 
 def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> None:
@@ -87,9 +120,9 @@ def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> N
 def test_a_snapshot_without_changes_looks_each_time() -> None:
     info = NodeInfo(node("a"))
     snapshot = Snapshot.of([info], {})
-    assert snapshot.nodes_that("idle", idle) == {"a"}
+    assert snapshot.nodes_that("idle", idle, [info]) == {info}
     info.add(PodInfo(pod("p")))
-    assert snapshot.nodes_that("idle", idle) == set()
+    assert snapshot.nodes_that("idle", idle, [info]) == set()
 
 
 def test_no_more_is_kept_than_so_much() -> None:
