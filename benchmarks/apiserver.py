@@ -15,6 +15,7 @@ import base64
 import itertools
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -34,6 +35,9 @@ CONNECTIONS = 64
 SECONDS = 5.0
 WATCHERS = ((50, 9022, 45_110), (100, 22667, 100_000))
 """How many; what kube-apiserver delivers to so many, the first on a slower day; the goal."""
+TIMED = 5
+"""Watchers that note how long events take."""
+SENT = re.compile(rb'"sent":"([0-9.]+)"')
 PODS = 10_000
 CLAIMS = 5_000
 LISTED = 500
@@ -69,7 +73,9 @@ def _measured(server: Server, seconds: float) -> Iterator[Row]:
     yield from _latencies("POST a config map", found)
     for watchers, kubernetes, goal in WATCHERS:
         found = load.run("watch", watchers=watchers)
-        yield f"events delivered to {watchers} watchers", found["rate"], "events/s", kubernetes, goal
+        name = f"events delivered to {watchers} watchers"
+        yield name, found["rate"], "events/s", kubernetes, goal
+        yield from _latencies(f"{name}, from write to receipt", found)
     load.run("fill", what="pod", count=PODS - LISTED)
     load.run("fill", what="claim", count=CLAIMS)
     yield f"memory with {PODS:,} pods and {CLAIMS:,} claims", server.resident(), "MiB", 643, 300
@@ -78,6 +84,7 @@ def _measured(server: Server, seconds: float) -> Iterator[Row]:
 def _latencies(name: str, found: dict[str, float]) -> Iterator[Row]:
     yield f"{name}, median", found["p50"], "ms", None, None
     yield f"{name}, 99th percentile", found["p99"], "ms", None, None
+    yield f"{name}, processor time of the server", found["server"], "µs each", None, None
 
 
 class Server:
@@ -127,10 +134,15 @@ class Server:
             Path(files[name]).write_bytes(base64.b64decode(data))
         return Target(host, int(port), **files)
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._process is not None
+        return self._process.pid
+
     def resident(self) -> float:
         """Its memory in MiB."""
-        assert self._process is not None
-        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) / 1024
         return float("nan")
@@ -167,7 +179,8 @@ class Load:
 
     def run(self, kind: str, **more: Any) -> dict[str, float]:
         """Put one kind of load on the server and return what was measured."""
-        order = {"kind": kind, "seconds": self._seconds, "target": vars(self._server.target)} | more
+        target = vars(self._server.target)
+        order = {"kind": kind, "seconds": self._seconds, "server": self._server.pid, "target": target} | more
         done = subprocess.run(
             [sys.executable, __file__, "--load", json.dumps(order)], stdout=subprocess.PIPE, check=True, timeout=600
         )
@@ -250,7 +263,13 @@ async def _once(target: Target, request: bytes) -> bytes:
     return answer
 
 
-async def _load(target: Target, requests: Iterator[bytes], seconds: float | None) -> dict[str, float]:
+def _processor_seconds(pid: int) -> float:
+    """What all threads of a process have computed; 0 where the system does not tell."""
+    told = (Path(one, "schedstat").read_text() for one in Path(f"/proc/{pid}/task").glob("*"))
+    return sum(int(line.split()[0]) for line in told) / 1e9
+
+
+async def _load(target: Target, requests: Iterator[bytes], seconds: float | None, server: int) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     context = target.context()
     connections: list[Connection] = []
@@ -275,60 +294,80 @@ async def _load(target: Target, requests: Iterator[bytes], seconds: float | None
             server_hostname=target.host,
         )
         connections.append(made)
-    began = time.perf_counter()
+    began, computed = time.perf_counter(), _processor_seconds(server)
     if seconds:
         stop = began + seconds
     for connection in connections:
         connection.begin()
     await asyncio.wait(ends)
-    took = time.perf_counter() - began
+    took, computed = time.perf_counter() - began, _processor_seconds(server) - computed
     times = sorted(itertools.chain.from_iterable(one.times for one in connections))
     failures = sum(one.failures for one in connections)
     if failures:
         sys.stderr.write(f"{failures} requests failed: {next(c.last for c in connections if c.failures)!r}\n")
-    return {
+    return _percentiles(times) | {
         "rate": (len(times) - failures) / took,
-        "p50": times[len(times) // 2] * 1000,
-        "p99": times[len(times) * 99 // 100] * 1000,
+        "server": computed / len(times) * 1e6,
+        "computed": computed,
     }
 
 
-async def _watch(target: Target, seconds: float, count: int) -> dict[str, float]:
+def _percentiles(seconds: list[float]) -> dict[str, float]:
+    """Median and 99th percentile in milliseconds."""
+    ordered = sorted(seconds)
+    return {"p50": ordered[len(ordered) // 2] * 1000, "p99": ordered[len(ordered) * 99 // 100] * 1000}
+
+
+class Watcher(asyncio.Protocol):
+    """Counts the events of one watch; if it is ``timed``, it reads in each when its object was sent.
+
+    A few do: if all did, that would take the processor from the server.
+    """
+
+    def __init__(self, label: str, *, timed: bool) -> None:
+        self._label = label
+        self._timed = timed
+        self.received = 0
+        self.times: list[float] = []
+
+    def connection_made(self, transport: Any) -> None:
+        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps?watch=true&labelSelector={self._label}"
+        transport.write(_request("GET", path))
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data.count(b"}\n")
+        if self._timed:
+            now = time.perf_counter()
+            self.times.extend(now - float(sent) for sent in SENT.findall(data))
+
+
+async def _watch(target: Target, seconds: float, count: int, server: int) -> dict[str, float]:
     """Many watchers and a few writers: events that arrive at watchers, a second."""
-    context = target.context()
-    received = 0
-    base = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-
-    async def watcher() -> None:
-        nonlocal received
-        reader, writer = await asyncio.open_connection(
-            target.host, target.port, ssl=context, server_hostname=target.host, limit=2**20
+    loop, context = asyncio.get_running_loop(), target.context()
+    label = f"watched-{os.getpid()}"  # what an earlier load wrote would come as initial events
+    watchers = [Watcher(label, timed=number < TIMED) for number in range(count)]
+    for one in watchers:
+        await loop.create_connection(
+            lambda one=one: one,  # type: ignore[misc]  # mypy knows no defaults of lambdas
+            target.host,
+            target.port,
+            ssl=context,
+            server_hostname=target.host,
         )
-        writer.write(_request("GET", f"{base}?watch=true&labelSelector=watched"))
-        await reader.readuntil(b"\r\n\r\n")
-        try:
-            while data := await reader.read(2**18):
-                received += data.count(b"}\n")
-        finally:
-            writer.close()
-
-    watchers = [asyncio.create_task(watcher()) for _ in range(count)]
     await asyncio.sleep(1.0)
-    writes = iter(_writes("watched"))
-    began, before = time.perf_counter(), received
-    await _load(target, writes, seconds)
-    rate = (received - before) / (time.perf_counter() - began)
-    for task in watchers:
-        task.cancel()
-    await asyncio.gather(*watchers, return_exceptions=True)
-    return {"rate": rate}
+    began, before = time.perf_counter(), sum(one.received for one in watchers)
+    written = await _load(target, _writes(label), seconds, server)
+    delivered, took = sum(one.received for one in watchers) - before, time.perf_counter() - began
+    found = _percentiles([seconds for one in watchers for seconds in one.times])
+    return found | {"rate": delivered / took, "server": written["computed"] / delivered * 1e6}
 
 
 def _writes(label: str) -> Iterator[bytes]:
     stamp = os.getpid()
     for number in itertools.count():
         metadata = {"name": f"{label}-{stamp}-{number}", "labels": {label: "yes"}}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "x" * 200}}
+        data = {"key": "x" * 200, "sent": f"{time.perf_counter():.6f}"}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         yield _request("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", json.dumps(body).encode())
 
 
@@ -385,15 +424,15 @@ def _claim(name: str) -> dict[str, Any]:
 
 def _play(order: dict[str, Any]) -> dict[str, float]:
     target = Target(**order["target"])
-    kind, seconds = order["kind"], order["seconds"]
+    kind, seconds, server = order["kind"], order["seconds"], order["server"]
     if kind == "watch":
-        return _run(_watch(target, seconds, order["watchers"]))
+        return _run(_watch(target, seconds, order["watchers"], server))
     if kind == "fill":
         if order["what"] == "pod":
             account = json.dumps({"metadata": {"name": "default"}}).encode()
             path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
             _run(_once(target, _request("POST", path, account)))
-        return _run(_load(target, _objects(order["what"], order["count"]), None))
+        return _run(_load(target, _objects(order["what"], order["count"]), None, server))
     if kind == "patch":
         made = (
             _request(
@@ -403,16 +442,16 @@ def _play(order: dict[str, Any]) -> dict[str, float]:
             )
             for n in range(CONNECTIONS * 2)
         )
-        _run(_load(target, made, None))
-        return _run(_load(target, _patches(), seconds))
+        _run(_load(target, made, None, server))
+        return _run(_load(target, _patches(), seconds, server))
     if kind == "post":
-        return _run(_load(target, _writes("posted"), seconds))
+        return _run(_load(target, _writes("posted"), seconds, server))
     if kind == "list":
         path = f"/api/v1/namespaces/{NAMESPACE}/pods?limit={LISTED}"
-        return _run(_load(target, itertools.repeat(_request("GET", path)), seconds))
+        return _run(_load(target, itertools.repeat(_request("GET", path)), seconds, server))
     name = "pod-" + _first_pod(target)
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
-    return _run(_load(target, itertools.repeat(_request("GET", path)), seconds))
+    return _run(_load(target, itertools.repeat(_request("GET", path)), seconds, server))
 
 
 def _first_pod(target: Target) -> str:
