@@ -13,6 +13,8 @@ __all__ = ["Listener", "TLSFiles", "bind"]
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
+KEEP_ALIVE_SECONDS: Final = 90
+"""For which a connection without requests stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Listener:
             backlog=BACKLOG,
             ws_max_size=32 * 1024 * 1024,
             timeout_graceful_shutdown=GRACE_SECONDS,
-            timeout_keep_alive=90,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             **options,
         )
         self._server = uvicorn.Server(config)

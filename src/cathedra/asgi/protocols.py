@@ -1,22 +1,27 @@
-"""uvicorn's protocols, with the client's certificate handed to the application.
+"""uvicorn's protocols, with the client's certificate and the exchange handed to the application.
 
 uvicorn keeps the certificate to itself; these two small subclasses put it into the scope, under
-``extensions["cathedra.peer_certificate"]``. They touch only what uvicorn's own documentation calls the scope.
+``extensions["cathedra.peer_certificate"]``. A request over HTTP also carries its `Exchange`, so that whole answers go
+out in one step, and a connection has one timer, however many requests it serves.
 """
 
 from __future__ import annotations
 
 import asyncio
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from cathedra.asgi.direct import EXCHANGE
+from cathedra.asgi.exchange import LARGE, Exchange, WriteFlow
 from cathedra.asgi.upgrade import SPDY, UPGRADE, Upgrade
 
 __all__ = [
@@ -29,8 +34,6 @@ __all__ = [
 
 PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
 """ASGI extension under which a request's `PeerCertificate` is found, or None."""
-LARGE: Final = 65_536
-"""Bytes from which on joining costs more than another record."""
 HEAD_SECONDS: Final = 30.0
 PIECE: Final = 16 * 1024
 """Bytes that are parsed at once. A client may send thousands of requests without waiting for an answer; all that have
@@ -70,7 +73,7 @@ class GatheringTransport:
     """A transport that sends what is written in one turn of the loop as one piece.
 
     uvicorn writes the head of an answer and its body one by one, and each would become a TLS record and a system call
-    of its own: half of what a small answer costs.
+    of its own: half of what a small answer costs. What is whole already is sent at once.
     """
 
     __slots__ = ("_loop", "_scheduled", "_transport", "_waiting")
@@ -92,6 +95,14 @@ class GatheringTransport:
         elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
+
+    def send(self, data: bytes) -> None:
+        """Send at once, behind what waits."""
+        if self._waiting:
+            self._waiting.append(data)
+            self._flush()
+        elif not self._transport.is_closing():
+            self._transport.write(data)
 
     def close(self) -> None:
         """Send what waits and close."""
@@ -132,11 +143,13 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _in_head = False
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    _idle_since: float | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
         gathering: Any = GatheringTransport(transport, self.loop)
         super().connection_made(gathering)
+        self.flow = WriteFlow(gathering)
         self._certificate = peer_certificate(transport)
         self._held = bytearray()
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
@@ -144,6 +157,9 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget about time."""
         self._stop_timer()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -157,13 +173,42 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             self._parse_held()
 
     def on_response_complete(self) -> None:
-        """Go on with what is held, once its turn has come; other connections are served in between."""
-        super().on_response_complete()
+        """Go on with the next request: the one that was sent behind this, or what is held once its turn has come; other
+        connections are served in between."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            exchange, app = self.pipeline.pop()
+            self._start_asgi_task(exchange, app)
+        else:
+            self._begin_idling()
         if not self._held:
             return
         self.flow.pause_reading()
         if not self.pipeline:
             self.loop.call_soon(self._parse_held)
+
+    def _begin_idling(self) -> None:
+        """Close the connection if nothing comes for long. Its timer stays, and looks at the time when it is over:
+        setting another one for every request would cost as much as reading its head."""
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._idled)
+
+    def _idled(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_since is None:
+            return  # a request is under way, whose end sets it again
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self._idled)
+        else:
+            self.timeout_keep_alive_handler()
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
 
     def _parse_held(self) -> None:
         held = self._held
@@ -199,24 +244,62 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Put the certificate, and an upgrade that is asked for, into the scope before the application sees it."""
+        """Let the application see the request, with the certificate, and an upgrade that is asked for."""
         self._in_head = False
         self._stop_timer()
-        extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
-        self.scope["extensions"] = extensions
+        parser, app = self.parser, self.app
+        self.scope["method"] = parser.get_method().decode("ascii")
+        wanted = self._get_upgrade() if parser.should_upgrade() else None
+        if wanted == b"websocket" and self._should_upgrade_to_ws():
+            return  # uvicorn changes the protocol when the parser stops
         # Not while an answer is still being sent: the other protocol would begin in the middle of it.
         idle = self.cycle is None or self.cycle.response_complete
-        if not (self._get_upgrade() == SPDY and self.parser.should_upgrade() and idle):
-            super().on_headers_complete()
-            return
-        upgrade = _HTTPUpgrade(self)
-        extensions[UPGRADE] = upgrade
-        app: Any = upgrade.offered_to(self.app)
-        self.app = app
-        super().on_headers_complete()
-        # Whatever follows is in another protocol: it waits until that is spoken, and a refusal is the last answer.
-        self.flow.pause_reading()
-        self.cycle.keep_alive = False
+        upgrade = _HTTPUpgrade(self) if wanted == SPDY and idle else None
+        if upgrade is not None:
+            app = upgrade.offered_to(app)
+        exchange = self._exchange(upgrade)
+        self.cycle = exchange
+        if idle:
+            self._start_asgi_task(exchange, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, app))
+        if upgrade is not None:
+            # Whatever follows is in another protocol: it waits until that is spoken, and a refusal is the last answer.
+            self.app = app
+            self.flow.pause_reading()
+            exchange.keep_alive = False
+
+    def _exchange(self, upgrade: Upgrade | None) -> Exchange:
+        """The request whose head is complete, and what it is answered on."""
+        scope: Any = self.scope
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        version = self.parser.get_http_version()
+        scope["http_version"] = version
+        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
+        scope["extensions"] = extensions
+        if upgrade is not None:
+            extensions[UPGRADE] = upgrade
+        exchange = Exchange(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if upgrade is None:
+            extensions[EXCHANGE] = exchange
+        return exchange
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing of an upgrade that the application decides on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
@@ -97,7 +96,7 @@ def authenticated(user: UserInfo) -> UserInfo:
     """The user as a member of ``system:authenticated``."""
     if AUTHENTICATED_GROUP in user.groups:
         return user
-    return dataclasses.replace(user, groups=(*user.groups, AUTHENTICATED_GROUP))
+    return UserInfo(user.name, (*user.groups, AUTHENTICATED_GROUP), user.uid, user.extra)
 
 
 def as_json(user: UserInfo) -> JSONObject:

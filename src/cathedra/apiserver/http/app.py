@@ -22,7 +22,14 @@ from cathedra.apiserver.http.about.health import HealthAndVersion
 from cathedra.apiserver.http.about.issuer import issuer_document
 from cathedra.apiserver.http.answers.compression import compressed, worth_compressing
 from cathedra.apiserver.http.answers.render import in_form_of
-from cathedra.apiserver.http.answers.response import JSON, Response, send_response, status_response, text_response
+from cathedra.apiserver.http.answers.response import (
+    JSON,
+    Response,
+    headers_of,
+    send_response,
+    status_response,
+    text_response,
+)
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import ClientGone, Request
@@ -93,12 +100,9 @@ class Application:
         request = Request(scope, receive, generate_uid(self._server.random), now())
         record = request.record
         self.metrics.begin(record)
-        started = False
 
         async def observed(message: Message) -> None:
-            nonlocal started
-            if not started and message["type"] in _STARTS:
-                started = True
+            if not record.status and message["type"] in _STARTS:
                 record.status = message.get("status", SWITCHED)
                 if request.info.long_running and record.status < 400:
                     self._log_stage(request, "ResponseStarted")
@@ -116,7 +120,7 @@ class Application:
         except Exception:
             # The last resort: whatever failed, the client gets an answer and the record says what it was.
             LOG.exception("%s %s failed", record.info.method, record.info.path)
-            if started:
+            if record.status:
                 record.status = 500
                 raise
             await self._refuse(request, observed, text_response(_PANIC, 500))
@@ -163,7 +167,13 @@ class Application:
             request.record.response_body = response.body + response.tail
         if worth_compressing(response, request.header(b"accept-encoding").encode()):
             response = await compressed(response)
-        await send_response(send, response, audit_id=request.audit_id, head=request.info.method == "HEAD")
+        head, exchange = request.info.method == "HEAD", request.exchange
+        if exchange is None or head or request.info.long_running or not exchange.ready:
+            await send_response(send, response, audit_id=request.audit_id, head=head)
+            return
+        request.record.status = response.status
+        headers = (*headers_of(response, request.audit_id), *request.flow_headers)
+        exchange.answer(response.status, headers, response.body, response.tail)
 
     async def _refuse(self, request: Request, send: Send, response: Response) -> None:
         """Send an answer; on a WebSocket that is not open yet, plain HTTP."""

@@ -11,6 +11,7 @@ from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.asgi.application import Receive, Scope
+from cathedra.asgi.direct import EXCHANGE, DirectAnswer
 
 __all__ = ["BODY_LIMIT", "ClientGone", "Request"]
 
@@ -58,6 +59,12 @@ class Request:
         """
         if self.record.query and not self.query and self.record.query.count(b"&") >= QUERY_FIELDS:
             raise bad_request(f"the query has more than {QUERY_FIELDS} parameters")
+
+    @property
+    def exchange(self) -> DirectAnswer | None:
+        """What takes a whole answer in one step, if the connection does."""
+        found: DirectAnswer | None = self.scope.get("extensions", {}).get(EXCHANGE)
+        return found
 
     @property
     def path(self) -> str:

@@ -9,7 +9,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
 
-__all__ = ["JSON", "Response", "json_response", "send_response", "status_response", "text_response"]
+__all__ = ["JSON", "Response", "headers_of", "json_response", "send_response", "status_response", "text_response"]
 
 JSON: Final = b"application/json"
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -48,21 +48,21 @@ def status_response(error: StatusError, warnings: Headers = ()) -> Response:
     return json_response(error.to_json(), error.code, tuple(headers))
 
 
+def headers_of(response: Response, audit_id: bytes) -> Headers:
+    """All headers of an answer, in order."""
+    return (
+        (b"audit-id", audit_id),
+        (b"cache-control", b"no-cache, private"),
+        (b"content-type", response.content_type),
+        (b"content-length", b"%d" % (len(response.body) + len(response.tail))),
+        *response.headers,
+    )
+
+
 async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:
     """Send an answer; for HEAD without its body."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": response.status,
-            "headers": [
-                (b"audit-id", audit_id),
-                (b"cache-control", b"no-cache, private"),
-                (b"content-type", response.content_type),
-                (b"content-length", str(len(response.body) + len(response.tail)).encode()),
-                *response.headers,
-            ],
-        }
-    )
+    headers = list(headers_of(response, audit_id))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.tail and not head:
         await send({"type": "http.response.body", "body": response.body, "more_body": True})
         await send({"type": "http.response.body", "body": response.tail})

@@ -1,0 +1,106 @@
+"""One request and its answer on an HTTP/1.1 connection.
+
+uvicorn's own cycle takes an answer message by message, and looks at each header of it by itself: two calls through the
+application, fourteen searches and two writes for an answer that was whole from the start. An application that has it
+whole finds an `Exchange` under ``extensions["cathedra.exchange"]`` and sends it in one step. One that streams writes
+to it at once, without waiting for its turn, as long as the client keeps up. ASGI's messages work all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from cathedra.asgi.direct import Headers
+
+__all__ = ["LARGE", "Exchange", "WriteFlow"]
+
+LARGE: Final = 65_536
+"""Bytes from which on joining costs more than another record."""
+_CONTROLS: Final = bytes(code for code in (*range(32), 127) if code != ord("\t"))
+"""What no header may have, but for the two that end its line."""
+
+
+class WriteFlow(FlowControl):
+    """uvicorn's flow control, which also calls whom it may concern when a client takes again what it is sent."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self.callback: Callable[[], None] | None = None
+
+    def resume_writing(self) -> None:
+        """The client has taken most of what was sent."""
+        paused = self.write_paused
+        super().resume_writing()
+        if paused and self.callback is not None:
+            self.callback()
+
+
+class Exchange(RequestResponseCycle):
+    """One request and its answer."""
+
+    flow: WriteFlow
+
+    @property
+    def ready(self) -> bool:
+        """Whether the client is there and takes what it is sent."""
+        return not (self.disconnected or self.flow.write_paused)
+
+    def answer(self, status: int, headers: Headers, body: bytes, tail: bytes = b"") -> None:
+        """Send a whole answer. Among ``headers`` is its length; how the connection goes on is not theirs to say.
+
+        Raises:
+            RuntimeError: an answer has begun already, or a header has a control character.
+        """
+        if self.response_started:
+            raise RuntimeError("the answer has begun already")
+        head = self._head(status, headers)
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        transport: Any = self.transport
+        if len(body) + len(tail) < LARGE:
+            transport.send(b"".join((head, body, tail)))
+        else:
+            transport.send(head + body)
+            if tail:
+                transport.send(tail)
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+    def write(self, frames: bytes) -> None:
+        """Send more of a stream that has begun, as `framed` makes it."""
+        if not (self.disconnected or self.response_complete):
+            transport: Any = self.transport
+            transport.send(frames)
+
+    def on_ready(self, callback: Callable[[], None] | None) -> None:
+        """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more."""
+        self.flow.callback = callback
+
+    async def run_asgi(self, app: Any) -> None:
+        """Let the application answer."""
+        try:
+            await super().run_asgi(app)
+        finally:
+            self.scope["extensions"].clear()  # they name this exchange, which would be a reference cycle
+
+    def _head(self, status: int, headers: Headers) -> bytes:
+        """Status line and headers.
+
+        Raises:
+            RuntimeError: a header has a control character, or ends its line.
+        """
+        lines = [b"%b: %b\r\n" % header for header in (*self.default_headers, *headers)]
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        text = b"".join(lines)
+        if len(text) - len(text.translate(None, _CONTROLS)) != 2 * len(lines) or text.count(b"\r\n") != len(lines):
+            raise RuntimeError("a header has a control character")
+        return b"".join((STATUS_LINE[status], text, b"\r\n"))
