@@ -20,6 +20,11 @@ class DirectAnswer(Protocol):
     """The answer to one request, as bytes that the connection takes at once."""
 
     @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        ...
+
+    @property
     def ready(self) -> bool:
         """Whether the client is there and takes what it is sent."""
         ...

@@ -46,6 +46,11 @@ class Exchange(RequestResponseCycle):
     flow: WriteFlow
 
     @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self.disconnected
+
+    @property
     def ready(self) -> bool:
         """Whether the client is there and takes what it is sent."""
         return not (self.disconnected or self.flow.write_paused)

@@ -11,7 +11,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cathedra.api.gates import NEWEST
@@ -68,7 +68,6 @@ def decode_message(kind: type[S], data: bytes, release: str = NEWEST) -> S:
     return decoded
 
 
-@lru_cache(maxsize=512)
 def has_message(kind: type[KubeStruct]) -> bool:
     """Whether the type has a protobuf form: every built-in one has, custom resources have none."""
     return info_of(kind) is not None

@@ -28,6 +28,7 @@ from cathedra.apiserver.http.answers.negotiation import (
     negotiate,
 )
 from cathedra.apiserver.http.answers.protobuf import not_marshalable
+from cathedra.apiserver.http.answers.pushing import Fanout
 from cathedra.apiserver.http.answers.response import Response, json_response, status_response, text_response
 from cathedra.apiserver.http.answers.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.answers.tables import check_include
@@ -82,6 +83,7 @@ class ResourceHandler:
         self._catalog = catalog
         self._proxy = proxy
         self._lists = ListCache()
+        self._fanout = Fanout(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
 
     async def handle(self, request: Request, send: Send) -> Response | None:
@@ -294,7 +296,9 @@ class ResourceHandler:
             now=self._server.clock.now,
             seen=functools.partial(self._server.seen, call) if call.definition.conversion is not None else None,
         )
-        await stream.run(send, request.receive, request.audit_id)
+        exchange = request.exchange
+        push = (exchange, self._fanout) if exchange is not None else None
+        await stream.run(send, request.receive, request.audit_id, push)
 
     async def _create(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)

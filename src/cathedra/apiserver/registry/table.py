@@ -168,10 +168,6 @@ class Table:
             if not values:
                 del self._by_field[indexed[0]]
 
-    def peers(self, watcher: Watcher) -> int:
-        """How many watchers share the changes that this one is shown, itself included."""
-        return len(self._bucket(watcher.selection))
-
     def close_watchers(self) -> None:
         """End every stream."""
         buckets = [self._watchers, *(b for values in self._by_field.values() for b in values.values())]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection
-from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.client.transport import EventType
 
 __all__ = ["Seen", "StoredChange", "Watcher"]
@@ -24,7 +24,7 @@ class StoredChange:
     """One write: the state before (None if new) and after. For a removal ``entry`` is the last state, marked with the
     revision of the removal."""
 
-    __slots__ = ("_departed", "_seen", "deleted", "entry", "previous", "revision")
+    __slots__ = ("_departed", "deleted", "entry", "previous", "revision")
 
     def __init__(
         self, revision: int, entry: StoredObject, previous: StoredObject | None, *, deleted: bool = False
@@ -34,17 +34,23 @@ class StoredChange:
         self.previous = previous
         self.deleted = deleted
         self._departed: StoredObject | None = None
-        self._seen: dict[Hashable, Seen | None] | None = None
 
     def broadcast(self, watchers: Iterable[Watcher]) -> None:
         """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
-        key = self.entry.key
-        self._seen = {}
+        revision, (namespace, _) = self.revision, split_key(self.entry.key)
+        known: dict[Hashable, Seen | None] = {}
+        # With a hundred watchers each call in here is made a hundred times for one write.
         for watcher in watchers:
-            namespace = watcher.selection.namespace
-            if not namespace or key.startswith(f"{namespace}/"):
-                watcher.offer(self)
-        self._seen = None
+            selection = watcher.selection
+            if (selection.namespace and selection.namespace != namespace) or revision <= watcher.after:
+                continue
+            key: Hashable = selection.text or selection
+            if key in known:
+                seen = known[key]
+            else:
+                seen = known[key] = self.seen_by(selection)
+            if seen is not None:
+                watcher.push(seen)
 
     @property
     def departed(self) -> StoredObject:
@@ -56,15 +62,6 @@ class StoredChange:
 
     def seen_by(self, selection: Selection) -> Seen | None:
         """The event that this change is to a watcher with that selection, if any."""
-        known = self._seen
-        if known is None:
-            return self._shown(selection)
-        key: Hashable = selection.text or selection
-        if key not in known:
-            known[key] = self._shown(selection)
-        return known[key]
-
-    def _shown(self, selection: Selection) -> Seen | None:
         matches = selection.matches
         if matches is None:
             if self.deleted:
@@ -102,24 +99,25 @@ class Seen:
 class Watcher:
     """The events that wait for one client, which has seen everything up to the revision ``after``.
 
-    Either a task waits for them in `take`, or ``on_events`` is called and `taken` empties the queue: many watchers of
-    one connection then need one turn of the loop, and no task each.
+    Either a task waits for them in `take`, or ``on_events`` is called and `taken` empties the queue: many watchers then
+    need one turn of the loop, and no task each.
     """
 
-    __slots__ = ("_after", "_queue", "_waiter", "closed", "on_events", "selection")
+    __slots__ = ("_queue", "_waiter", "after", "closed", "on_events", "selection")
 
     def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
-        self._after = after
+        self.after = after
+        """It sees changes of later revisions only."""
         self.closed = False
         self._queue: deque[Seen] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self.on_events: Callable[[], None] | None = None
-        """Called with every event that is queued, and when the stream ends."""
+        """Called when events begin to wait, and when the stream ends."""
 
     def offer(self, change: StoredChange) -> None:
         """Queue what this watcher sees of the change; cut it when too much waits already."""
-        if change.revision <= self._after:
+        if change.revision <= self.after:
             return  # seen on another server, which was further
         seen = change.seen_by(self.selection)
         if seen is not None:
@@ -127,10 +125,14 @@ class Watcher:
 
     def push(self, seen: Seen) -> None:
         """Queue one event."""
-        if len(self._queue) >= QUEUE_LIMIT:
-            self.close()
+        queue = self._queue
+        if queue:
+            if len(queue) >= QUEUE_LIMIT:
+                self.close()
+            else:
+                queue.append(seen)
             return
-        self._queue.append(seen)
+        queue.append(seen)
         self._wake()
 
     def close(self) -> None:

@@ -63,11 +63,6 @@ class WatchStart:
         """What is there already, as additions."""
         return [Seen(EventType.ADDED, entry) for entry in self.initial]
 
-    @property
-    def peers(self) -> int:
-        """How many watchers share the changes that this one is shown, itself included."""
-        return self.table.peers(self.watcher)
-
     def stop(self) -> None:
         """Let go of the watcher."""
         self.table.unwatch(self.watcher)

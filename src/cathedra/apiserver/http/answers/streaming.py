@@ -14,7 +14,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.protobuf import watch_frame, wrap
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, replace
-from cathedra.apiserver.http.answers import tables
+from cathedra.apiserver.http.answers import pushing, tables
 from cathedra.apiserver.http.answers.negotiation import PROTOBUF_TYPE, AnswerForm
 from cathedra.apiserver.http.answers.protobuf import to_protobuf
 from cathedra.apiserver.http.request import ClientGone
@@ -23,16 +23,10 @@ from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.asgi.application import Receive, Send
+from cathedra.asgi.direct import DirectAnswer
 
 __all__ = ["WatchStream", "send_error_stream"]
 
-BOOKMARK_SECONDS: Final = 60.0
-SLOW_SECONDS: Final = 60.0
-"""For which a client may leave events lying in its connection; then it is cut."""
-TURN_SECONDS: Final = 0.0002
-"""What it takes to serve one watcher: a task, a TLS record, a system call."""
-SHORTEST_GATHERING: Final = 0.002
-LONGEST_GATHERING: Final = 0.02
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
@@ -70,23 +64,26 @@ class WatchStream:
         self._lines = (call.version.type, self._protobuf)
         """In which form lines are shared with other watches."""
 
-    async def run(self, send: Send, receive: Receive, audit_id: bytes) -> None:
-        """Stream until the client goes, the time is over, or the server ends the watch."""
+    async def run(
+        self, send: Send, receive: Receive, audit_id: bytes, push: tuple[DirectAnswer, pushing.Fanout] | None = None
+    ) -> None:
+        """Stream until the client goes, the time is over, or the server ends the watch.
+
+        With ``push``, what the connection takes directly goes there. Events that a webhook converts never do: they
+        have to be waited for.
+        """
         watcher = self._start.watcher
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._timeout, watcher.end)
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
-            async with asyncio.timeout(SLOW_SECONDS):
+            async with asyncio.timeout(pushing.SLOW_SECONDS):
                 await self._send_initial(send)
-            while True:
-                await self._gather()
-                batch = await self._next_batch()
-                if not batch:
-                    break
-                async with asyncio.timeout(SLOW_SECONDS):
-                    await self._send_events(send, batch)
+            if push is not None and self._seen is None:
+                await self._pushed(*push).run()
+            else:
+                await self._run_by_messages(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except StatusError as error:
             body = _event(self._form, "ERROR", encode(error.to_json()))
@@ -100,22 +97,28 @@ class WatchStream:
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
 
-    async def _gather(self) -> None:
-        """Let events gather for as long as it takes to serve all who watch the same.
+    def _pushed(self, exchange: DirectAnswer, fanout: pushing.Fanout) -> pushing.PushedWatch:
+        """The watch as what pushes it sees it."""
+        return pushing.PushedWatch(
+            self._start.watcher,
+            exchange,
+            fanout,
+            encoded=lambda events: b"".join([self._line(seen) for seen in events]),
+            shared=None if self._form.transform else self._lines,
+            bookmark=(lambda: self._bookmark(self._revision())) if self._bookmarks else None,
+        )
 
-        Each of many watchers would else cost a turn for every single event, and they take the time from the writes that
-        they wait for. A first event after a quiet time goes out at once, and so do all where few watch.
-        """
-        pause = min(self._start.peers * TURN_SECONDS, LONGEST_GATHERING)
-        if pause >= SHORTEST_GATHERING and not self._start.watcher.closed:
-            await asyncio.sleep(pause)
+    async def _run_by_messages(self, send: Send) -> None:
+        while batch := await self._next_batch():
+            async with asyncio.timeout(pushing.SLOW_SECONDS):
+                await self._send_events(send, batch)
 
     async def _next_batch(self) -> list[Seen] | bytes:
         watcher = self._start.watcher
         if not self._bookmarks:
             return await watcher.take()
         try:
-            async with asyncio.timeout(BOOKMARK_SECONDS):
+            async with asyncio.timeout(pushing.BOOKMARK_SECONDS):
                 return await watcher.take()
         except TimeoutError:
             return self._bookmark(self._revision())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,8 +23,6 @@ class Stream:
 
     def __init__(self, client: ASGIClient, query: str, accept: str) -> None:
         self.status = 0
-        self.pieces = 0
-        """How many pieces of the body had events."""
         self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._gone = asyncio.Event()
         scope = {
@@ -50,7 +48,6 @@ class Stream:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             return
-        self.pieces += bool(message["body"])
         for line in message["body"].splitlines():
             self._lines.put_nowait(json.loads(line))
         if not message.get("more_body"):
@@ -82,37 +79,6 @@ def in_virtual_time(body: Any) -> None:
             await body(client)
 
     run_virtual(main())
-
-
-async def events_of_a_burst(client: ASGIClient, watchers: int) -> list[tuple[int, list[str]]]:
-    """Five writes in as many milliseconds, seen by so many: the pieces that each got, and the names in order."""
-    async with AsyncExitStack() as stack:
-        streams = [await stack.enter_async_context(watching(client)) for _ in range(watchers)]
-        await asyncio.sleep(1)
-        for number in range(5):
-            await client("POST", MAPS, {"metadata": {"name": f"m-{number}"}})
-            await asyncio.sleep(0.001)
-        seen = [[(await stream.next())["object"]["metadata"]["name"] for _ in range(5)] for stream in streams]
-        return [(stream.pieces, names) for stream, names in zip(streams, seen, strict=True)]
-
-
-def test_events_gather_where_many_watch_the_same() -> None:
-    """The first one goes out at once; what follows within the time that all of them take comes in one piece."""
-
-    async def body(client: ASGIClient) -> None:
-        for pieces, names in await events_of_a_burst(client, 20):
-            assert pieces <= 3
-            assert names == [f"m-{number}" for number in range(5)]
-
-    in_virtual_time(body)
-
-
-def test_events_go_out_one_by_one_where_few_watch() -> None:
-    async def body(client: ASGIClient) -> None:
-        names = [f"m-{number}" for number in range(5)]
-        assert await events_of_a_burst(client, 2) == [(5, names)] * 2
-
-    in_virtual_time(body)
 
 
 def test_what_is_there_comes_first_and_then_every_change() -> None:

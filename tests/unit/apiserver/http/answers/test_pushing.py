@@ -1,0 +1,321 @@
+"""Events that are pushed: what goes out together, to whom the same bytes go, and what happens to slow clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.http.answers.pushing import BOOKMARK_SECONDS, SLOW_SECONDS, Fanout, PushedWatch
+from cathedra.apiserver.http.request import ClientGone
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher
+from cathedra.apiserver.server import APIServer
+from cathedra.client.resources import CONFIGMAPS
+from cathedra.client.transport import WriteOptions
+from cathedra.clock import SystemClock, run_virtual
+from tests.unit.apiserver.plain_definitions import plain_definitions
+
+
+class Connection:
+    """What takes frames, as long as its client does."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.ready = True
+        self.gone = False
+        self._callback: Callable[[], None] | None = None
+
+    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, tail: bytes = b"") -> None:
+        raise AssertionError("a stream has no whole answer")
+
+    def write(self, frames: bytes) -> None:
+        self.frames.append(frames)
+
+    def on_ready(self, callback: Callable[[], None] | None) -> None:
+        self._callback = callback
+
+    def resume(self) -> None:
+        self.ready = True
+        if self._callback is not None:
+            self._callback()
+
+
+def selecting(namespace: str = "") -> Selection:
+    return Selection(namespace, (), None, (namespace, "", "", ""))
+
+
+class World:
+    """Watches of one server, and changes that they see."""
+
+    def __init__(self, monotonic: Callable[[], float] = lambda: 0.0) -> None:
+        self.fanout = Fanout(monotonic)
+        self.watchers: list[Watcher] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.encoded = 0
+        self._revision = 0
+
+    def watch(self, namespace: str = "", *, shared: str | None = "JSON", bookmarks: bool = False) -> Connection:
+        connection, watcher = Connection(), Watcher(selecting(namespace))
+        pushed = PushedWatch(
+            watcher,
+            connection,
+            self.fanout,
+            encoded=self._encode,
+            shared=shared,
+            bookmark=(lambda: b"bookmark") if bookmarks else None,
+        )
+        self.watchers.append(watcher)
+        self.tasks.append(asyncio.create_task(pushed.run()))
+        return connection
+
+    def write(self, *keys: str) -> None:
+        for key in keys:
+            self._revision += 1
+            namespace, _, name = key.partition("/")
+            obj = ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace))
+            StoredChange(self._revision, StoredObject(key, obj, self._revision), None).broadcast(self.watchers)
+
+    def _encode(self, events: tuple[Seen, ...]) -> bytes:
+        self.encoded += 1
+        return " ".join(event.entry.key for event in events).encode()
+
+
+def in_virtual_time(body: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await body()
+
+    run_virtual(main())
+
+
+def shown(connection: Connection) -> list[bytes]:
+    """The frames without their lengths."""
+    return [frame.split(b"\r\n")[1] for frame in connection.frames]
+
+
+def test_what_is_written_in_one_turn_goes_out_in_one_piece_made_once() -> None:
+    async def body() -> None:
+        world = World()
+        connections = [world.watch() for _ in range(3)]
+        await asyncio.sleep(0.1)
+        world.write("a/1", "b/2", "a/3")
+        await asyncio.sleep(0.1)
+        world.write("a/4")
+        await asyncio.sleep(0.1)
+        for connection in connections:
+            assert connection.frames == [b"b\r\na/1 b/2 a/3\r\n", b"3\r\na/4\r\n"]
+            assert connection.frames[0] is connections[0].frames[0]
+        assert world.encoded == 2
+
+    in_virtual_time(body)
+
+
+def test_who_selects_otherwise_gets_other_bytes() -> None:
+    async def body() -> None:
+        world = World()
+        everything, one, other = world.watch(), world.watch("a"), world.watch("b")
+        own = world.watch("a", shared=None)
+        await asyncio.sleep(0.1)
+        world.write("a/1", "b/2", "a/3")
+        await asyncio.sleep(0.1)
+        assert shown(everything) == [b"a/1 b/2 a/3"]
+        assert shown(one) == shown(own) == [b"a/1 a/3"]
+        assert shown(other) == [b"b/2"]
+        assert own.frames[0] is not one.frames[0]
+
+    in_virtual_time(body)
+
+
+def test_a_client_that_takes_nothing_gets_all_later() -> None:
+    async def body() -> None:
+        world = World()
+        slow, quick = world.watch(), world.watch()
+        await asyncio.sleep(0.1)
+        slow.ready = False
+        for number in range(3):
+            world.write(f"a/{number}")
+            await asyncio.sleep(SLOW_SECONDS / 4)
+        assert slow.frames == []
+        assert shown(quick) == [b"a/0", b"a/1", b"a/2"]
+        slow.resume()
+        await asyncio.sleep(SLOW_SECONDS)
+        assert shown(slow) == [b"a/0 a/1 a/2"]
+        world.write("a/3")
+        await asyncio.sleep(0.1)
+        assert shown(slow)[1:] == [b"a/3"]
+
+    in_virtual_time(body)
+
+
+def test_a_client_that_takes_nothing_for_long_is_cut() -> None:
+    async def body() -> None:
+        world = World()
+        slow = world.watch()
+        await asyncio.sleep(0.1)
+        slow.ready = False
+        world.write("a/1")
+        await asyncio.sleep(SLOW_SECONDS - 1)
+        world.write("a/2")
+        assert not world.tasks[0].done()
+        await asyncio.sleep(2)
+        assert isinstance(world.tasks[0].exception(), ClientGone)
+
+    in_virtual_time(body)
+
+
+def test_a_client_that_has_gone_ends_its_watch_at_once() -> None:
+    async def body() -> None:
+        world = World()
+        connection = world.watch()
+        await asyncio.sleep(0.1)
+        connection.ready, connection.gone = False, True
+        world.watchers[0].close()
+        await asyncio.sleep(0.1)
+        assert isinstance(world.tasks[0].exception(), ClientGone)
+
+    in_virtual_time(body)
+
+
+def test_a_watch_that_is_over_sends_what_waits() -> None:
+    async def body() -> None:
+        world = World()
+        connection = world.watch()
+        await asyncio.sleep(0.1)
+        world.write("a/1")
+        world.watchers[0].end()
+        await asyncio.sleep(0.1)
+        assert shown(connection) == [b"a/1"]
+        assert world.tasks[0].exception() is None
+
+    in_virtual_time(body)
+
+
+def test_a_bookmark_comes_when_a_minute_brought_no_event() -> None:
+    async def body() -> None:
+        world = World()
+        marked, unmarked = world.watch(bookmarks=True), world.watch()
+        await asyncio.sleep(BOOKMARK_SECONDS / 2)
+        world.write("a/1")
+        await asyncio.sleep(BOOKMARK_SECONDS / 2 + 1)
+        assert shown(marked) == [b"a/1"]
+        await asyncio.sleep(BOOKMARK_SECONDS / 2)
+        assert shown(marked) == [b"a/1", b"bookmark"]
+        await asyncio.sleep(BOOKMARK_SECONDS)
+        assert shown(marked) == [b"a/1", b"bookmark", b"bookmark"]
+        assert shown(unmarked) == [b"a/1"]
+
+    in_virtual_time(body)
+
+
+def test_a_watch_that_fails_is_alone_with_it() -> None:
+    async def body() -> None:
+        world = World()
+
+        def failing(events: tuple[Seen, ...]) -> bytes:
+            raise ValueError("no bytes")
+
+        watcher = Watcher(selecting())
+        failed = PushedWatch(watcher, Connection(), world.fanout, encoded=failing, shared=None, bookmark=None)
+        world.watchers.append(watcher)
+        task = asyncio.create_task(failed.run())
+        other = world.watch()
+        await asyncio.sleep(0.1)
+        world.write("a/1")
+        await asyncio.sleep(0.1)
+        assert isinstance(task.exception(), ValueError)
+        assert shown(other) == [b"a/1"]
+
+    in_virtual_time(body)
+
+
+def test_between_two_turns_is_as_much_time_as_the_last_one_took() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        lost = [0.0]
+        world = World(lambda: loop.time() + lost[0])
+        connection = world.watch()
+        await asyncio.sleep(0.1)
+        taken = connection.write
+
+        def slowly(frames: bytes) -> None:
+            lost[0] += 0.01
+            taken(frames)
+
+        connection.write = slowly  # type: ignore[method-assign]
+        world.write("a/1")
+        await asyncio.sleep(0.001)
+        assert shown(connection) == [b"a/1"]
+        world.write("a/2")
+        await asyncio.sleep(0.005)
+        world.write("a/3")
+        assert shown(connection) == [b"a/1"]
+        await asyncio.sleep(0.005)
+        assert shown(connection) == [b"a/1", b"a/2 a/3"]
+
+    in_virtual_time(body)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[APIServer]:
+    config = ServerConfig(definitions=plain_definitions())
+    made = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
+    await made.serve(ServeOptions())
+    yield made
+    await made.close()
+
+
+class Watching:
+    """A watch over a socket, chunk by chunk."""
+
+    @classmethod
+    async def begin(cls, server: APIServer, query: str = "", accept: str = "application/json") -> Watching:
+        made = cls()
+        made.reader, made.writer = await asyncio.open_connection("127.0.0.1", server.port)
+        path = f"/api/v1/configmaps?watch=true&{query}"
+        made.writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: {accept}\r\n\r\n".encode())
+        await made.reader.readuntil(b"\r\n\r\n")
+        return made
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def lines(self, count: int) -> list[Any]:
+        """So many events."""
+        text = b""
+        async with asyncio.timeout(60):
+            while text.count(b"\n") < count:
+                size = int(await self.reader.readuntil(b"\r\n"), 16)
+                text += (await self.reader.readexactly(size + 2))[:-2]
+        return [json.loads(line) for line in text.splitlines()]
+
+
+async def test_watches_over_sockets_see_every_change_in_their_form(server: APIServer) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    watches = [
+        await Watching.begin(server),
+        await Watching.begin(server),
+        await Watching.begin(server, "labelSelector=odd=yes"),
+        await Watching.begin(server, accept=table),
+    ]
+    api = server.transport()
+    for number in range(20):
+        labels = {"odd": "yes" if number % 2 else "no"}
+        metadata = ObjectMeta(name=f"m{number}", namespace="default", labels=labels)
+        await api.create(CONFIGMAPS, "default", ConfigMap(metadata=metadata), WriteOptions())
+    seen = [await watch.lines(10 if number == 2 else 20) for number, watch in enumerate(watches)]
+    assert seen[0] == seen[1]
+    names = [event["object"]["metadata"]["name"] for event in seen[0]]
+    assert names == [f"m{number}" for number in range(20)]
+    assert seen[2] == [event for event in seen[0] if event["object"]["metadata"]["labels"] == {"odd": "yes"}]
+    assert [event["object"]["rows"][0]["cells"][0] for event in seen[3]] == names
+    assert ["columnDefinitions" in event["object"] for event in seen[3]].index(True) == 0
+    for watch in watches:
+        watch.writer.close()
