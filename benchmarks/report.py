@@ -12,11 +12,12 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from matplotlib.figure import Figure
+from msgspec.structs import replace
 
 from benchmarks.apiserver import Load, Server
 from benchmarks.scheduler import Workload, alone

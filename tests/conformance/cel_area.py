@@ -6,9 +6,11 @@ import base64
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from cathedra.api.quantity import Quantity
 from cathedra.cel import admission, device, program, values

@@ -7,7 +7,6 @@ player does the kubelet's part (see that folder's README).
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import logging
 import random
@@ -18,6 +17,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -168,7 +169,7 @@ async def _control_plane(column: str) -> Any:
     clock = LoopClock(asyncio.get_running_loop())
     gates = gates_of(column)
     server = await APIServer.open(
-        dataclasses.replace(config_of(column), node_lifecycle=True), clock=clock, random=random.Random(7)
+        msgspec.structs.replace(config_of(column), node_lifecycle=True), clock=clock, random=random.Random(7)
     )
     server.add_tokens({TOKEN: UserInfo("admin", ("system:masters",))})
 

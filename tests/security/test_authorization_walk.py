@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
@@ -76,6 +75,6 @@ def test_an_administrator_is_never_refused(table: dict[str, dict[str, str]]) -> 
 def test_a_new_route_makes_a_new_row() -> None:
     known = tuple(Catalog(()).routes())
     before = {row.name for row in rows(known, ())}
-    new = dataclasses.replace(known[0], resource="gadgets", verbs=("get",))
+    new = msgspec.structs.replace(known[0], resource="gadgets", verbs=("get",))
     assert isinstance(new, Route)
     assert {row.name for row in rows((*known, new), ())} - before == {f"get {new.group or 'core'}/v1 gadgets"}

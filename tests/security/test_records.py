@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision
@@ -36,7 +36,7 @@ def broken(asgi: ASGIClient) -> None:
     from cathedra.apiserver.authorization.authorizer import Verdict
 
     Broken.verdict = Verdict.ALLOW  # type: ignore[attr-defined]
-    asgi.server.context = dataclasses.replace(asgi.server.context, authorizer=Broken())
+    asgi.server.context = msgspec.structs.replace(asgi.server.context, authorizer=Broken())
 
 
 async def test_an_unhandled_error_is_answered_audited_and_counted_as_500(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ are refused for what it would refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input, name_of, plain_objects, typed_object
@@ -29,8 +30,7 @@ _WORKLOADS: Final = frozenset(
 _TAKEN: Final = "claims, templates, pods, and workloads that make pods"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """The claims that are to be allocated together."""
 
     claims: tuple[ResourceClaim, ...]

@@ -8,10 +8,11 @@ holds the gates of DRA with their whole history, and those of the surrounding ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 __all__ = ["NEWEST", "RELEASES", "FeatureGates", "GateState", "Stage", "UnknownGate", "parse_overrides", "state_of"]
 
@@ -33,8 +34,7 @@ class Stage:
     GA: Final = "GA"
 
 
-@dataclass(frozen=True, slots=True)
-class GateState:
+class GateState(msgspec.Struct, frozen=True):
     """A gate in one release: its stage, its default, and whether that can be changed."""
 
     since: str

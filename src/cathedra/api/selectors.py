@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1, meta_v1
@@ -45,8 +46,7 @@ class SelectorError(ValueError):
     """A selector is not well-formed; the text is Kubernetes' own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One condition on labels: key, operator, values."""
 
     key: str
@@ -92,8 +92,7 @@ def _int64(text: str | None) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """Requirements on labels, all of which must be met; none at all select everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -289,8 +288,7 @@ class _Parser:
                 raise SelectorError(f"found '{self._peek()}', expected: ',' or ')'")
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTerm:
+class FieldTerm(msgspec.Struct, frozen=True):
     """One condition on a field: it has the value, or (negated) it has not."""
 
     field: str
@@ -298,8 +296,7 @@ class FieldTerm:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     """Conditions on fields, all of which must be met. A field that an object lacks is the empty text."""
 
     terms: tuple[FieldTerm, ...] = ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.certificates import CertificateChecks
@@ -45,8 +46,7 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["AccessControl", "access_control"]
 
 
-@dataclass(frozen=True, slots=True)
-class AccessControl:
+class AccessControl(msgspec.Struct, frozen=True):
     """The authorizer of requests and the admission chain of objects."""
 
     authorizer: Authorizer

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import KubeletTLS
@@ -16,15 +17,14 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["ServeOptions", "ServerConfig"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be chosen about an API server."""
 
     release: str = "1.37"
     """The Kubernetes release whose behaviour and version number it shows."""
     gates: FeatureGates | None = None
     """None: the defaults of the release."""
-    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """``group/version`` → served or not, over the release's defaults."""
     definitions: tuple[AnyDefinition, ...] | None = None
     """None: every built-in kind."""
@@ -41,12 +41,11 @@ class ServerConfig:
     """Requests that are worked on at the same time; more wait their turn, a queue per user."""
     audit_log: Path | None = None
     """Where requests are written down, a JSON line each; None: nowhere."""
-    audit_policy: AuditPolicy = field(default_factory=AuditPolicy)
+    audit_policy: AuditPolicy = msgspec.field(default_factory=AuditPolicy)
     """Which requests, and how much of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where and how the server can be reached."""
 
     host: str = "127.0.0.1"
@@ -63,7 +62,7 @@ class ServeOptions:
     there is no such Service."""
     client_authority: Path | None = None
     """PEM file of authorities whose client certificates are taken beside those of ``pki``."""
-    tokens: Mapping[str, UserInfo] = field(default_factory=dict)
+    tokens: Mapping[str, UserInfo] = msgspec.field(default_factory=dict)
     """Static bearer tokens."""
     anonymous: frozenset[str] | None = None
     """The paths on which requests without credentials are those of ``system:anonymous``; None: all. On others they are

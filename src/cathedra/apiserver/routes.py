@@ -8,16 +8,16 @@ a sub-resource only through the group, version and resource to which it belongs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["METRICS_GROUP", "VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualResource:
+class VirtualResource(msgspec.Struct, frozen=True):
     """A resource without stored objects: its requests are answered and forgotten."""
 
     group: str
@@ -76,8 +76,7 @@ VIRTUAL: Final = (
 Kind = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """A resource or sub-resource in one version, with the verbs that it knows."""
 
     group: str

@@ -6,11 +6,12 @@ Tests and simulations open one with a memory store in virtual time and use `tran
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
@@ -152,7 +153,7 @@ class APIServer:
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         return type(self)(
             config,
-            dataclasses.replace(self.context, gates=gates, expressions=CELExpressions(gates)),
+            msgspec.structs.replace(self.context, gates=gates, expressions=CELExpressions(gates)),
             Catalog(served, served_virtual(gates, dict(config.runtime_config))),
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 __all__ = ["Listener", "TLSFiles", "bind"]
 
@@ -17,8 +18,7 @@ KEEP_ALIVE_SECONDS: Final = 90
 """For which a connection without requests stays open."""
 
 
-@dataclass(frozen=True, slots=True)
-class TLSFiles:
+class TLSFiles(msgspec.Struct, frozen=True):
     """Certificate and key of a server, and the authority of its clients' certificates (PEM files)."""
 
     certificate: Path

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import httptools
+import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
@@ -42,8 +42,7 @@ HEAD_BYTES: Final = 1024 * 1024
 """Of a request line and its headers; the limit of Kubernetes' own server."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerCertificate:
+class PeerCertificate(msgspec.Struct, frozen=True):
     """The certificate that a client showed and TLS verified."""
 
     der: bytes

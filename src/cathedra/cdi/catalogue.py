@@ -8,9 +8,10 @@ a name that a driver has just written is therefore always found.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.cdi.errors import InvalidName, InvalidSpec, UnresolvableDevices
 from cathedra.cdi.files import EXTENSIONS, read_spec
@@ -23,8 +24,7 @@ DEFAULT_DIRECTORIES: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Static and dynamic documents; a later directory has higher priority."""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(msgspec.Struct, frozen=True):
     """A device and the document it stands in."""
 
     path: Path
@@ -38,12 +38,11 @@ class CatalogueEntry:
         return f"{self.spec.kind}={self.device.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True):
     """Every usable device by qualified name, and what is wrong with each file that has a fault."""
 
-    entries: dict[str, CatalogueEntry] = field(default_factory=dict)
-    faults: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    entries: dict[str, CatalogueEntry] = msgspec.field(default_factory=dict)
+    faults: dict[Path, tuple[str, ...]] = msgspec.field(default_factory=dict)
     shadowed: tuple[CatalogueEntry, ...] = ()
     """Devices that a directory of higher priority has, too, which hides these."""
 

@@ -10,8 +10,9 @@ import copy
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from cathedra.cdi.errors import InjectionFailed
 from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount
@@ -19,8 +20,7 @@ from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount
 __all__ = ["HostNode", "HostNodes", "RealHostNodes", "apply_edits"]
 
 
-@dataclass(frozen=True, slots=True)
-class HostNode:
+class HostNode(msgspec.Struct, frozen=True):
     """A device node as the host has it: type b, c or p, and mode bits without the file type."""
 
     type: str

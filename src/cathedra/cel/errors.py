@@ -15,7 +15,8 @@ users search for it (docs/spec/cel.md §4.2 and §8).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = [
     "CELError",
@@ -37,8 +38,7 @@ class CELError(Exception):
     """Base of everything this package raises about an expression."""
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(msgspec.Struct, frozen=True):
     """One finding of the parser, the checker or a validator.
 
     ``offset`` counts Unicode code points from the beginning of the expression; -1 means the expression as a whole.

@@ -8,7 +8,8 @@ belong to. `cathedra.insight` and the command line draw them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.cel.environment import Environment
 from cathedra.cel.program import Evaluation, Program, compile_expression
@@ -18,8 +19,7 @@ from cathedra.cel.values import CELValue, Failure, text
 __all__ = ["ExpressionExplanation", "Finding", "explain", "explain_program"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What one part of the expression gave.
 
     ``start`` and ``end`` count code points of the source. ``reached`` is false for parts that were not needed, as the
@@ -44,8 +44,7 @@ class Finding:
         return f"error: {self.error}" if self.error is not None else text(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionExplanation:
+class ExpressionExplanation(msgspec.Struct, frozen=True):
     """The whole answer, and the findings in the order of the text, outer parts before inner ones."""
 
     source: str

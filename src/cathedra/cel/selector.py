@@ -9,8 +9,9 @@ exactly (docs/spec/cel.md §4 and §7; docs/spec/api.md §3.4).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.cel import device, program
 from cathedra.cel.checking import types
@@ -164,8 +165,7 @@ def compile_selector(
     return CompiledSelector(compiled, cost_limit, list_attributes=list_attributes)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """What validation says about a selector: a reason (`FieldValueTooLong`, …) and the detail of the field error."""
 
     reason: str

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["CertificateFacts", "KeyPair"]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
+class KeyPair(msgspec.Struct, frozen=True):
     """A certificate and its private key, both PEM."""
 
     certificate: bytes
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateFacts:
+class CertificateFacts(msgspec.Struct, frozen=True):
     """What a server's certificate is good for (`cathedra.certificates.facts` reads it)."""
 
     digest: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, NodeFault
@@ -47,7 +48,7 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         InvalidOption: an option cannot be met.
         ProfileError: there is no such profile.
     """
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         server_config(arguments),
         nodes=arguments.nodes,
         processes=arguments.processes,

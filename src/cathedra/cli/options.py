@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 __all__ = [
     "CDI_DIR",
@@ -38,8 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOption:
+class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of a command line."""
 
     name: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.cli.configuration import gate_overrides
@@ -24,8 +25,7 @@ from cathedra.cluster.data.directories import DEFAULT_NAME, check_name, director
 __all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]
 
 
-@dataclass(frozen=True, slots=True)
-class WantedCluster:
+class WantedCluster(msgspec.Struct, frozen=True):
     """The cluster that a command line means."""
 
     arguments: argparse.Namespace

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import logging
 import os
 import sys
 from collections.abc import Callable
+
+import msgspec
 
 from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER, CONFIG
@@ -31,7 +32,7 @@ _LOG = logging.getLogger("cathedra.cluster")
 def run(arguments: argparse.Namespace) -> int:
     """Start, and stay until stopped; or return when it is ready."""
     wanted = wanted_cluster(arguments)
-    config = dataclasses.replace(
+    config = msgspec.structs.replace(
         cluster_config(wanted.arguments), context=context_name(wanted.description.name), leaving=_leaving(wanted)
     )
     if getattr(arguments, "detach", False):

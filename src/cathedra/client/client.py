@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Preconditions
 from cathedra.api.scheme import GroupVersionKind
@@ -59,8 +60,7 @@ class Client:
         await self.transport.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceClient(Generic[T]):
+class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
     """The verbs of one resource in one namespace."""
 
     transport: Transport

@@ -13,8 +13,9 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Event, EventSource, ObjectReference
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
@@ -73,16 +74,14 @@ class _Recent(Generic[V]):
         return iter(self._values.values())
 
 
-@dataclass(slots=True)
-class _Similar:
+class _Similar(msgspec.Struct):
     """Events alike but for their message."""
 
     messages: set[str]
     last: float = 0.0
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     """What the API server has of an event, and what it should have."""
 
     namespace: str = ""
@@ -92,8 +91,7 @@ class _Written:
     last_written: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(msgspec.Struct, frozen=True):
     """One thing that happened."""
 
     regarding: ObjectReference

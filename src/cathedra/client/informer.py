@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
@@ -29,8 +30,7 @@ T = TypeVar("T", bound=KubeObject)
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Handler(Generic[T]):
+class Handler(msgspec.Struct, Generic[T], frozen=True):
     """Callbacks of one subscriber. Called synchronously, after the store has changed."""
 
     on_add: Callable[[T], None] | None = None
@@ -206,8 +206,7 @@ class Informer(Generic[T]):
                         handler.on_update(obj, obj)
 
 
-@dataclass(frozen=True, slots=True)
-class _InformerKey:
+class _InformerKey(msgspec.Struct, frozen=True):
     ref: ResourceRef[KubeObject]
     namespace: str
     field_selector: str

@@ -182,8 +182,7 @@ def _locked(home: Path) -> Iterator[None]:
 # Reading.
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
+class _Merged(msgspec.Struct, frozen=True):
     """Entries of all files by name, each with the folder that its relative paths start from."""
 
     current: str

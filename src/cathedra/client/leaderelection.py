@@ -12,8 +12,9 @@ import logging
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from random import Random
+
+import msgspec
 
 from cathedra.api.core.coordination_v1 import Lease, LeaseSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -32,8 +33,7 @@ class LostLeadership(Exception):
     """The lease could not be renewed in time: another process may lead now, so work had to stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTiming:
+class LeaseTiming(msgspec.Struct, frozen=True):
     """How long a lease is good for, when its holder gives up renewing, and how often both sides try. Seconds."""
 
     lease: float = 15.0

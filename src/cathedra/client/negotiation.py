@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
@@ -47,8 +48,7 @@ def _same(obj: KubeObject) -> Any:
     return obj
 
 
-@dataclass(frozen=True, slots=True)
-class OlderVersion:
+class OlderVersion(msgspec.Struct, frozen=True):
     """A version that a server may have instead of the newest, and the way there and back."""
 
     name: str

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 
@@ -55,16 +57,14 @@ class EventType(Enum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T_co]):
+class WatchEvent(msgspec.Struct, Generic[T_co], frozen=True):
     """One change, with the object as it was afterwards (for DELETED: as it was last)."""
 
     type: EventType
     object: T_co
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T_co]):
+class Page(msgspec.Struct, Generic[T_co], frozen=True):
     """A list's answer: objects, the resource version to watch from, and how to go on."""
 
     items: tuple[T_co, ...]
@@ -73,8 +73,7 @@ class Page(Generic[T_co]):
     remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """Which objects, and from when. Selectors in Kubernetes' text form."""
 
     label_selector: str = ""
@@ -85,15 +84,14 @@ class ListOptions:
     resource_version_match: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """How to write: dry run, field manager, field validation, force for apply."""
 
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = ""
     force: bool = False
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 @runtime_checkable

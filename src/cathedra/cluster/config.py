@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.gates import RELEASES, FeatureGates
 from cathedra.api.quantity import Quantity, QuantityError
@@ -108,8 +110,7 @@ class DriverConfig:
         return needed
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFault:
+class NodeFault(msgspec.Struct, frozen=True):
     """A way in which simulated nodes fail on purpose, and the share of nodes that do."""
 
     profile: str
@@ -122,8 +123,7 @@ class NodeFault:
             raise InvalidOption(f"--fail {self.profile}: the share must be in (0, 1], got {self.share:g}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletOptions:
+class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the API server reaches nodes, where it is not with certificates of the cluster's own (PEM files)."""
 
     client_certificate: Path | None = None
@@ -139,8 +139,7 @@ class KubeletOptions:
                 raise InvalidOption(f"{file} is no file; the options --kubelet-… name PEM files")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterConfig:
+class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A whole cluster, in one process or a few."""
 
     data_dir: Path
@@ -152,7 +151,7 @@ class ClusterConfig:
     """What further processes log, and how."""
     port: int = 0
     """Port of the API server; 0 takes the one used before, or a free one."""
-    reach: Reach = field(default_factory=Reach)
+    reach: Reach = msgspec.field(default_factory=Reach)
     store: str = "sqlite"
     accept_lost_writes: int | None = None
     """The acknowledged revision without which a database that lost it may be opened; None: it may not."""
@@ -162,8 +161,8 @@ class ClusterConfig:
     faults: tuple[NodeFault, ...] = ()
     """How simulated nodes fail on purpose."""
     release: str = "1.37"
-    gates: Mapping[str, bool] = field(default_factory=dict)
-    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """API versions that are served or not, over the release's defaults."""
     max_requests_inflight: int = 600
     """Requests that the API server works on at the same time."""
@@ -171,8 +170,8 @@ class ClusterConfig:
     """Where requests are written down; None: nowhere."""
     audit_policy: Path | None = None
     """Which requests, and how much of them; None: the metadata of all."""
-    kubelet: KubeletOptions = field(default_factory=KubeletOptions)
-    driver: DriverConfig = field(default_factory=DriverConfig)
+    kubelet: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
+    driver: DriverConfig = msgspec.field(default_factory=DriverConfig)
     profile: HardwareProfile | None = None
     """What nodes are like; None: they have the example driver's devices."""
     context: str = "cathedra"

@@ -7,8 +7,9 @@ works until cancelled. It never remembers anything that the API does not know to
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates, UnknownGate
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Controller", "ControllerContext"]
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerContext:
+class ControllerContext(msgspec.Struct, frozen=True):
     """The world as controllers may see it."""
 
     client: Client

@@ -7,11 +7,12 @@ is cancelled; with a `LeaderElector` only while this process leads (docs/spec/co
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random as random_module
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
@@ -285,11 +286,11 @@ def _known(name: str) -> str | None:
 
 
 def _as_itself(context: ControllerContext, name: str, client_of: Callable[[str], Client] | None) -> ControllerContext:
-    context = dataclasses.replace(context, queue_name=_QUEUES.get(name, name.removesuffix("-controller")))
+    context = msgspec.structs.replace(context, queue_name=_QUEUES.get(name, name.removesuffix("-controller")))
     if client_of is None:
         return context
     client = client_of(_ACCOUNTS.get(name, name)).as_manager(FIELD_MANAGER)
-    return dataclasses.replace(context, client=client)
+    return msgspec.structs.replace(context, client=client)
 
 
 _GATED: Final[Mapping[ResourceRef[KubeObject], str]] = {

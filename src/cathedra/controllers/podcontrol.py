@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
@@ -50,8 +51,7 @@ def _is_namespace_terminating(error: StatusError) -> bool:
     return error.is_namespace_terminating
 
 
-@dataclass(frozen=True, slots=True)
-class PodEventTexts:
+class PodEventTexts(msgspec.Struct, frozen=True):
     """What events say of pods; each text may name the ``pod``, its ``owner`` and the ``error``."""
 
     created: str = "Created pod: {pod}"

@@ -8,9 +8,10 @@ is asked about every node, while the scheduler stops at a node's first refusal (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, cast
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.client import Client
@@ -44,17 +45,16 @@ _FOLLOWED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """What all filters say to a pod."""
 
     waiting: Status | None = None
     """Why the pod would not be tried at all: scheduling gates, claims that are not there, an incomplete gang."""
     ended: Status | None = None
     """What ended the attempt before any node was looked at."""
-    outside: Mapping[str, tuple[Status, ...]] = field(default_factory=dict)
+    outside: Mapping[str, tuple[Status, ...]] = msgspec.field(default_factory=dict)
     """Node → the refusals of all filters but DynamicResources."""
-    devices: Mapping[str, Status] = field(default_factory=dict)
+    devices: Mapping[str, Status] = msgspec.field(default_factory=dict)
     """Node → the refusal of DynamicResources."""
     cycle: ClaimCycle | None = None
     """What DynamicResources made of the claims; None if it has nothing to do, or refused before."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Taint
 
 __all__ = ["NodeConfig"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig:
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one node agent. Seconds everywhere."""
 
     name: str
@@ -37,15 +37,15 @@ class NodeConfig:
     """The container runtime's socket, as a path or ``unix:///PATH``; "": the first of the usual ones, with ``cri``."""
     cdi_directories: tuple[Path, ...] = ()
     """Where CDI documents are; () means /etc/cdi, /var/run/cdi and ``root``/cdi."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     """Set when the Node is created."""
     cgroup_mount: Path | None = None
     """Where the unified cgroup hierarchy is in which pods get cgroups of their own; None: where the kernel has it, if
     this agent may write there and has a ``root``."""
-    capacity: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Resources by name, as quantities; what is not given is asked from the machine."""
-    reserved: Mapping[str, str] = field(default_factory=dict)
+    reserved: Mapping[str, str] = msgspec.field(default_factory=dict)
     """How much of each resource is kept from pods, as quantities: for the system and for the node's own programs."""
     kubelet_version: str = "v1.37.0"
     register: bool = True

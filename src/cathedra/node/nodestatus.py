@@ -11,9 +11,10 @@ import logging
 import os
 import platform
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.coordination_v1 import Lease, LeaseSpec
 from cathedra.api.core.core_v1 import (
@@ -78,8 +79,7 @@ def _without(quantity: Quantity, reserved: str | None) -> Quantity:
     return left if left.nanos > 0 else Quantity("0")
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeInfo:
+class RuntimeInfo(msgspec.Struct, frozen=True):
     """Name and version of the container runtime, and the port of the node's server."""
 
     name: str

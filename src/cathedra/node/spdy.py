@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["Data", "Frame", "FrameReader", "GoAway", "OpenStream", "Ping", "Reset", "SpdyError", "Writer"]
 
@@ -56,8 +57,7 @@ class SpdyError(Exception):
     """The other side does not speak the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenStream:
+class OpenStream(msgspec.Struct, frozen=True):
     """The other side opens a stream; with ``fin`` it will send nothing on it."""
 
     stream: int
@@ -65,8 +65,7 @@ class OpenStream:
     fin: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """Bytes of a stream; with ``fin`` the last ones."""
 
     stream: int
@@ -74,22 +73,19 @@ class Data:
     fin: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(msgspec.Struct, frozen=True):
     """A stream is broken off."""
 
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(msgspec.Struct, frozen=True):
     """To be sent back as it is."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class GoAway:
+class GoAway(msgspec.Struct, frozen=True):
     """No more streams will be opened."""
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -32,8 +31,7 @@ _IDENTITIES: Final = uuid.UUID("c0f7b9e4-36a5-4c55-9d6c-5f2a8a1f3f37")
 _SERIAL_DIGITS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class NodePool:
+class NodePool(msgspec.Struct, frozen=True):
     """A pool of one node: its driver, devices in their order, and the counter sets that they consume."""
 
     driver: str

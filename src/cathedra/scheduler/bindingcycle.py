@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.client.events import EventRecorder
 from cathedra.scheduler.background import Background
@@ -37,8 +38,7 @@ _CANCELLED: Final = error("the binding was cancelled")
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldPod:
+class HeldPod(msgspec.Struct, frozen=True):
     """A pod on the node that was chosen for it."""
 
     entry: QueuedPodInfo

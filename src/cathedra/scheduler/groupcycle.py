@@ -9,8 +9,9 @@ the queue; if not, everything that is held is let go (docs/spec/scheduling.md §
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
 from cathedra.scheduler.failure import Failures
@@ -33,8 +34,7 @@ Find = Callable[[QueuedPodInfo, CycleState], Awaitable[SelectedNode | Refused | 
 """Looks for the node of one pod; may make room for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(msgspec.Struct, frozen=True):
     """A pod of the group, and what came of it."""
 
     entry: QueuedPodInfo

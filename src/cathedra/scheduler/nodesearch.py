@@ -7,8 +7,9 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from random import Random
+
+import msgspec
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
@@ -26,8 +27,7 @@ FEWEST_NODES = 100
 LOWEST_PERCENTAGE = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedNode:
+class SelectedNode(msgspec.Struct, frozen=True):
     """The node of the pod, and how many were looked at to find it."""
 
     node: str

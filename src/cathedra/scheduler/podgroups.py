@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
@@ -23,8 +24,7 @@ _SCHEDULED: Final = "PodGroupScheduled"
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupOutcome:
+class PodGroupOutcome(msgspec.Struct, frozen=True):
     """What came of trying the pods of a group."""
 
     reason: str

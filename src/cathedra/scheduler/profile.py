@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import NamedTuple, ParamSpec, TypeVar
+
+import msgspec
 
 from cathedra.scheduler.configuration.enablement import POINTS, Enablement
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
@@ -46,8 +47,7 @@ Args = ParamSpec("Args")
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """What PreFilter made of the nodes: all of them (``nodes`` is None), or only some, and who said so."""
 
     nodes: frozenset[str] | None = None

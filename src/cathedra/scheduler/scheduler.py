@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
@@ -57,8 +58,7 @@ WRITERS = 64
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Framework:
+class _Framework(msgspec.Struct, frozen=True):
     """One profile and what works by it."""
 
     profile: Profile

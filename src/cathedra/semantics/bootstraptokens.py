@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Secret
 
@@ -23,8 +24,7 @@ _GROUPS: Final = "system:bootstrappers"
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapToken:
+class BootstrapToken(msgspec.Struct, frozen=True):
     """A token that can be used now; it is written ``id.secret``."""
 
     id: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from cathedra.api.core.core_v1 import Pod
@@ -43,7 +43,7 @@ def test_a_gate_that_the_release_does_not_know_is_off() -> None:
 def test_what_happens_in_a_queue_is_counted_under_the_controllers_name() -> None:
     async def body(api: API) -> None:
         registry = CollectorRegistry()
-        given = dataclasses.replace(context(api), metrics=QueueMetrics(registry, api.clock), queue_name="job")
+        given = msgspec.structs.replace(context(api), metrics=QueueMetrics(registry, api.clock), queue_name="job")
         queue = given.queue()
         queue.add("key")
         assert registry.get_sample_value("workqueue_adds_total", {"name": "job"}) == 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.core_v1 import ConfigMap, Namespace, ResourceQuota, ResourceQuotaSpec
@@ -21,7 +22,7 @@ from tests.unit.controllers.world import World, play
 
 
 def collector(context: ControllerContext) -> GarbageCollector:
-    return GarbageCollector(dataclasses.replace(context, served=(CONFIGMAPS,)))
+    return GarbageCollector(msgspec.structs.replace(context, served=(CONFIGMAPS,)))
 
 
 DEFINITIONS = resource_ref(CustomResourceDefinition, "customresourcedefinitions", namespaced=False)

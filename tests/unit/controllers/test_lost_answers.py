@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.apps_v1 import ReplicaSet
@@ -59,7 +59,7 @@ class HardOfHearing:
     def __init__(self, make: Callable[[ControllerContext], Controller], context: ControllerContext) -> None:
         client = Client(Deaf(context.client.transport), clock=context.clock)
         self._informers = SharedInformers(client, context.clock)
-        self._controller = make(dataclasses.replace(context, client=client, informers=self._informers))
+        self._controller = make(msgspec.structs.replace(context, client=client, informers=self._informers))
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -30,8 +29,7 @@ __all__ = [
 T = TypeVar("T", bound=KubeStruct)
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded(Generic[T]):
+class Decoded(msgspec.Struct, Generic[T], frozen=True):
     """An object, without kind and apiVersion, and what its body had that it should not have had."""
 
     object: T

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ _TYPE_META: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """Kind and apiVersion as the body has them; empty where it has none."""
 
     api_version: str

@@ -6,9 +6,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
+
+import msgspec
 
 from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
@@ -38,16 +39,15 @@ class Form(enum.Enum):
     """A schema or something else in its place: a list of schemas, a truth, a list of texts."""
 
 
-@dataclass(slots=True, eq=False)
-class GoType:
+class GoType(msgspec.Struct, eq=False):
     """A type: how it is read, its Go name, and what is inside."""
 
     form: Form
     name: str
-    fields: dict[str, GoType] = field(default_factory=dict)
+    fields: dict[str, GoType] = msgspec.field(default_factory=dict)
     element: GoType | None = None
     bits: int = 64
-    embedded: dict[str, str] = field(default_factory=dict)
+    embedded: dict[str, str] = msgspec.field(default_factory=dict)
     """Fields that belong to a struct embedded in this one, and that struct's name, which error messages mention."""
 
     @property

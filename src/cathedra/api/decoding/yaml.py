@@ -14,7 +14,6 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -38,8 +37,7 @@ _TAG: Final = "tag:yaml.org,2002:"
 _MISSING: Final[Any] = object()
 
 
-@dataclass(frozen=True, slots=True)
-class YAMLDocument:
+class YAMLDocument(msgspec.Struct, frozen=True):
     """The plain values of a document."""
 
     value: Any
@@ -119,8 +117,7 @@ def _in_go_words(error: Any) -> str:
     return f"yaml: line {line}: {problem}" if line else f"yaml: {problem}"
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     """A value with what it costs to repeat it."""
 
     value: Any
@@ -130,8 +127,7 @@ class _Node:
     """Whether it is a container whose end has not come: an alias within would contain itself."""
 
 
-@dataclass(slots=True)
-class _Container:
+class _Container(msgspec.Struct):
     """A list or map that is being filled."""
 
     node: _Node
@@ -142,18 +138,17 @@ class _Container:
     """The items of a list that stands for a merge key's value."""
 
 
-@dataclass(slots=True)
-class _Composer:
+class _Composer(msgspec.Struct):
     """Puts one document together."""
 
     _own: bool = False
     _root: _Node | None = None
-    _stack: list[_Container] = field(default_factory=list)
-    _anchors: dict[str, _Node] = field(default_factory=dict)
+    _stack: list[_Container] = msgspec.field(default_factory=list)
+    _anchors: dict[str, _Node] = msgspec.field(default_factory=dict)
     _nodes: int = 0
     _aliased: int = 0
     _letters: int = 0
-    _repeated: list[str] = field(default_factory=list)
+    _repeated: list[str] = msgspec.field(default_factory=list)
 
     def document(self) -> YAMLDocument:
         """What came of the events."""

@@ -8,8 +8,9 @@ quota that it concerns. What deletions give back is counted by the quota control
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
 from cathedra.api.gates import FeatureGates
@@ -36,8 +37,7 @@ _ATTEMPTS: Final = 8
 Usage = Mapping[str, Quantity]
 
 
-@dataclass(frozen=True, slots=True)
-class _Charge:
+class _Charge(msgspec.Struct, frozen=True):
     """A quota, and what it will say is used."""
 
     entry: StoredObject

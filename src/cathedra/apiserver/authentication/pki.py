@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import ssl
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from cathedra.asgi.listener import TLSFiles
 from cathedra.certificates import CertificateFacts, KeyPair
@@ -45,8 +45,7 @@ class NodeIdentity(Enum):
     """The address that is connected to, as kube-apiserver checks it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletTLS:
+class KubeletTLS(msgspec.Struct, frozen=True):
     """What the API server shows to nodes, and how it checks what they show (PEM files)."""
 
     certificate: Path
@@ -55,8 +54,7 @@ class KubeletTLS:
     identity: NodeIdentity = NodeIdentity.NAME
 
 
-@dataclass(frozen=True, slots=True)
-class FrontProxyTLS:
+class FrontProxyTLS(msgspec.Struct, frozen=True):
     """What the API server shows to aggregated API servers (PEM files), and the authority that signed it (PEM)."""
 
     certificate: Path
@@ -128,7 +126,7 @@ class PKI:
             facts = certificate_facts(certificate.read_bytes(), authority)
         except ValueError as error:
             raise BadKeyPair(certificate, self._path("apiserver.key"), str(error)) from error
-        write_durable(note, json.dumps(dataclasses.asdict(facts)).encode(), mode=0o644)
+        write_durable(note, msgspec.json.encode(facts), mode=0o644)
         return facts
 
     @property

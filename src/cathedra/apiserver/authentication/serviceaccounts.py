@@ -9,8 +9,9 @@ from __future__ import annotations
 import random as random_module
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import ServiceAccount
 from cathedra.api.scheme import GroupResource
@@ -38,15 +39,14 @@ _GRACE_SECONDS: Final = 60
 the leeway of Kubernetes' validator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """An object that a token does not outlive."""
 
     kind: str
     """``pod``, ``secret`` or ``node``."""
     name: str
     uid: str
-    node: Mapping[str, str] = field(default_factory=dict)
+    node: Mapping[str, str] = msgspec.field(default_factory=dict)
     """For a pod: its node's ``name`` and ``uid``."""
 
 

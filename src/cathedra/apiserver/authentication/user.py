@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 __all__ = ["ANONYMOUS", "AUTHENTICATED_GROUP", "LOOPBACK", "MASTERS_GROUP", "UNAUTHENTICATED_GROUP", "UserInfo"]
 
@@ -13,14 +14,13 @@ UNAUTHENTICATED_GROUP: Final = "system:unauthenticated"
 MASTERS_GROUP: Final = "system:masters"
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfo:
+class UserInfo(msgspec.Struct, frozen=True):
     """Name, groups and extra facts of a caller."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def is_master(self) -> bool:

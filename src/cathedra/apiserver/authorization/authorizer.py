@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol, Self
 
@@ -85,8 +84,7 @@ class Verdict(Enum):
     NO_OPINION = "no opinion"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The verdict and its reason."""
 
     verdict: Verdict
@@ -110,8 +108,7 @@ class Authorizer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRules:
+class HeldRules(msgspec.Struct, frozen=True):
     """What a user may do in a namespace, as far as it can be listed; ``error`` says why it cannot be in full."""
 
     rules: tuple[PolicyRule, ...]

@@ -7,7 +7,6 @@ binding changes; what the rules say about a verb on a resource is kept beside it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -31,8 +30,7 @@ _USERS_KEPT: Final = 4096
 """Users whose holdings are kept; beyond, all are gathered anew (a node's driver is one user per node)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """One rule that a user holds, and through which binding."""
 
     rule: PolicyRule
@@ -40,13 +38,12 @@ class Grant:
     """The reason of a decision that it allows."""
 
 
-@dataclass(slots=True)
-class _Holdings:
+class _Holdings(msgspec.Struct):
     """What one user holds: everywhere, and in single namespaces."""
 
     everywhere: tuple[Grant, ...]
-    within: dict[str, tuple[Grant, ...]] = field(default_factory=dict)
-    relevant: dict[tuple[str, str, str, str, str], tuple[Grant, ...]] = field(default_factory=dict)
+    within: dict[str, tuple[Grant, ...]] = msgspec.field(default_factory=dict)
+    relevant: dict[tuple[str, str, str, str, str], tuple[Grant, ...]] = msgspec.field(default_factory=dict)
     """(namespace, verb, group, resource, sub-resource) → grants that match but for the object's name."""
 
 

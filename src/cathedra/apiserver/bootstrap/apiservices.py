@@ -7,10 +7,11 @@ all are always available. What stands behind a service is asked every half minut
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.apiregistration_v1 import APIService, APIServiceCondition, APIServiceSpec
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
@@ -81,7 +82,7 @@ class APIServiceKeeper:
 
     def __init__(self, server: ServerContext, catalog: Catalog, probe: Probe) -> None:
         """``probe`` asks the server behind an APIService."""
-        self._server = dataclasses.replace(server, admission=AdmissionChain(()))
+        self._server = msgspec.structs.replace(server, admission=AdmissionChain(()))
         self._catalog = catalog
         self._probe = probe
         self._changed = asyncio.Event()

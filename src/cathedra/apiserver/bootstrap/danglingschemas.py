@@ -6,10 +6,11 @@ Written whenever schemas or levels change, as the API server of Kubernetes does.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import logging
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.flowcontrol_v1 import FlowSchema, FlowSchemaCondition
 from cathedra.api.scheme import GroupResource
@@ -43,7 +44,7 @@ class DanglingSchemas:
     """Keeps the conditions; `run` until cancelled."""
 
     def __init__(self, server: ServerContext) -> None:
-        self._server = dataclasses.replace(server, admission=AdmissionChain(()))
+        self._server = msgspec.structs.replace(server, admission=AdmissionChain(()))
         self._changed = asyncio.Event()
 
     async def run(self) -> None:

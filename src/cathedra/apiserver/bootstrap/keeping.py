@@ -5,11 +5,11 @@ Kubernetes' API server looks after them every ten seconds; so does this one.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
@@ -30,8 +30,7 @@ INTERVAL: Final = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptObject:
+class KeptObject(msgspec.Struct, frozen=True):
     """An object that must exist."""
 
     resource: GroupResource
@@ -52,7 +51,7 @@ class ObjectKeeper:
     """Looks after the objects; `run` until cancelled."""
 
     def __init__(self, server: ServerContext, objects: Sequence[KeptObject]) -> None:
-        self._server = dataclasses.replace(server, admission=AdmissionChain(()))
+        self._server = msgspec.structs.replace(server, admission=AdmissionChain(()))
         self._objects = objects
 
     async def run(self) -> None:

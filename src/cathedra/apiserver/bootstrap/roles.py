@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from cathedra.api.scheme import GroupResource
@@ -38,8 +39,7 @@ async def reconcile_roles(server: ServerContext) -> None:
         await asyncio.gather(*writes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     resource: GroupResource
     previous: StoredObject | None
     object: Any

@@ -11,7 +11,6 @@ import json
 import random as random_module
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -34,8 +33,7 @@ _GROUP: Final = "apiextensions.k8s.io"
 _TIMEOUT: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """How webhooks are reached."""
 
     post: Callable[[Any, dict[str, Any], float], Awaitable[bytes]]

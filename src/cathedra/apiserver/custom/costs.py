@@ -8,8 +8,9 @@ bound in the same way (docs/spec/apimachinery.md §17; the limits are those of a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.apiserver.custom.schema import Schema
 
@@ -29,13 +30,12 @@ _TIMES: Final = {"duration": (3, 32), "date": (12, 12), "date-time": (21, 32)}
 _LISTED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(msgspec.Struct, frozen=True):
     """How large a value of a schema can get: ``most`` elements or characters, ``fewest`` bytes in JSON."""
 
     most: int = 0
     fewest: int = 2
-    fields: dict[str, Extent] = field(default_factory=dict)
+    fields: dict[str, Extent] = msgspec.field(default_factory=dict)
     key: Extent | None = None
     element: Extent | None = None
 
@@ -134,8 +134,7 @@ def _most_characters(source: Any, allowed: Any) -> int:
     return _REQUEST - 2
 
 
-@dataclass(frozen=True, slots=True)
-class Cardinality:
+class Cardinality(msgspec.Struct, frozen=True):
     """How often a place of a schema can occur in one object; None where a container around it has no bound."""
 
     most: int | None = 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -34,8 +34,7 @@ __all__ = ["kind_of_definition"]
 _AGE = Column("Age", "date", "", "How long ago the object was created.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
+class _Version(msgspec.Struct, frozen=True):
     """One version: its struct type, its rules, what its table shows."""
 
     source: CustomResourceDefinitionVersion
@@ -102,7 +101,7 @@ def _converted_outside(
     for own in own_versions:
         version = versions[f"{group}/{own.name}"]
         columns, cells = _table(version.source)
-        single[own.name] = replace(
+        single[own.name] = dataclasses.replace(
             definition,
             type=version.type,
             versions=(own,),
@@ -113,7 +112,7 @@ def _converted_outside(
             equivalents=own_versions,
         )
     oldest = next((f"{group}/{name}" for name in obj.status.stored_versions), storage)
-    return replace(
+    return dataclasses.replace(
         definition,
         type=stored[storage],
         versions=own_versions,

@@ -6,7 +6,6 @@ resources pass through the same ways as built-in ones. Their values are plain di
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -35,8 +34,7 @@ __all__ = [
 _PARTIAL: Final = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(msgspec.Struct, frozen=True):
     """Where an instance keeps the numbers behind its scale, as ``.spec.replicas``."""
 
     spec_replicas: str

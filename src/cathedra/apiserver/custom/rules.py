@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.apiserver.custom.costs import (
@@ -50,8 +52,7 @@ class BrokenRule(FieldError):
         return f"{self.type.words}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFault:
+class RuleFault(msgspec.Struct, frozen=True):
     """A rule that does not compile: where it stands in the schema, and why."""
 
     path: str
@@ -60,21 +61,19 @@ class RuleFault:
     type: ErrorType = ErrorType.INVALID
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     source: Mapping[str, Any]
     program: Any
     message: Any
     transition: bool
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     """The rules at one place of a schema, and the places below."""
 
     schema: Schema
-    rules: list[_Rule] = field(default_factory=list)
-    properties: dict[str, _Node] = field(default_factory=dict)
+    rules: list[_Rule] = msgspec.field(default_factory=list)
+    properties: dict[str, _Node] = msgspec.field(default_factory=dict)
     additional: _Node | None = None
     items: _Node | None = None
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Format, Quantity
@@ -33,8 +34,7 @@ _AT_ONCE: Final = 32
 """Nodes that are asked at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Summary:
+class _Summary(msgspec.Struct, frozen=True):
     """What a node said, and when, in monotonic seconds and as a date."""
 
     at: float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.field import ErrorList
 from cathedra.api.status import invalid
@@ -15,8 +16,7 @@ __all__ = ["WriteQuery", "check_dry_run", "list_options", "write_query"]
 MANAGER_LIMIT: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class WriteQuery:
+class WriteQuery(msgspec.Struct, frozen=True):
     """Dry run, field manager, field validation, force."""
 
     dry_run: bool

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusDetails
 from cathedra.api.decoding import DecodeError
@@ -182,7 +183,7 @@ class ResourceHandler:
         call = self._call(request, *found)
         options = list_options(request)
         shown = await self._measurements.answer(call, options.label_selector, options.field_selector)
-        return render.render_plain(shown, dataclasses.replace(form, transform=""))
+        return render.render_plain(shown, msgspec.structs.replace(form, transform=""))
 
     async def _bind(self, request: Request) -> Response:
         """A binding posted to the collection: as if posted to the pod that it names."""
@@ -200,7 +201,9 @@ class ResourceHandler:
         form = self._form(request, call)
         binding = await decode_object(request, call, _posted(call))
         shown = _whole(await connect_create(self._server, call.but(name=binding.metadata.name), binding))
-        return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
+        return render.render_plain(
+            shown, msgspec.structs.replace(form, transform=""), status=201, warnings=call.warnings
+        )
 
     async def _review(self, request: Request, review: Review, version: VersionDefinition) -> Response:
         definition = review.definition
@@ -210,7 +213,9 @@ class ResourceHandler:
         answer = review.answer(self._server, call, await decode_object(request, call))
         answer = as_shown(answer, self._server.gates)
         shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
-        return render.render_plain(shown, dataclasses.replace(form, transform=""), status=201, warnings=call.warnings)
+        return render.render_plain(
+            shown, msgspec.structs.replace(form, transform=""), status=201, warnings=call.warnings
+        )
 
     async def _dispatch(self, request: Request, call: Call, send: Send) -> Response | None:
         verb = call.verb
@@ -265,7 +270,7 @@ class ResourceHandler:
         """A page in the version of the request, where a webhook converts."""
         if call.definition.conversion is None:
             return listing
-        return dataclasses.replace(listing, entries=await self._server.seen(call, listing.entries))
+        return msgspec.structs.replace(listing, entries=await self._server.seen(call, listing.entries))
 
     async def _watch(self, request: Request, call: Call, send: Send) -> None:
         form = negotiate(request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type))
@@ -310,7 +315,7 @@ class ResourceHandler:
         )
         if call.subresource:
             outcome = await connect_create(self._server, call, await decode_object(request, call, _posted(call)))
-            return render.render_plain(_whole(outcome), dataclasses.replace(form, transform=""), status=201)
+            return render.render_plain(_whole(outcome), msgspec.structs.replace(form, transform=""), status=201)
         obj = call.version.to_hub(await decode_object(request, call))
         entry = await create.create(self._server, call, obj)
         request.record.created_name = entry.object.metadata.name
@@ -343,7 +348,7 @@ class ResourceHandler:
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
     async def _scale(self, request: Request, call: Call) -> Response:
-        form = dataclasses.replace(self._form(request, call), transform="")
+        form = msgspec.structs.replace(self._form(request, call), transform="")
         if call.verb == "get":
             scale = scale_of((await self._server.seen_one(call, read.get(self._server, call))).object)
         elif call.verb == "update":
@@ -372,7 +377,7 @@ class ResourceHandler:
                 details["group"] = call.definition.group
             details |= {"kind": call.definition.plural, "uid": deletion.entry.object.metadata.uid}
             status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-            return render.render_plain(status, dataclasses.replace(form, transform=""), warnings=call.warnings)
+            return render.render_plain(status, msgspec.structs.replace(form, transform=""), warnings=call.warnings)
         return self._object(request, call, deletion.entry, form)
 
     async def _delete_collection(self, request: Request, call: Call) -> Response:

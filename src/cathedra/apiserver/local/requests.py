@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -29,8 +28,7 @@ _ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
 """Verbs that no sub-resource knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedResource:
+class RequestedResource(msgspec.Struct, frozen=True):
     """What a message asks of, as verbs know it."""
 
     ref: ResourceRef[Any]

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.status import StatusError, internal_error, unauthorized
 from cathedra.api.struct import KubeStruct, encode
@@ -57,8 +58,7 @@ _ENVELOPE: Final = 64
 """What a message has beside its object, about."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalServer:
+class LocalServer(msgspec.Struct, frozen=True):
     """What sessions need of the server."""
 
     catalog: Catalog
@@ -67,8 +67,7 @@ class LocalServer:
     transport_of: Callable[[UserInfo], InProcessTransport]
 
 
-@dataclass(frozen=True, slots=True)
-class _User:
+class _User(msgspec.Struct, frozen=True):
     """A user of a connection."""
 
     info: UserInfo

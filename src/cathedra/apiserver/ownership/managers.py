@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON, Time
@@ -44,8 +44,7 @@ class Manager(NamedTuple):
         return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionedSet:
+class VersionedSet(msgspec.Struct, frozen=True):
     """A manager's fields and the time of its last change."""
 
     fields: FieldSet

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.struct import KubeStruct, RawJSON, json_names
 from cathedra.api.typeinfo import FieldInfo, info_of
@@ -33,8 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """A scalar, or anything that is one piece. ``typed`` is False for free-form values.
 
     ``scalar`` says what an applied value must be: ``string``, ``numeric``, ``boolean``, or ``untyped`` for any scalar.
@@ -44,16 +45,14 @@ class Leaf:
     scalar: str = "untyped"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MapShape:
+class MapShape(msgspec.Struct, frozen=True, eq=False):
     """A map from text to values of one shape."""
 
     value: Shape
     atomic: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ListShape:
+class ListShape(msgspec.Struct, frozen=True, eq=False):
     """A list. ``list_type`` (atomic, set, map) is for apply, ``merges`` and ``merge_key`` for strategic patches."""
 
     element: Shape

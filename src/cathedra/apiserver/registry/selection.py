@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector
@@ -17,8 +18,7 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["Selection", "parse_field_terms", "single_name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """The objects of a table that a list or watch selects."""
 
     namespace: str = ""

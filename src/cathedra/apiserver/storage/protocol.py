@@ -8,8 +8,9 @@ write is acknowledged and shown to watchers after the store has settled it, neve
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+import msgspec
 
 __all__ = [
     "HistoryLost",
@@ -53,8 +54,7 @@ class HistoryLost(Exception):
     """Changes were compacted before they were read: only loading everything again helps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One stored object: its key, the revision of its last write, its form in the store."""
 
     key: str
@@ -62,16 +62,14 @@ class Record:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StoreContent:
+class StoreContent(msgspec.Struct, frozen=True):
     """Everything a store holds, and the revision of its last write."""
 
     revision: int
     records: Iterable[Record]
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One write at one revision; ``value`` is None for a removal."""
 
     key: str
@@ -79,8 +77,7 @@ class Write:
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreProgress:
+class StoreProgress(msgspec.Struct, frozen=True):
     """Writes of any server, in order, and the revision up to which nothing is missing."""
 
     revision: int

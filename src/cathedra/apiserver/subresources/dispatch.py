@@ -6,9 +6,10 @@ own and asks no plugin again.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.core.core_v1 import Binding
@@ -69,4 +70,4 @@ async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
 
 
 def _trusted(server: ServerContext) -> ServerContext:
-    return dataclasses.replace(server, admission=AdmissionChain(()))
+    return msgspec.structs.replace(server, admission=AdmissionChain(()))

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core import authentication_v1, authentication_v1alpha1, authentication_v1beta1, authorization_v1
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
@@ -28,8 +29,7 @@ _AUTHN: Final = "authentication.k8s.io"
 _AUTHZ: Final = "authorization.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True):
     """A kind of review, and the function that answers it."""
 
     definition: AnyDefinition

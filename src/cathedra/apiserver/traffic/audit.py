@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -34,8 +33,7 @@ class PolicyError(ValueError):
     """The policy cannot be understood."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRule:
+class AuditRule(msgspec.Struct, frozen=True, kw_only=True):
     """Which requests are written down at which level; what is left out fits everything."""
 
     level: str
@@ -73,8 +71,7 @@ class AuditRule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPolicy:
+class AuditPolicy(msgspec.Struct, frozen=True):
     """Rules in order; what none fits is not written down."""
 
     rules: tuple[AuditRule, ...] = (AuditRule(level="Metadata"),)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.flowcontrol_v1 import (
     FlowSchema,
@@ -40,8 +41,7 @@ _DEFAULT_QUEUES: Final = (64, 8, 50)
 _ONE_LEVEL_QUEUES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a request belongs."""
 
     level: Level | None
@@ -52,8 +52,7 @@ class Place:
     """Which schema and level that is, as answers show it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """A schema whose level exists."""
 
     schema: FlowSchema

@@ -12,8 +12,9 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import StatusError, failure
@@ -31,8 +32,7 @@ def refused() -> StatusError:
     return failure(429, "TooManyRequests", text, StatusDetails(retry_after_seconds=1))
 
 
-@dataclass(frozen=True, slots=True)
-class LevelShape:
+class LevelShape(msgspec.Struct, frozen=True):
     """What a level may do."""
 
     own: int

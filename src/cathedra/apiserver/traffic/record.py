@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.apiserver.authentication.user import UserInfo
@@ -14,8 +15,7 @@ __all__ = ["RequestRecord"]
 _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 
 
-@dataclass(slots=True)
-class RequestRecord:
+class RequestRecord(msgspec.Struct):
     """Made when a request arrives, completed while it is answered.
 
     What was asked is in ``info``; everything else is about the user and the answer.
@@ -38,7 +38,7 @@ class RequestRecord:
     """What authorization decided; None before it did."""
     created_name: str = ""
     """The name of what was created, which the path does not have."""
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """What authorization and admission add to the audit event."""
 
     def labels(self) -> tuple[str, ...]:

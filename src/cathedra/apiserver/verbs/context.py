@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
@@ -28,8 +29,7 @@ from cathedra.kinds.definition import ExpressionChecker, RequestContext
 __all__ = ["ServerContext"]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerContext:
+class ServerContext(msgspec.Struct, frozen=True):
     """The server, as far as verbs are concerned."""
 
     registry: Registry

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
 from cathedra.api.scheme import GroupResource
@@ -23,8 +24,7 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True):
     """How a deletion ended: the object's last or present state, and whether it is gone."""
 
     entry: StoredObject

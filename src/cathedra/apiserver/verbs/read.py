@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -40,8 +39,7 @@ class _Token(msgspec.Struct):
     start: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """A page of objects."""
 
     entries: list[StoredObject]
@@ -50,8 +48,7 @@ class Listing:
     remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WatchStart:
+class WatchStart(msgspec.Struct, frozen=True):
     """A watch under way: what is there already, and the watcher of what follows ``revision``."""
 
     initial: list[StoredObject]

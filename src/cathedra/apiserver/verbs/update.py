@@ -7,8 +7,9 @@ differ in how the new object is made from the stored one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
@@ -36,8 +37,7 @@ Transform = Callable[[StoredObject], Awaitable[Any] | Any]
 """The stored state in, the wanted object (hub version, defaulted) out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """The object after an update or a patch, and whether that created it."""
 
     entry: StoredObject

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.cel import program
 from cathedra.cel.checking.types import Type
@@ -19,8 +20,7 @@ EXPRESSION_LIMIT: Final = 1_000_000
 """What one evaluation may cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCompileError:
+class PolicyCompileError(msgspec.Struct, frozen=True):
     """What validation says about one field of a policy's spec: path, reason (`FieldValueInvalid`, …), text."""
 
     field: str
@@ -31,8 +31,7 @@ class PolicyCompileError:
         return f"{self.field}: {self.reason}: {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """An expression as it was written, with its program or what is wrong with it."""
 
     source: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.cel.admission.declarations import NAMESPACE_METADATA
 from cathedra.cel.admission.expressions import EXPRESSION_LIMIT, CostBudget, Expression
@@ -19,8 +20,7 @@ def _deny_all(_: AccessQuestion) -> AccessAnswer:
     return AccessAnswer(allowed=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(msgspec.Struct, frozen=True):
     """A request as expressions see it. Objects are plain JSON values; ``request`` is an AdmissionRequest without
     objects.
 
@@ -33,7 +33,7 @@ class Input:
     old_object: CELValue = None
     params: CELValue = None
     namespace: Mapping[str, CELValue] | None = None
-    decide: Decide = field(default=_deny_all)
+    decide: Decide = msgspec.field(default=_deny_all)
     interrupted: Callable[[], bool] | None = None
     """Whether the evaluation has taken too long (`cathedra.cel.interruption`); without it only the cost counts."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.cel.admission.conditions import OUT_OF_BUDGET, objection
 from cathedra.cel.admission.declarations import environment
@@ -25,8 +26,7 @@ _WANTED: Final[Mapping[str, tuple[str, Type]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mutated:
+class Mutated(msgspec.Struct, frozen=True):
     """What one mutation wants: a patch as plain JSON, or the text of an error."""
 
     patch_type: str

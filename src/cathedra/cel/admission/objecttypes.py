@@ -7,8 +7,9 @@ quantities, which are texts or numbers. So it is in Kubernetes (``SchemaDeclType
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
@@ -30,11 +31,10 @@ _TEXTS: Final = {
 Schema = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectTypes:
+class ObjectTypes(msgspec.Struct, frozen=True):
     """Collects the object types of one environment, by name."""
 
-    objects: dict[str, dict[str, Type]] = field(default_factory=dict)
+    objects: dict[str, dict[str, Type]] = msgspec.field(default_factory=dict)
 
     def of_kind(self, schema: Schema, components: Mapping[str, Schema], name: str) -> Type | None:
         """The type of a kind's objects, under that name; ``components`` are what references lead to. None if

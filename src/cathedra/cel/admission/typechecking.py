@@ -8,8 +8,9 @@ the kinds that a policy names it is found when the policy is written. It only wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from cathedra.cel import program
 from cathedra.cel.admission.declarations import typed_environment
@@ -22,8 +23,7 @@ from cathedra.cel.errors import CompileError
 __all__ = ["KindSchema", "TypeWarning", "type_warnings"]
 
 
-@dataclass(frozen=True, slots=True)
-class KindSchema:
+class KindSchema(msgspec.Struct, frozen=True):
     """A kind with its schema and what the schema refers to."""
 
     name: str
@@ -33,8 +33,7 @@ class KindSchema:
     components: Mapping[str, Schema]
 
 
-@dataclass(frozen=True, slots=True)
-class TypeWarning:
+class TypeWarning(msgspec.Struct, frozen=True):
     """What is wrong with an expression: the path of its field, and a text with a line per kind."""
 
     field: str

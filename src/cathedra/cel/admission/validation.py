@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+import msgspec
 
 from cathedra.cel.admission.conditions import OUT_OF_BUDGET, objection
 from cathedra.cel.admission.declarations import environment
@@ -21,8 +22,7 @@ MAX_MESSAGE: Final = 5 * 1024
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDecision:
+class PolicyDecision(msgspec.Struct, frozen=True):
     """What a policy decides about one request (one per validation)."""
 
     action: Literal["admit", "deny"]
@@ -31,8 +31,7 @@ class PolicyDecision:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(msgspec.Struct, frozen=True):
     """An audit annotation, to be published, left out, or in error."""
 
     key: str
@@ -41,8 +40,7 @@ class Annotation:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """All decisions and audit annotations; empty when a match condition is false."""
 
     decisions: tuple[PolicyDecision, ...] = ()

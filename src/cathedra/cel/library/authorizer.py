@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from cathedra.cel.checking.ranges import LIST_BASE, Range
 from cathedra.cel.library.costs import Cost, scan, size
@@ -20,8 +22,7 @@ from cathedra.cel.values import CELValue, Failure, Opaque
 __all__ = ["OVERLOADS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "Decide", "ResourceCheck", "User"]
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who asks."""
 
     name: str = ""
@@ -30,8 +31,7 @@ class User:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AccessQuestion:
+class AccessQuestion(msgspec.Struct, frozen=True):
     """May the user do this? With ``path`` it is about a path, else about a resource."""
 
     user: User
@@ -46,8 +46,7 @@ class AccessQuestion:
     label_selector: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AccessAnswer:
+class AccessAnswer(msgspec.Struct, frozen=True):
     """What the authorizer says; ``error`` is set if it could not decide."""
 
     allowed: bool

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.cel.library import estimates
 from cathedra.cel.library.estimates import Formula
@@ -26,8 +27,7 @@ PATTERN: Final = 0.25
 _LIST_BASE: Final = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cost:
+class Cost(msgspec.Struct, frozen=True, eq=False):
     """What a call costs.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.ranges import LIST_BASE, ONE, UNBOUNDED, UNKNOWN, ZERO, Range, capped
@@ -38,8 +39,7 @@ class Operand(NamedTuple):
         return UNKNOWN if self.size is None else self.size
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedCall:
+class EstimatedCall(msgspec.Struct, frozen=True):
     """A call as the formulas see it.
 
     Attributes:

@@ -12,9 +12,10 @@ Kubernetes' own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
@@ -24,8 +25,7 @@ from cathedra.cel.values import CELValue
 __all__ = ["Functions", "Overload", "declare"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Overload:
+class Overload(msgspec.Struct, frozen=True, eq=False):
     """One way to call a function.
 
     Attributes:

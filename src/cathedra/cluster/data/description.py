@@ -14,9 +14,10 @@ The fields of the spec are the options of ``cathedra up`` in camel case; the com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
 from cathedra.api.formats import dns_label
@@ -29,12 +30,11 @@ API_VERSION: Final = "cathedra.dev/v1"
 KIND: Final = "Cluster"
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """A cluster's name, and its options by field name."""
 
     name: str = ""
-    spec: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def read_description(path: Path) -> Description:

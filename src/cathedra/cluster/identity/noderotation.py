@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from random import Random
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
@@ -55,7 +56,7 @@ class NodeRotation:
         if self._server_wanted:
             given = node.certificate.read_bytes() if node.certificate is not None else b""
             if newest_pair(folder / SERVER_FILE, given, now):
-                return dataclasses.replace(node, certificate=folder / SERVER_FILE, key=folder / SERVER_FILE)
+                return msgspec.structs.replace(node, certificate=folder / SERVER_FILE, key=folder / SERVER_FILE)
         return node
 
     async def run(self, client: Client, node: NodeConfig, agent: NodeAgent, transport: HTTPTransport) -> None:

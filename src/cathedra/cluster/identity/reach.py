@@ -9,9 +9,10 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.cluster.invalidoption import InvalidOption
 
@@ -23,8 +24,7 @@ _ELSEWHERE: Final = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"
 _HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a server beyond its own machine."""
 
     bind_address: str = LOOPBACK

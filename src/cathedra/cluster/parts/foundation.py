@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import PKI
@@ -21,8 +22,7 @@ from cathedra.cluster.parts.generations import Generation
 __all__ = ["Foundation", "Served"]
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """What the parts have to know of the API server that runs."""
 
     host: str
@@ -33,8 +33,7 @@ class Served:
     """What the garbage collector looks after; None: what is served by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
+class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, and the way to its API for each user."""
 
     config: ClusterConfig

@@ -7,9 +7,10 @@ scheduler does; 1.31 has both. The rooms of today know nothing of the first; her
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
@@ -49,8 +50,7 @@ def _no_plugins(client: Client, node: str) -> Mapping[str, PluginClient]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of one generation."""
 
     definitions: tuple[AnyDefinition, ...] | None = None
@@ -58,7 +58,7 @@ class Generation:
     client: Callable[[Client], Client] = _today
     """The client for which all releases of the generation look alike."""
     make_claim_plugin: MakeClaimPlugin = device_plugin
-    controllers: Mapping[str, MakeController] = field(default_factory=dict)
+    controllers: Mapping[str, MakeController] = msgspec.field(default_factory=dict)
     """Controllers that are others than today's, by name."""
     make_dial: Callable[[Client, FeatureGates, str], MakeDial | None] = _dial_today
     """How a node agent, whose client and node's name are given, speaks to drivers."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client

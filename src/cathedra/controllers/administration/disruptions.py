@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.apps_v1 import ReplicaSet
 from cathedra.api.core.core_v1 import Pod
@@ -47,8 +48,7 @@ class UnknownScale(Exception):
     """How many pods there should be cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Expectation:
+class _Expectation(msgspec.Struct, frozen=True):
     """How many pods there should be, and how many of them healthy."""
 
     pods: int

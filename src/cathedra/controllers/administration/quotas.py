@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
 from cathedra.api.core.meta_v1 import KubeObject
@@ -45,8 +46,7 @@ Key = tuple[str, str]
 """Namespace and name of a quota."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedObjects:
+class _CachedObjects(msgspec.Struct, frozen=True):
     """The objects in the informers' stores that charges depend on."""
 
     all_pods: Informer[Pod]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.resource import DeviceTaint, DeviceToleration, ResourceClaim
 from cathedra.controllers.devicetaints.taints import DeviceTaints, Tainted, results_of
@@ -12,8 +13,7 @@ from cathedra.semantics.tolerations import tolerates_device_taint
 __all__ = ["EvictionTime", "claim_eviction_time", "earliest"]
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionTime:
+class EvictionTime(msgspec.Struct, frozen=True):
     """A pod or a claim's pods have to go: from when on (epoch seconds), and because of which taints."""
 
     due: float

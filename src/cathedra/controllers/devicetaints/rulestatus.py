@@ -5,15 +5,14 @@ Spec: docs/spec/controllers.md §3.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["RuleCondition", "dry_run", "progress"]
 
 _FINAL = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
 
 
-@dataclass(frozen=True, slots=True)
-class RuleCondition:
+class RuleCondition(msgspec.Struct, frozen=True):
     """Condition EvictionInProgress."""
 
     status: str

@@ -7,8 +7,9 @@ fullest, then new slices. Endpoints with other ports are in slices of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Service
 from cathedra.api.core.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
@@ -33,8 +34,7 @@ Ports: TypeAlias = tuple[EndpointPort, ...]
 _Identity: TypeAlias = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """What has to be written."""
 
     created: Sequence[EndpointSlice] = ()
@@ -42,14 +42,13 @@ class Changes:
     deleted: Sequence[EndpointSlice] = ()
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(msgspec.Struct):
     """The changes of one group, while they are worked out."""
 
-    created: list[EndpointSlice] = field(default_factory=list)
-    updated: dict[str, EndpointSlice] = field(default_factory=dict)
-    deleted: list[EndpointSlice] = field(default_factory=list)
-    unchanged: dict[str, EndpointSlice] = field(default_factory=dict)
+    created: list[EndpointSlice] = msgspec.field(default_factory=list)
+    updated: dict[str, EndpointSlice] = msgspec.field(default_factory=dict)
+    deleted: list[EndpointSlice] = msgspec.field(default_factory=list)
+    unchanged: dict[str, EndpointSlice] = msgspec.field(default_factory=dict)
 
 
 def distribute(

@@ -7,7 +7,8 @@ service itself. Where nothing has a new time, there is none (k8s.io/endpointslic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod, Service
 from cathedra.api.struct import Time
@@ -19,12 +20,11 @@ __all__ = ["TriggerTimes"]
 _NEVER = Time(0)
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     """The times that were seen last."""
 
     service: Time = _NEVER
-    pods: dict[str, Time] = field(default_factory=dict)
+    pods: dict[str, Time] = msgspec.field(default_factory=dict)
 
 
 class TriggerTimes:

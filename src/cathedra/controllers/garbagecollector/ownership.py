@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import GroupVersionKind
@@ -51,8 +52,7 @@ class OwnerState(Enum):
     """Not in the informers; only the API server can tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True):
     """An object, and where it lives."""
 
     ref: ResourceRef[KubeObject]

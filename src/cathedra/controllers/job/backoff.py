@@ -7,8 +7,9 @@ The pods that failed may be gone by then, so their number and the time of the la
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.controllers.job.pods import finish_time
@@ -19,8 +20,7 @@ FIRST_FAILURE_DELAY: Final = 10.0
 LONGEST_FAILURE_DELAY: Final = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodFailures:
+class PodFailures(msgspec.Struct, frozen=True):
     """Failures in a row, and when the last one ended (epoch seconds)."""
 
     count: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.core.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
 from cathedra.api.core.core_v1 import ContainerStatus, Pod
@@ -11,8 +12,7 @@ from cathedra.api.core.core_v1 import ContainerStatus, Pod
 __all__ = ["PolicyMatch", "judge"]
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyMatch:
+class PolicyMatch(msgspec.Struct, frozen=True):
     """``action`` is Count, Ignore, FailJob or FailIndex; ``message`` says why when the job fails."""
 
     action: str

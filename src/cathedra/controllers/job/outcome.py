@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.batch_v1 import Job, JobCondition, JobStatus
 from cathedra.api.core.core_v1 import Pod
@@ -20,8 +21,7 @@ _TIMER_SECONDS: Final = 0.001
 """A timer may fire so much before its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How a job ends: ``final`` is Complete or Failed, ``interim`` what is set before its pods have ended."""
 
     interim: str

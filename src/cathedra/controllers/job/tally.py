@@ -7,7 +7,8 @@ then raises a counter; so a crash at any point neither forgets nor repeats it (d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
 from cathedra.api.core.core_v1 import Pod
@@ -32,8 +33,7 @@ MOST_PER_SYNC = 500
 """So many finished pods are counted in one go, which bounds the size of the status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """A job's pods, counted."""
 
     active: tuple[Pod, ...]
@@ -140,8 +140,7 @@ def _failed_later(pod: Pod, other: Pod, now: float) -> bool:
     return all_failures(pod) >= all_failures(other) and finish_time(pod, now) >= finish_time(other, now)
 
 
-@dataclass(frozen=True, slots=True)
-class CountingRound:
+class CountingRound(msgspec.Struct, frozen=True):
     """A round of counting: the status in which pods are written down, and those that lose their finalizer then."""
 
     status: JobStatus

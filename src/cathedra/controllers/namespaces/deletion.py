@@ -7,8 +7,9 @@ conditions of the namespace (docs/spec/controllers.md §6).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Namespace, NamespaceCondition, Pod
 from cathedra.api.core.meta_v1 import KubeObject
@@ -34,14 +35,13 @@ FINALIZER_SECONDS: Final = 15.0
 _BY_NAMESPACE: Final = "pod-namespace"
 
 
-@dataclass(slots=True)
-class _Remains:
+class _Remains(msgspec.Struct):
     """What is left in a namespace after an attempt to empty it."""
 
-    instances: dict[str, int] = field(default_factory=dict)
+    instances: dict[str, int] = msgspec.field(default_factory=dict)
     """``resource.group`` → how many."""
-    finalizers: dict[str, int] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
+    finalizers: dict[str, int] = msgspec.field(default_factory=dict)
+    errors: list[str] = msgspec.field(default_factory=list)
     expected: float = 0.0
     """Seconds after which the rest should be gone."""
 

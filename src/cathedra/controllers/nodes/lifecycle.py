@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.coordination_v1 import Lease
 from cathedra.api.core.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
@@ -43,8 +44,7 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 _REGION: Final = "topology.kubernetes.io/region"
 
 
-@dataclass(frozen=True, slots=True)
-class LifecycleTiming:
+class LifecycleTiming(msgspec.Struct, frozen=True):
     """Seconds, nodes per second and shares."""
 
     period: float = 5.0
@@ -56,8 +56,7 @@ class LifecycleTiming:
     large_cluster: int = 50
 
 
-@dataclass(slots=True)
-class _Health:
+class _Health(msgspec.Struct):
     """The last sign of life of a node, and when it was seen (monotonic seconds)."""
 
     sign: tuple[object, ...]

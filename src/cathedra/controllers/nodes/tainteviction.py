@@ -6,8 +6,9 @@ Spec: docs/spec/controllers.md §9.3.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Node, Pod, Taint
 from cathedra.client.objects import ObjectKey, key_of
@@ -109,8 +110,7 @@ class TaintEvictionController:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Eviction:
+class _Eviction(msgspec.Struct, frozen=True):
     """A pod that will be evicted, and when (epoch seconds)."""
 
     uid: str

@@ -7,8 +7,9 @@ out and the reason given; the counts stay (docs/spec/controllers.md §4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.resource_v1alpha3 import (
     PartitionTypeStatus,
@@ -27,8 +28,7 @@ LONGEST_ERROR: Final = 256
 _ZERO: Final = Quantity("0")
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """How a release counts."""
 
     views: bool
@@ -38,13 +38,12 @@ class Rules:
     """Whether a device (with its driver and pool) cannot be given out because of a taint."""
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(msgspec.Struct):
     """What claims hold of one pool."""
 
     results: int = 0
-    devices: set[str] = field(default_factory=set)
-    consumed: dict[str, Quantity] = field(default_factory=dict)
+    devices: set[str] = msgspec.field(default_factory=set)
+    consumed: dict[str, Quantity] = msgspec.field(default_factory=dict)
     """Capacity name → what shared allocations consume of it."""
 
 

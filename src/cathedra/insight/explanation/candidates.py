@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.allocation import Allocator, PreparedRequests
 from cathedra.allocation.supply.devices import Signature
@@ -38,8 +39,7 @@ _AMOUNTS: Final = 6
 """Smaller amounts of capacity that are proposed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A proposal: what would be different."""
 
     kind: str
@@ -47,9 +47,9 @@ class Candidate:
     """Smaller changes have smaller ranks."""
     text: str
     edits: tuple[Edit, ...] = ()
-    claims: Mapping[int, ResourceClaim] = field(default_factory=dict)
+    claims: Mapping[int, ResourceClaim] = msgspec.field(default_factory=dict)
     """Place among the claims to be allocated → the changed claim."""
-    classes: Mapping[str, DeviceClass] = field(default_factory=dict)
+    classes: Mapping[str, DeviceClass] = msgspec.field(default_factory=dict)
     free: tuple[ResourceClaim, ...] = ()
     pod: Pod | None = None
     target: str = ""
@@ -85,8 +85,7 @@ def _bodies(request: DeviceRequest, place: int) -> Iterator[tuple[int | None, Re
         yield sub, body, f"{path}.firstAvailable[{sub}]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
+class _Maker(msgspec.Struct, frozen=True):
     """Proposals about one request, or one of its sub-requests."""
 
     index: int

@@ -8,10 +8,10 @@ node, and a new node like one that is there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from cathedra.allocation import AllocationError, Allocator, Budget, Inventory, LedgerSnapshot
@@ -54,8 +54,7 @@ def smallest_changes(analysis: Analysis, subject: PodSubject | None) -> tuple[Re
     return tuple(finder.find())
 
 
-@dataclass(frozen=True, slots=True)
-class _Works:
+class _Works(msgspec.Struct, frozen=True):
     parts: tuple[Candidate, ...]
     nodes: tuple[str, ...]
 

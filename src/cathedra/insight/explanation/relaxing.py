@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.allocation import Features
 from cathedra.allocation.checks.selectors import device_view
@@ -30,8 +31,7 @@ _COMPARISONS: Final = frozenset(("_==_", "_>=_", "_>_", "_<=_", "_<_"))
 _UNSAFE: Final = re.compile(r"\|\||\?")
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxed:
+class Relaxed(msgspec.Struct, frozen=True):
     """Another text for a selector; "" if it is to be left out."""
 
     expression: str

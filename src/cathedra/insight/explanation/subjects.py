@@ -7,8 +7,9 @@ templates. Nothing is written; the state gets them, and everything after this mo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -34,8 +35,7 @@ Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | ReplicationContro
 _FAR_FUTURE: Final = 4e9
 
 
-@dataclass(frozen=True, slots=True)
-class PodSubject:
+class PodSubject(msgspec.Struct, frozen=True):
     """A pod with its claims, in the state that has them."""
 
     pod: Pod

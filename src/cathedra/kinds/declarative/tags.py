@@ -7,9 +7,10 @@ request. Fields without a rule, in themselves or below, are left out (k8s.io/cod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from cathedra.kinds.declarative.formats import Check
 
@@ -18,19 +19,17 @@ __all__ = ["FieldTags", "TypeTags"]
 _NO_FIELDS: Final[Mapping[str, FieldTags]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TypeTags:
+class TypeTags(msgspec.Struct, frozen=True, eq=False):
     """The tags of a struct: its fields by JSON name, in the order of the type."""
 
-    fields: Mapping[str, FieldTags] = field(default_factory=lambda: _NO_FIELDS)
+    fields: Mapping[str, FieldTags] = msgspec.field(default_factory=lambda: _NO_FIELDS)
     union: tuple[str, ...] = ()
     """``unionMember``: the JSON names of the fields of which exactly one is set."""
     stable: bool = False
     """Whether the union is enforced without ``DeclarativeValidationBeta``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldTags:
+class FieldTags(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of a field. One that is not ``required`` is optional: when it is empty, its other rules are skipped.
 
     ``required``, ``immutable``, ``unmodified`` and ``max_items`` are looked at first; when one of them is broken,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -24,8 +23,7 @@ _LIFE: Final = {
 """Version → release that brings it, deprecates it, removes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shapes:
+class Shapes(msgspec.Struct, frozen=True):
     """The forms of a kind: v1beta2 has that of v1, ``hub``; v1beta1 and v1alpha3 of 1.32 and 1.33 have their own."""
 
     hub: type[meta_v1.KubeObject]

@@ -7,7 +7,8 @@ name is noticed. All methods are plain functions: between two awaits nothing els
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.node.plugins.client import ClaimReference, PluginDevice
 
@@ -19,8 +20,7 @@ SKIP_UNPREPARE = frozenset({"NodeUnprepareResources", "*"})
 """Either of these means: no unprepare call."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriverState:
+class DriverState(msgspec.Struct, frozen=True):
     """What one driver prepared for one claim, and which operations it wants to be spared."""
 
     devices: tuple[PluginDevice, ...] = ()
@@ -37,15 +37,14 @@ class DriverState:
         return bool(self.skip & SKIP_UNPREPARE)
 
 
-@dataclass(slots=True)
-class ClaimInfo:
+class ClaimInfo(msgspec.Struct):
     """One claim: who uses it, and what each driver made ready."""
 
     namespace: str
     name: str
     uid: str
-    pod_uids: set[str] = field(default_factory=set)
-    drivers: dict[str, DriverState] = field(default_factory=dict)
+    pod_uids: set[str] = msgspec.field(default_factory=set)
+    drivers: dict[str, DriverState] = msgspec.field(default_factory=dict)
     prepared: bool = False
     """Whether all drivers answered well since this process began; never stored."""
 
@@ -55,11 +54,10 @@ class ClaimInfo:
         return ClaimReference(self.namespace, self.uid, self.name)
 
 
-@dataclass(slots=True)
-class ClaimInfoCache:
+class ClaimInfoCache(msgspec.Struct):
     """All claim infos of the node."""
 
-    _infos: dict[tuple[str, str], ClaimInfo] = field(default_factory=dict)
+    _infos: dict[tuple[str, str], ClaimInfo] = msgspec.field(default_factory=dict)
 
     def __iter__(self) -> Iterator[ClaimInfo]:
         return iter(tuple(self._infos.values()))

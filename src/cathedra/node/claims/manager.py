@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.gates import FeatureGates
@@ -40,8 +41,7 @@ _LOG = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
+class _Checked(msgspec.Struct, frozen=True):
     """A claim that the pod may use, and the drivers it needs."""
 
     claim: ResourceClaim

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.timestamp import Time, TimeError
 from cathedra.files.inotify import Inotify
@@ -25,8 +26,7 @@ _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at a directory that is not there yet, or that the kernel cannot watch."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True):
     """Which lines. ``since`` in seconds since the epoch; None means no limit."""
 
     follow: bool = False

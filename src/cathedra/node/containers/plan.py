@@ -7,7 +7,8 @@ containers run together; who has ended is started again if its policy says so, w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.node.containers.records import ContainerRecord, of_kind, will_restart
@@ -15,8 +16,7 @@ from cathedra.node.containers.records import ContainerRecord, of_kind, will_rest
 __all__ = ["ContainerPlan", "initialized", "make_plan"]
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPlan:
+class ContainerPlan(msgspec.Struct, frozen=True):
     """Containers to start now, in order; when to look again (monotonic seconds); whether the pod has run its course."""
 
     start: tuple[str, ...] = ()

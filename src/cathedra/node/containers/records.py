@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Container, ContainerRestartRule, EphemeralContainer, Pod
 from cathedra.node.runtime.runtime import ContainerRun
@@ -32,8 +34,7 @@ BACKOFF_RESET: Final = 600.0
 _SHARED_FIELDS: Final = tuple(set(Container.__struct_fields__) & set(EphemeralContainer.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """Why a container does not run."""
 
     reason: str
@@ -52,8 +53,7 @@ class ContainerStage(Enum):
     """Its last run is over; another may follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRecord:
+class ContainerRecord(msgspec.Struct, frozen=True):
     """A container of a pod over all its restarts, as it is at one moment.
 
     What happens to it makes a new record: `adopt`, `begin`, `fail_to_start`, `delay`, `postpone`, `probed`, `stop`,

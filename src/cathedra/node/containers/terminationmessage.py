@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Container
 from cathedra.node.runtime.runtime import ContainerRun

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +20,7 @@ __all__ = ["DeviceCheckpoint", "PodDevicesEntry"]
 _VERSION: Final = "cathedra.dev/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class PodDevicesEntry:
+class PodDevicesEntry(msgspec.Struct, frozen=True):
     """Devices of one resource that one container has."""
 
     pod_uid: str
@@ -68,7 +66,7 @@ def _written(allocation: PodDevicesEntry) -> dict[str, Any]:
         "resource": allocation.resource,
         "devices": list(allocation.devices),
         "environment": dict(grant.environment),
-        "mounts": [asdict(mount) for mount in grant.mounts],
+        "mounts": [msgspec.structs.asdict(mount) for mount in grant.mounts],
         "nodes": [[node.path, node.host_path, node.permissions] for node in grant.nodes],
         "annotations": dict(grant.annotations),
         "cdiDevices": list(grant.cdi_devices),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from cathedra.cdi.spec import DeviceNode
 from cathedra.node.runtime.runtime import BindMount
@@ -12,22 +13,20 @@ from cathedra.node.runtime.runtime import BindMount
 __all__ = ["DeviceGrant", "DevicePluginClient", "PluginOptions"]
 
 
-@dataclass(frozen=True, slots=True)
-class PluginOptions:
+class PluginOptions(msgspec.Struct, frozen=True):
     """Which of the optional calls a plugin wants."""
 
     pre_start: bool = False
     preferred: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGrant:
+class DeviceGrant(msgspec.Struct, frozen=True):
     """What a container is given for its devices."""
 
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     mounts: tuple[BindMount, ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     cdi_devices: tuple[str, ...] = ()
 
 

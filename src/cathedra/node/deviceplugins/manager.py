@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.clock import Clock
@@ -31,11 +32,10 @@ class DevicesUnavailable(Exception):
     """A container cannot have the devices that it asks for; the text is the kubelet's."""
 
 
-@dataclass(slots=True, eq=False)
-class _Plugin:
+class _Plugin(msgspec.Struct, eq=False):
     client: DevicePluginClient
-    options: PluginOptions = field(default_factory=PluginOptions)
-    devices: Mapping[str, bool] = field(default_factory=dict)
+    options: PluginOptions = msgspec.field(default_factory=PluginOptions)
+    devices: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """ID → whether it is healthy."""
     gone: bool = False
 

@@ -7,9 +7,10 @@ anything with these methods is a `PluginClient`, and thousands of nodes in one p
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
@@ -37,8 +38,7 @@ class ClaimReference(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PluginDevice:
+class PluginDevice(msgspec.Struct, frozen=True):
     """A device that a driver made ready; no request names means that it serves every request of the claim."""
 
     pool: str
@@ -48,8 +48,7 @@ class PluginDevice:
     share_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareOutcome:
+class PrepareOutcome(msgspec.Struct, frozen=True):
     """A driver's answer for one claim: devices, or an error text."""
 
     devices: tuple[PluginDevice, ...] = ()
@@ -84,8 +83,7 @@ class DeviceCondition(Enum):
     UNHEALTHY = "Unhealthy"
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedHealth:
+class ReportedHealth(msgspec.Struct, frozen=True):
     """One device in a driver's report; ``timeout`` in seconds, zero and below mean the default."""
 
     pool: str

@@ -6,13 +6,13 @@ docs/spec/node.md §2.2. Errors are those of the calls; what they mean for a reg
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+import msgspec
 
 from cathedra.node.grpcsocket import open_channel
 from cathedra.node.plugins.grpcclient import call_error
@@ -25,8 +25,7 @@ GET_INFO_SECONDS: Final = 1.0
 _NOTIFY: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PluginAnnouncement:
+class PluginAnnouncement(msgspec.Struct, frozen=True):
     """What a driver says of itself on its registration socket."""
 
     socket: Path

@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,8 +35,7 @@ _MAX_MESSAGE: Final = 1024
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
+class _Report(msgspec.Struct, frozen=True):
     health: DeviceCondition
     at: float
     timeout: float

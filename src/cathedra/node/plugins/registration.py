@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.clock import Clock
@@ -93,8 +94,7 @@ class CurrentDial:
         """Connections need nothing beside them."""
 
 
-@dataclass(slots=True)
-class _Socket:
+class _Socket(msgspec.Struct):
     """What is wanted of one path: the socket with ``number``, or none."""
 
     number: int | None

@@ -7,7 +7,8 @@ two live side by side, each on its own sockets. The most recently added one that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.node.plugins.client import HealthClient, PluginClient
 from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
@@ -15,8 +16,7 @@ from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
 __all__ = ["PluginInstance", "PluginRegistry", "RegistryListener"]
 
 
-@dataclass(slots=True, eq=False)
-class PluginInstance:
+class PluginInstance(msgspec.Struct, eq=False):
     """One instance of a driver; ``connected`` follows its connection."""
 
     driver: str
@@ -26,8 +26,7 @@ class PluginInstance:
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryListener:
+class RegistryListener(msgspec.Struct, frozen=True):
     """Hears what becomes of drivers. Called synchronously, after the change."""
 
     on_usable: Callable[[str], None] | None = None
@@ -38,12 +37,11 @@ class RegistryListener:
     """The latest instance of a driver is another one, or none is left."""
 
 
-@dataclass(slots=True)
-class PluginRegistry:
+class PluginRegistry(msgspec.Struct):
     """Driver name → instances, oldest first."""
 
-    _instances: dict[str, list[PluginInstance]] = field(default_factory=dict)
-    _listeners: list[RegistryListener] = field(default_factory=list)
+    _instances: dict[str, list[PluginInstance]] = msgspec.field(default_factory=dict)
+    _listeners: list[RegistryListener] = msgspec.field(default_factory=list)
 
     def listen(self, listener: RegistryListener) -> None:
         """Be told of changes from now on."""

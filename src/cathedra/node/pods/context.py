@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod, ResourceStatus
 from cathedra.api.gates import FeatureGates
@@ -23,8 +24,7 @@ from cathedra.node.setup.directories import PodDirectories
 __all__ = ["PodContext"]
 
 
-@dataclass(frozen=True, slots=True)
-class PodContext:
+class PodContext(msgspec.Struct, frozen=True):
     """The node around a pod."""
 
     client: Client
@@ -37,12 +37,12 @@ class PodContext:
     recorder: EventRecorder
     health: HealthCache
     facts: NodeFacts
-    faults: FaultPoints = field(default_factory=FaultPoints)
+    faults: FaultPoints = msgspec.field(default_factory=FaultPoints)
     devices: DeviceManager | None = None
     """The devices of classic device plugins; None: there are none."""
     cgroups: PodCgroups | None = None
     """None: pods have no cgroups of their own."""
-    inherited_environment: dict[str, str] = field(default_factory=dict)
+    inherited_environment: dict[str, str] = msgspec.field(default_factory=dict)
 
     def directories(self, pod: Pod) -> PodDirectories | None:
         """Where the pod's files are; None on a node without a disk."""

@@ -8,8 +8,9 @@ more, and that is not over, begins anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
 from cathedra.clock import Clock

@@ -7,9 +7,10 @@ how, and what follows from it: events, hooks, probes, back-off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from cathedra.api.struct import replace as replace_struct
 from cathedra.client.objects import reference_to

@@ -7,8 +7,9 @@ time changes only with its status.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import (
     ContainerState,
@@ -40,8 +41,7 @@ _OWNED: Final = frozenset(
 _LOST: Final = "The container could not be located when the pod was terminated"
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(msgspec.Struct, frozen=True):
     """What a status needs besides pod and containers; ``now`` is in seconds since the epoch."""
 
     now: float
@@ -56,11 +56,11 @@ class PodView:
     """The pod is being ended; nothing of it is ready any more."""
     failure: tuple[str, str] | None = None
     """Reason and message of a pod that ran into its deadline: it fails."""
-    resources: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)
+    resources: Mapping[str, tuple[ResourceStatus, ...]] = msgspec.field(default_factory=dict)
     """Health of devices by container."""
-    granted: Mapping[str, ResourceRequirements] = field(default_factory=dict)
+    granted: Mapping[str, ResourceRequirements] = msgspec.field(default_factory=dict)
     """What containers were granted, by name."""
-    applied: Mapping[str, ResourceRequirements] = field(default_factory=dict)
+    applied: Mapping[str, ResourceRequirements] = msgspec.field(default_factory=dict)
     """What is in effect, of containers for which that is something else."""
     whole: ResourceRequirements | None = None
     """What the pod as a whole was granted, with what its claims add; None: that is not told."""

@@ -7,8 +7,10 @@ the first is that of the time since the container began.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from cathedra.api.struct import Time
 from cathedra.clock import Clock
@@ -23,8 +25,7 @@ _SHORTEST: Final = 5.0
 _NANOSECONDS: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(msgspec.Struct, frozen=True):
     at: float
     counted: int
     """The processor time at that moment, from which the next rate is reckoned."""

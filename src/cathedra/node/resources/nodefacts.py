@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
@@ -11,14 +12,13 @@ from cathedra.api.quantity import Quantity
 __all__ = ["NodeFacts"]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(msgspec.Struct, frozen=True):
     """The node's address, and what pods may have of it."""
 
     address: str
     allocatable: Mapping[str, Quantity]
     gates: FeatureGates
-    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    capacity: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
     """What the node has in all; {}: the same."""
     pod_address: str = ""
     """The pod's own address; "" for one in the node's network."""

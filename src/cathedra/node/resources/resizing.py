@@ -6,8 +6,9 @@ What was granted to a pod is held to, whatever its spec asks for since; texts an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod, ResourceRequirements
 from cathedra.api.gates import FeatureGates
@@ -23,8 +24,7 @@ _MILLI: Final = 10**6
 _NANO: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Postponement:
+class Postponement(msgspec.Struct, frozen=True):
     """Why a pod does not get what it asks for: ``Infeasible`` (never here) or ``Deferred`` (not now)."""
 
     reason: str

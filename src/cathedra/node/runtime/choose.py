@@ -14,8 +14,9 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from cathedra.clock import Clock
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
@@ -39,8 +40,7 @@ _AGAIN_SECONDS = 0.2
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRuntime:
+class ChosenRuntime(msgspec.Struct, frozen=True):
     """A runtime that works here; ``missing`` says in one line what it cannot do, "" if nothing."""
 
     runtime: Runtime

@@ -13,10 +13,11 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
 
 from cathedra.cdi.errors import CDIError
 from cathedra.clock import Clock

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.edits import RealHostNodes, apply_edits

@@ -8,8 +8,9 @@ sandboxes that a pod's containers share; what it has none of is None.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+import msgspec
 
 from cathedra.cdi.spec import DeviceNode
 
@@ -69,8 +70,7 @@ class ImageFailure(Exception):
     """An image could not be looked up or pulled; the text is the runtime's own, in Kubernetes' form of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodIdentity:
+class PodIdentity(msgspec.Struct, frozen=True):
     """Whose container it is."""
 
     namespace: str
@@ -81,8 +81,7 @@ class PodIdentity:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class BindMount:
+class BindMount(msgspec.Struct, frozen=True):
     """A file or directory of the host in the container."""
 
     host_path: str
@@ -93,21 +92,19 @@ class BindMount:
     """Of a part of a volume: the volume, below which no step of ``host_path`` may be a link. "" for a whole one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceLimits:
+class ResourceLimits(msgspec.Struct, frozen=True):
     """Limits in the kernel's units; None means none. CPU in thousandths, memory in bytes."""
 
     cpu_shares: int | None = None
     cpu_milli: int | None = None
     memory: int | None = None
-    huge_pages: Mapping[str, int] = field(default_factory=dict)
+    huge_pages: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Page size as in ``2MB`` → bytes."""
     oom_score_adj: int | None = None
     """How readily the kernel kills the container when memory runs out; None: as readily as the agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeccompSource:
+class SeccompSource(msgspec.Struct, frozen=True):
     """Where the filter of a container's system calls comes from."""
 
     type: str = "Unconfined"
@@ -116,8 +113,7 @@ class SeccompSource:
     """The file of the profile on the node, with ``Localhost``."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSpec:
+class SandboxSpec(msgspec.Struct, frozen=True):
     """What a pod's containers share."""
 
     pod: PodIdentity
@@ -134,13 +130,12 @@ class SandboxSpec:
     nameservers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
     resolver_options: tuple[str, ...] = ()
-    sysctls: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    sysctls: Mapping[str, str] = msgspec.field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSpec:
+class ContainerSpec(msgspec.Struct, frozen=True):
     """Everything a runtime has to know to start a container."""
 
     id: str
@@ -187,13 +182,12 @@ class ContainerSpec:
     log_path: str = ""
     termination_log: str = ""
     termination_path: str = "/dev/termination-log"
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     cgroup_parent: str = ""
     """The cgroup that its own is below; "": the runtime's choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRun:
+class ContainerRun(msgspec.Struct, frozen=True):
     """A container as the runtime knows it. Times in seconds since the epoch; no exit code means that it runs."""
 
     id: str
@@ -218,8 +212,7 @@ class ContainerRun:
         return self.exit_code is None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUsage:
+class ContainerUsage(msgspec.Struct, frozen=True):
     """What a running container has used: processor time since it began, and the memory that it holds now, in bytes."""
 
     cpu_nanoseconds: int
@@ -254,8 +247,7 @@ class ExecProcess(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """An image that is there; ``size`` in bytes."""
 
     id: str
@@ -265,8 +257,7 @@ class Image:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryLogin:
+class RegistryLogin(msgspec.Struct, frozen=True):
     """How to log in at a registry."""
 
     username: str = ""
@@ -277,8 +268,7 @@ class RegistryLogin:
     registry_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningSandbox:
+class RunningSandbox(msgspec.Struct, frozen=True):
     """A sandbox that is ready."""
 
     id: str

@@ -10,8 +10,10 @@ import asyncio
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from cathedra.clock import Clock
 from cathedra.node.runtime.command import run_to_end
@@ -40,8 +42,7 @@ _NANOSECONDS: Final = 10**9
 _CODE: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(msgspec.Struct, frozen=True):
     """What a simulated container does; ``seconds`` None: run until stopped."""
 
     seconds: float | None = None
@@ -64,8 +65,7 @@ def by_annotations(spec: ContainerSpec) -> Act:
     return Act(float(seconds) if seconds is not None else None, int(code))
 
 
-@dataclass(slots=True)
-class _Container:
+class _Container(msgspec.Struct):
     spec: ContainerSpec
     act: Act
     state: ContainerRun

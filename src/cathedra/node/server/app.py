@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, failure, not_found
@@ -184,8 +185,7 @@ class NodeApp:
         await self._streams.forward(request, self._worker(namespace, pod))
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRoute:
+class NodeRoute(msgspec.Struct, frozen=True):
     """What serves the paths that begin with ``first`` and have one of ``lengths`` parts."""
 
     first: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.asgi.application import Receive, Send
 from cathedra.node.concurrency import BlockTasks
@@ -76,14 +77,13 @@ async def serve_tunnel(channel: ByteChannel, connect: ConnectPort) -> None:
             tunnel.close()
 
 
-@dataclass(slots=True)
-class _Forwarding:
+class _Forwarding(msgspec.Struct):
     """One forwarded connection: its port, its two streams, and what the client has sent."""
 
     port: int = 0
     error: int = 0
     data: int = 0
-    sent: _Sent = field(default_factory=_Sent)
+    sent: _Sent = msgspec.field(default_factory=_Sent)
     task: asyncio.Task[None] | None = None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs
+
+import msgspec
 
 from cathedra.api.status import bad_request
 from cathedra.asgi.application import Receive, Scope, Send
@@ -17,8 +18,7 @@ _MOST_PARAMETERS: Final = 1000
 _TRUE: Final = frozenset({"true", "1"})
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRequest:
+class NodeRequest(msgspec.Struct, frozen=True):
     """A request or WebSocket; ``parts`` are those of the path."""
 
     protocol: str

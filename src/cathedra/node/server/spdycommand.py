@@ -13,8 +13,9 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.status import StatusError
 from cathedra.node.concurrency import first_of
@@ -44,8 +45,7 @@ _RESIZE: Final = "resize"
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AnnouncedStreams:
+class AnnouncedStreams(msgspec.Struct, frozen=True):
     """The streams that a request announces."""
 
     stdin: bool = False
@@ -66,12 +66,11 @@ class AnnouncedStreams:
         return frozenset(kind for kind, flag in flags.items() if flag)
 
 
-@dataclass(slots=True)
-class _Streams:
+class _Streams(msgspec.Struct):
     """The streams of one command, by kind, and what arrived on them before all were there."""
 
-    of: dict[str, int] = field(default_factory=dict)
-    early: list[StreamFrame] = field(default_factory=list)
+    of: dict[str, int] = msgspec.field(default_factory=dict)
+    early: list[StreamFrame] = msgspec.field(default_factory=list)
 
 
 async def serve_spdy_command(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.files.atomic import write_atomic
@@ -23,8 +24,7 @@ def log_directory(root: Path, namespace: str, name: str, uid: str) -> Path:
     return root / "pods" / f"{namespace}_{name}_{uid}"
 
 
-@dataclass(frozen=True, slots=True)
-class PodDirectories:
+class PodDirectories(msgspec.Struct, frozen=True):
     """The directories of one pod below the node's root."""
 
     root: Path

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 
@@ -16,8 +17,7 @@ __all__ = ["Owner", "give_to_group", "give_to_user", "owner_of"]
 _SET_GROUP: Final = 0o2000
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """User and group that a pod's volumes are for; None: it has said nothing."""
 
     user: int | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from cathedra.files.atomic import replacement
 from cathedra.node.setup.ownership import Owner, give_to_group, give_to_user
@@ -13,8 +14,7 @@ from cathedra.node.setup.ownership import Owner, give_to_group, give_to_user
 __all__ = ["PayloadFile", "write_payload"]
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadFile:
+class PayloadFile(msgspec.Struct, frozen=True):
     """One file of a volume; ``path`` is relative to it."""
 
     path: str

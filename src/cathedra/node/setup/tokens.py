@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
 from cathedra.api.core.core_v1 import Pod, ServiceAccountTokenProjection
@@ -19,8 +20,7 @@ _LONGEST_USE: Final = 24 * 3600.0
 """A token is renewed after four fifths of its life, and after a day at the latest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Issued:
+class _Issued(msgspec.Struct, frozen=True):
     token: str
     renew_at: float
 

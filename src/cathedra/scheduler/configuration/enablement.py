@@ -7,8 +7,9 @@ point is: plugins that both enable, in the order of the point; those of ``multiP
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.scheduler.configuration.document import Plugins, PluginSet
 
@@ -75,12 +76,11 @@ class EnablementError(ValueError):
     """A profile's plugins make no sense."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enablement:
+class Enablement(msgspec.Struct, frozen=True):
     """The plugins of a profile by extension point, in order, and the weights of scores."""
 
     points: Mapping[str, tuple[str, ...]]
-    weights: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def plugins(self) -> frozenset[str]:
         """Everything that takes part anywhere."""

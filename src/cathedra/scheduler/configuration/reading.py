@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -67,14 +66,13 @@ class ConfigurationError(ValueError):
     """A scheduler configuration cannot be used; each line of the text is one reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileConfiguration:
+class ProfileConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """One scheduler name with its plugins and their arguments."""
 
     name: str = "default-scheduler"
     percentage_of_nodes_to_score: int = 0
     """0: adapted to the size of the cluster."""
-    plugins: Enablement = field(default_factory=lambda: enabled(Plugins()))
+    plugins: Enablement = msgspec.field(default_factory=lambda: enabled(Plugins()))
     scoring: FitScoring = LEAST_ALLOCATED
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
@@ -95,8 +93,7 @@ class ProfileConfiguration:
     """So many of the nodes in question are compared before pods are evicted from one of them, at the least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseConfiguration:
+class LeaseConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """The lease of the working scheduler. Seconds."""
 
     elect: bool | None = None
@@ -108,8 +105,7 @@ class LeaseConfiguration:
     retry_period: float = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerConfiguration:
+class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be chosen about a scheduler in its file."""
 
     profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
@@ -260,8 +256,7 @@ _ONLY_DEFAULTS: Final[Mapping[str, Callable[[Any], bool]]] = {
 """Plugins whose arguments this scheduler knows in their default form alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
+class _Arguments(msgspec.Struct, frozen=True):
     """The arguments of one plugin, as they stand in the file."""
 
     name: str

@@ -7,8 +7,9 @@ containers are assumed to need; other resources count for pods that ask for them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.scheduler.configuration.document import ScoringStrategy
 from cathedra.scheduler.framework.plugin import MAX_SCORE, DeviceUsage, no_devices
@@ -32,8 +33,7 @@ def _most(requested: int, capacity: int) -> int:
     return min(requested, capacity) * MAX_SCORE // capacity
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedScoring:
+class WeightedScoring(msgspec.Struct, frozen=True):
     """The weighted mean of the resources that the node has."""
 
     rate: Rate
@@ -50,8 +50,7 @@ class WeightedScoring:
         return total // weights if weights else 0
 
 
-@dataclass(frozen=True, slots=True)
-class LineScoring:
+class LineScoring(msgspec.Struct, frozen=True):
     """RequestedToCapacityRatio: the mean, rounded, of those resources whose score is above zero."""
 
     shape: tuple[tuple[int, int], ...]

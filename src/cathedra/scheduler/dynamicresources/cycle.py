@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from cathedra.allocation import Allocation, Answers, FatalError, NodeError, PreparedRequests, Refusal
 from cathedra.api.core.core_v1 import Node, NodeSelector
@@ -20,8 +21,7 @@ from cathedra.scheduler.state.snapshot import Snapshot
 __all__ = ["Batch", "ClaimCycle", "Found", "GroupClaims", "Placement"]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where a claim that is allocated already can be used."""
 
     selector: NodeSelector | None
@@ -41,8 +41,7 @@ class Placement:
 Write = Callable[[], tuple[AllocationResult, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What the allocator gave on one node."""
 
     write: Write
@@ -141,43 +140,41 @@ class Batch:
         return answer
 
 
-@dataclass(slots=True)
-class GroupClaims:
+class GroupClaims(msgspec.Struct):
     """What the pods of one PodGroup decide for each other while they are tried together."""
 
-    decided: dict[str, AllocationResult] = field(default_factory=dict)
+    decided: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """Claim UID → the allocation that a pod of the group has reserved; the others use it too."""
-    writing: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    writing: defaultdict[str, asyncio.Lock] = msgspec.field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Claim UID → held by the pod that is writing it: the first writes the allocation, the others find it."""
 
 
-@dataclass(slots=True)
-class ClaimCycle:
+class ClaimCycle(msgspec.Struct):
     """One pod's claims in one cycle."""
 
     claims: list[ResourceClaim]
     """The user's claims in the order of the pod's spec."""
     demand: Demand | None = None
     """Extended resources that devices may provide."""
-    placements: dict[int, Placement] = field(default_factory=dict)
+    placements: dict[int, Placement] = msgspec.field(default_factory=dict)
     """Index → where that claim can be used; the others have no allocation yet."""
-    unavailable: set[int] = field(default_factory=set)
+    unavailable: set[int] = msgspec.field(default_factory=set)
     """Claims that were unusable on some node."""
-    prepared: dict[frozenset[str], PreparedRequests] = field(default_factory=dict)
+    prepared: dict[frozenset[str], PreparedRequests] = msgspec.field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
     asked_many: bool = False
     """Whether many nodes have been asked for at once."""
     batch_nodes: Snapshot | None = None
     """The nodes, if many of them are going to be asked."""
-    batches: dict[frozenset[str], Batch] = field(default_factory=dict)
+    batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
     """Extended resources to be had from devices → the answers of all nodes."""
-    results: dict[str, Found] = field(default_factory=dict)
+    results: dict[str, Found] = msgspec.field(default_factory=dict)
     """Node → what was found there."""
     group: GroupClaims | None = None
     """Set while the pod is tried together with others of its PodGroup."""
-    shared: dict[str, AllocationResult] = field(default_factory=dict)
+    shared: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """Claim UID → the allocation that another pod of the group has decided in this cycle."""
-    chosen: dict[str, AllocationResult] = field(default_factory=dict)
+    chosen: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """Claim UID → the allocation to be written, after Reserve."""
     special: ResourceClaim | None = None
     """The claim for extended resources, after Reserve; in memory until PreBind creates it."""

@@ -8,7 +8,8 @@ class carries that name, the scheduler makes a claim for the pod, and records wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, ContainerExtendedResourceRequest, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -42,16 +43,14 @@ ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(msgspec.Struct, frozen=True):
     """The content of the special claim, and which container each request serves."""
 
     requests: tuple[DeviceRequest, ...]
     mappings: tuple[ContainerExtendedResourceRequest, ...]
 
 
-@dataclass(slots=True)
-class Demand:
+class Demand(msgspec.Struct):
     """What a pod calls for by extended resources that have a class."""
 
     pod: Pod
@@ -61,7 +60,7 @@ class Demand:
     """Requested extended resources without a class."""
     stale: ResourceClaim | None
     """A special claim left by an earlier cycle; it must go first."""
-    _requests: dict[frozenset[str], Requests] = field(default_factory=dict)
+    _requests: dict[frozenset[str], Requests] = msgspec.field(default_factory=dict)
 
     def from_devices(self, node: NodeInfo) -> frozenset[str] | None:
         """The resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
@@ -118,8 +117,7 @@ def is_special_for(pod: Pod, claim: ResourceClaim) -> bool:
     return is_controlled_by(claim, pod)
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(msgspec.Struct, frozen=True):
     """One container's wish for one resource."""
 
     index: int

@@ -8,7 +8,8 @@ takes it (alpha; docs/spec/scheduling.md §13).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.api.core.core_v1 import (
     Container,
@@ -59,8 +60,7 @@ class Unaccountable(Exception):
     """What a device takes of its node cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimUse:
+class ClaimUse(msgspec.Struct, frozen=True):
     """A claim of the pod with its allocation, stored or found, and the containers that refer to it."""
 
     claim: ResourceClaim
@@ -68,13 +68,12 @@ class ClaimUse:
     containers: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Total:
+class _Total(msgspec.Struct):
     """What the devices of one claim take, by resource."""
 
-    mapped: dict[str, Quantity] = field(default_factory=dict)
-    per_pod: dict[str, Quantity] = field(default_factory=dict)
-    per_container: dict[str, Quantity] = field(default_factory=dict)
+    mapped: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    per_pod: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    per_container: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
     def status(self, use: ClaimUse) -> NodeAllocatableResourceClaimStatus:
         """The entry of the pod's status."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["DEFAULT_TIMEOUTS", "Timeouts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True):
     """Seconds; the arguments of the plugin in a scheduler's configuration."""
 
     filter: float = 10.0

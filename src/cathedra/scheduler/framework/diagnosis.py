@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.scheduler.framework.status import Code, Status
 
 __all__ = ["Diagnosis"]
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct):
     """What every node and every plugin said to a pod that found no place."""
 
     nodes: int
     """How many nodes the cluster has."""
-    refusals: dict[str, Status] = field(default_factory=dict)
+    refusals: dict[str, Status] = msgspec.field(default_factory=dict)
     """Node → the first refusal of a filter."""
     absent: Status | None = None
     """What holds for nodes without an entry in ``refusals``: they were excluded before the filters ran."""
     prefilter_message: str = ""
     postfilter_message: str = ""
-    unschedulable_plugins: set[str] = field(default_factory=set)
-    pending_plugins: set[str] = field(default_factory=set)
+    unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
+    pending_plugins: set[str] = msgspec.field(default_factory=set)
     _blamed: Status | None = None
     """The last one that was blamed: many nodes in a row give the same refusal."""
 

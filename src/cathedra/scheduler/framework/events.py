@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 
@@ -56,8 +57,7 @@ class Action(enum.Flag):
     UPDATE_POD_GENERATED_CLAIM = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(msgspec.Struct, frozen=True):
     """One event: ``old`` is absent for an addition, ``new`` for a deletion.
 
     ``actions`` names everything that changed; a node update may touch labels and taints at once.
@@ -76,8 +76,7 @@ Affected = Callable[[ClusterEvent], Iterable[str] | None]
 """The UIDs of the pods that a change can concern at all; None means any pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRegistration:
+class EventRegistration(msgspec.Struct, frozen=True):
     """A plugin's interest in a kind of change."""
 
     resource: Resource

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 
 __all__ = ["Refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """No node will do for the pod now."""
 
     diagnosis: Diagnosis

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus
 from cathedra.scheduler.framework.diagnosis import Diagnosis
@@ -94,8 +95,7 @@ class PreEnqueuePlugin(Plugin):
         """None lets the pod in; a rejection makes it wait for one of the plugin's events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowed:
+class Narrowed(msgspec.Struct, frozen=True):
     """Only these nodes can be meant; the filters need not look at others."""
 
     nodes: frozenset[str]
@@ -109,12 +109,11 @@ class PreFilterPlugin(Plugin):
         """None goes on; Skip takes the plugin's filter out of this cycle; a rejection ends it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFilterResult:
+class BatchFilterResult(msgspec.Struct, frozen=True):
     """Nodes about which a filter need not be asked."""
 
     passing: Set[NodeInfo] = frozenset()
-    refused: Mapping[NodeInfo, Status] = field(default_factory=dict)
+    refused: Mapping[NodeInfo, Status] = msgspec.field(default_factory=dict)
 
 
 NO_BATCH_RESULT = BatchFilterResult()
@@ -135,8 +134,7 @@ class FilterPlugin(Plugin):
         """None accepts the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nomination:
+class Nomination(msgspec.Struct, frozen=True):
     """The node on which room is being made for the pod; with "" an older nomination is withdrawn, and why."""
 
     node: str

@@ -7,7 +7,9 @@ a hundred thousand times a second; a `Status` object is always something other t
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 __all__ = ["Code", "Status", "error", "unresolvable", "unschedulable"]
 
@@ -29,8 +31,7 @@ class Code(enum.Enum):
     """The pod may have its node, but not before others have theirs. Only Permit says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """One answer: a code, the reasons that people will read, and the plugin that gave it."""
 
     code: Code

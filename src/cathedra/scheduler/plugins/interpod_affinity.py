@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.client.store import Store
@@ -25,13 +26,12 @@ Domain = tuple[str, str]
 """Topology key and the label's value."""
 
 
-@dataclass(slots=True)
-class _Counts:
-    existing_anti: Counter[Domain] = field(default_factory=Counter)
+class _Counts(msgspec.Struct):
+    existing_anti: Counter[Domain] = msgspec.field(default_factory=Counter)
     """Domains that pods already there want to keep free of this one."""
-    affinity: Counter[Domain] = field(default_factory=Counter)
+    affinity: Counter[Domain] = msgspec.field(default_factory=Counter)
     """Domains with pods that all required terms mean."""
-    anti: Counter[Domain] = field(default_factory=Counter)
+    anti: Counter[Domain] = msgspec.field(default_factory=Counter)
     """Domains with pods that this one must not be with."""
 
 

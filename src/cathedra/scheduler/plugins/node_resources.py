@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass
@@ -31,8 +32,7 @@ BackedByDevices = Callable[[str], bool]
 """Whether an extended resource has a device class, so that DynamicResources may provide it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FitOptions:
+class FitOptions(msgspec.Struct, frozen=True):
     """The arguments of NodeResourcesFit."""
 
     scoring: FitScoring = LEAST_ALLOCATED

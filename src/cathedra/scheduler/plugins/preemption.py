@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
@@ -45,8 +46,7 @@ TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True):
     node: str
     victims: Sequence[PodInfo]
     """Most important first."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Pod, TopologySpreadConstraint
 from cathedra.api.selectors import Selector
@@ -35,8 +37,7 @@ FindRelatives = Callable[[Pod], Selector | None]
 """Selects the pods that a pod without constraints is spread from, if there are any."""
 
 
-@dataclass(slots=True)
-class _Constraint:
+class _Constraint(msgspec.Struct):
     """One constraint with its counts: domain (the label's value) → matching pods."""
 
     key: str
@@ -45,7 +46,7 @@ class _Constraint:
     selector: Selector | None
     honors_affinity: bool
     honors_taints: bool
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
 
     def smallest(self) -> int:
         """The global minimum; 0 while there are fewer domains than there should be."""

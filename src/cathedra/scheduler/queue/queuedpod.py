@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["Backoff", "QueuedPodInfo"]
 
 
-@dataclass(slots=True)
-class QueuedPodInfo:
+class QueuedPodInfo(msgspec.Struct):
     """A waiting pod. Belongs to the queue, or to the cycle that popped it."""
 
     info: PodInfo
@@ -22,8 +21,8 @@ class QueuedPodInfo:
     """How often it was refused, as opposed to something having broken."""
     errors: int = 0
     """How often in a row something broke."""
-    unschedulable_plugins: set[str] = field(default_factory=set)
-    pending_plugins: set[str] = field(default_factory=set)
+    unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
+    pending_plugins: set[str] = msgspec.field(default_factory=set)
     first_active: int = 0
     """Larger for a pod that was let into the queue for the first time later; 0 for one that never was."""
     gated_by: str = ""
@@ -37,8 +36,7 @@ class QueuedPodInfo:
         return self.info.uid
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """How long a refused pod must wait before it is tried again (docs/spec/scheduling.md §1)."""
 
     initial: float = 1.0

@@ -8,8 +8,9 @@ turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1)
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node
@@ -22,8 +23,7 @@ MOST_FOLLOWED: Final = 64
 """So much is kept about nodes; pods of more shapes than that in turn begin anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """All nodes in the order of search."""
 
     nodes: Sequence[NodeInfo]
@@ -34,7 +34,7 @@ class Snapshot:
     """Node → where it stands in ``nodes``."""
     changes: Changelog[NodeInfo] | None = None
     """What tells of every change of a node, if anything does."""
-    followed: dict[Hashable, Followed] = field(default_factory=dict)
+    followed: dict[Hashable, Followed] = msgspec.field(default_factory=dict)
     """What is kept about nodes from pod to pod."""
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from cathedra.api.core.core_v1 import (
     ConfigMap,
@@ -26,7 +26,7 @@ DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
 
 
 def quotas(context: ControllerContext) -> ResourceQuotaController:
-    return ResourceQuotaController(dataclasses.replace(context, served=served_resources(context.gates)))
+    return ResourceQuotaController(msgspec.structs.replace(context, served=served_resources(context.gates)))
 
 
 def quota() -> ResourceQuota:

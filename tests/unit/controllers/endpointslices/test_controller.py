@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Pod, PodCondition
 from cathedra.api.struct import replace
@@ -118,7 +119,7 @@ def test_a_pod_whose_node_is_not_there_is_left_out_and_told() -> None:
 
 
 def collector(context: ControllerContext) -> GarbageCollector:
-    return GarbageCollector(dataclasses.replace(context, served=(ENDPOINTSLICES, SERVICES)))
+    return GarbageCollector(msgspec.structs.replace(context, served=(ENDPOINTSLICES, SERVICES)))
 
 
 def test_slices_go_with_their_service() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap, Node
@@ -18,9 +19,8 @@ from tests.unit.controllers.world import World, play
 
 
 def collector(context: ControllerContext) -> GarbageCollector:
-    import dataclasses
 
-    return GarbageCollector(dataclasses.replace(context, served=(CONFIGMAPS, NODES, RESOURCESLICES, SECRETS)))
+    return GarbageCollector(msgspec.structs.replace(context, served=(CONFIGMAPS, NODES, RESOURCESLICES, SECRETS)))
 
 
 def owner_reference(owner: KubeStruct, kind: str = "ConfigMap", **changes: Any) -> OwnerReference:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from cathedra.api.struct import replace
 from cathedra.client.resources import CONFIGMAPS, SERVICEACCOUNTS
@@ -13,7 +13,7 @@ from tests.unit.controllers.world import World, play
 
 
 def publisher(context: ControllerContext) -> RootCAPublisher:
-    return RootCAPublisher(dataclasses.replace(context, root_ca="PEM"))
+    return RootCAPublisher(msgspec.structs.replace(context, root_ca="PEM"))
 
 
 def test_every_active_namespace_has_account_and_certificate_and_gets_them_back() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -15,7 +15,7 @@ from tests.unit.controllers.world import World, play
 
 
 def emptier(context: ControllerContext) -> NamespaceController:
-    return NamespaceController(dataclasses.replace(context, served=(CONFIGMAPS, PODS, SERVICEACCOUNTS)))
+    return NamespaceController(msgspec.structs.replace(context, served=(CONFIGMAPS, PODS, SERVICEACCOUNTS)))
 
 
 async def told(world: World) -> dict[str, tuple[str, str, str]]:

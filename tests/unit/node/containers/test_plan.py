@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ def planned(of: Pod, codes: dict[str, int | None]) -> tuple[str, ...] | None:
     """What is started when these containers run (None) or have ended with a code; None: the pod has run its course."""
     records = records_for(of)
     for name, code in codes.items():
-        records[name] = dataclasses.replace(records[name], current=state(name, code), started=code is None)
+        records[name] = msgspec.structs.replace(records[name], current=state(name, code), started=code is None)
     plan = make_plan(of, tuple(records.values()), 0.0)
     return None if plan.finished else plan.start
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod, ResourceRequirements
 from cathedra.api.quantity import Quantity
@@ -51,7 +52,9 @@ def play(story: Story, pod: Pod, *others: Pod, runtime: type[SimulatedRuntime] =
 
     async def body(one: OnePod) -> None:
         one.runtime = runtime(one.clock)
-        one.context = dataclasses.replace(one.context, runtime=one.runtime, facts=NodeFacts("127.0.0.1", NODE, GATES))
+        one.context = msgspec.structs.replace(
+            one.context, runtime=one.runtime, facts=NodeFacts("127.0.0.1", NODE, GATES)
+        )
         table = ContainerTable(records_for(pod).values())
         spec = ContainerSpec("id", identity_of(pod), "c", 0, ("true",), limits=ResourceLimits(cpu_milli=1000))
         run: ContainerRun = await one.runtime.start(spec)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import msgspec
 
 from cathedra.api.core.core_v1 import (
     Container,
@@ -39,7 +40,7 @@ def play(
 ) -> None:
     async def body(one: OnePod) -> None:
         one.runtime = runtime(one.clock, behaviour=behaviour)
-        context = dataclasses.replace(one.context, runtime=one.runtime)
+        context = msgspec.structs.replace(one.context, runtime=one.runtime)
         async with BlockTasks() as tasks:
             runner = ContainerRunner(
                 one.object,

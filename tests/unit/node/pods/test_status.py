@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import Container, Pod, PodCondition, PodReadinessGate, PodSpec, PodStatus
@@ -38,7 +38,7 @@ def status_of(of: Pod, codes: dict[str, int | None], **view: Any) -> PodStatus:
         )
         waiting = Waiting("CrashLoopBackOff", "later") if code else None
         probed = records[name].probed(started=code is None, ready=code is None)
-        records[name] = dataclasses.replace(probed, current=run, waiting=waiting)
+        records[name] = msgspec.structs.replace(probed, current=run, waiting=waiting)
     base: dict[str, Any] = {"now": NOW, "runtime": "crun", "host_ip": "10.0.0.1", "pod_ip": "10.0.0.1", "sandbox": True}
     return pod_status(of, tuple(records.values()), PodView(**(base | view)))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import (
@@ -81,7 +81,7 @@ def test_overhead_counts_once_in_the_pod_and_in_full_in_each_container() -> None
 def test_without_the_gate_claims_add_nothing() -> None:
     pod = burstable(MAPPED, OVERHEAD)
     assert pod_requests(pod, OFF) == {"cpu": 2 * 10**9, "memory": 2 * GI * 10**9}
-    assert container_limits(pod, pod.spec.containers[0], dataclasses.replace(NODE, gates=OFF)).memory == 2 * GI
+    assert container_limits(pod, pod.spec.containers[0], msgspec.structs.replace(NODE, gates=OFF)).memory == 2 * GI
 
 
 def test_a_container_without_limits_stays_unlimited() -> None:

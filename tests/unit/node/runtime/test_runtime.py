@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cathedra.node.runtime.hosted import HostedRuntime
 from cathedra.node.runtime.runtime import ContainerRun, PodIdentity, Runtime, RuntimeFailure

@@ -7,9 +7,10 @@ baseline. A version that the server does not know yet is its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -20,8 +21,7 @@ from cathedra.apiserver.admission.podsecurity.violations import Check, Violation
 __all__ = ["in_detail", "in_short", "violations"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Versioned:
+class _Versioned(msgspec.Struct, frozen=True):
     """A check's forms: from which minor version on, and what is asked then."""
 
     name: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.field import ErrorList, FieldPath
 
@@ -25,8 +26,7 @@ _LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
 _VERSION: Final = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class LevelVersion:
+class LevelVersion(msgspec.Struct, frozen=True):
     """A level as it was in a version."""
 
     level: str = PRIVILEGED
@@ -40,8 +40,7 @@ class LevelVersion:
         return _LEVELS.index(self.level) > _LEVELS.index(other.level)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """What holds in a namespace."""
 
     enforce: LevelVersion = LevelVersion()

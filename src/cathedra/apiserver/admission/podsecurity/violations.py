@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec, SecurityContext
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -13,8 +14,7 @@ __all__ = ["AnyContainer", "Check", "Violation", "containers", "named", "plural"
 AnyContainer = Container | EphemeralContainer
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """Why a pod is not let in: in short, and for this pod."""
 
     reason: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
@@ -19,8 +20,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
-@dataclass(frozen=True, slots=True)
-class BoundPolicy(Generic[P, B, C]):
+class BoundPolicy(msgspec.Struct, Generic[P, B, C], frozen=True):
     """A policy, what its expressions compiled to, and its bindings."""
 
     name: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from cathedra.api.core.admissionregistration_v1 import (
     ValidatingAdmissionPolicy,
@@ -46,8 +47,7 @@ _CODES: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413,
 _FAILURE_ANNOTATION: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
-@dataclass(frozen=True, slots=True)
-class _Asking:
+class _Asking(msgspec.Struct, frozen=True):
     """A request on its way through all policies, with the processor time that they share."""
 
     request: AdmissionAttributes
@@ -58,8 +58,7 @@ class _Asking:
 Policy = BoundPolicy[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, "CompiledPolicy"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Denial:
+class _Denial(msgspec.Struct, frozen=True):
     """Why a request is refused, and by whom."""
 
     policy: str

@@ -7,8 +7,9 @@ configuration by structured merge, which may not touch what is atomic, or a JSON
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from cathedra.api.core.admissionregistration_v1 import (
     MutatingAdmissionPolicy,
@@ -52,8 +53,7 @@ class _Failed(Exception):
     """A mutation cannot be made; the text says why. Whether that refuses the request is its policy's decision."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Invocation:
+class _Invocation(msgspec.Struct, frozen=True):
     """A policy to be applied for one of its bindings and one parameter object."""
 
     policy: Policy
@@ -67,15 +67,14 @@ class _Invocation:
         return (self.policy.name, self.binding.metadata.name, named.get("namespace", ""), named.get("name", ""))
 
 
-@dataclass(slots=True)
-class _Passes:
+class _Passes(msgspec.Struct):
     """What one request remembers between its two passes through the plugins."""
 
     left: Any = None
     """The object as the policies left it."""
-    called: set[Key] = field(default_factory=set)
+    called: set[Key] = msgspec.field(default_factory=set)
     """Invocations that want to be repeated when the object changes after them."""
-    again: set[Key] = field(default_factory=set)
+    again: set[Key] = msgspec.field(default_factory=set)
     """Invocations to be repeated."""
 
     def changed(self) -> None:

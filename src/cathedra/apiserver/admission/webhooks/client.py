@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from cathedra.api.core.admissionregistration_v1 import ServiceReference, WebhookClientConfig
 from cathedra.api.struct import encode
@@ -25,8 +26,7 @@ _HTTPS: Final = 443
 _ANSWER_LIMIT: Final = 3 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """Where to connect, what to call it, and whose name its certificate has to bear."""
 
     url: str

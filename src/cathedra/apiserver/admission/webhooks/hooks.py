@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from cathedra.api.core.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
 from cathedra.api.scheme import GroupResource
@@ -32,8 +33,7 @@ _HARMLESS: Final = frozenset({"None", "NoneOnDryRun"})
 Webhook = MutatingWebhook | ValidatingWebhook
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredWebhook:
+class ConfiguredWebhook(msgspec.Struct, frozen=True):
     """One webhook of a configuration."""
 
     configuration: str

@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -32,8 +31,7 @@ class WebhookCallFailed(Exception):
     """A webhook could not be asked, or its answer makes no sense; the failure policy decides what follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a webhook says."""
 
     allowed: bool

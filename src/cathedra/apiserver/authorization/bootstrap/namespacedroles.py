@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.apiserver.authorization.bootstrap.rulebook import EVENTS, GatedRule, rule
 
@@ -16,8 +17,7 @@ _MANAGER: Final = "kube-controller-manager"
 _SCHEDULER: Final = "kube-scheduler"
 
 
-@dataclass(frozen=True, slots=True)
-class NamespacedRole:
+class NamespacedRole(msgspec.Struct, frozen=True):
     """A role that every cluster has."""
 
     namespace: str
@@ -25,8 +25,7 @@ class NamespacedRole:
     rules: tuple[GatedRule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NamespacedBinding:
+class NamespacedBinding(msgspec.Struct, frozen=True):
     """Whom a role is bound to: (kind, name) each; service accounts are those of kube-system."""
 
     namespace: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.rbac_v1 import PolicyRule
 
@@ -18,8 +19,7 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
 """Words for several verbs."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatedRule:
+class GatedRule(msgspec.Struct, frozen=True):
     """A rule, the feature gates that must all be open for it to be there, and the releases that have it."""
 
     rule: PolicyRule
@@ -29,8 +29,7 @@ class GatedRule:
     """The last release that has it; "" is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultRole:
+class DefaultRole(msgspec.Struct, frozen=True):
     """A cluster role that every cluster has."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import gzip
 from typing import Final
+
+import msgspec
 
 from cathedra.apiserver.http.answers.response import Response
 
@@ -28,7 +29,7 @@ async def compressed(response: Response) -> Response:
     """The same answer in gzip; made in a thread, so that the loop goes on."""
     body = await asyncio.to_thread(_gzip, response.body, response.tail)
     headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
-    return dataclasses.replace(response, body=body, tail=b"", headers=headers)
+    return msgspec.structs.replace(response, body=body, tail=b"", headers=headers)
 
 
 def _gzip(body: bytes, tail: bytes) -> bytes:

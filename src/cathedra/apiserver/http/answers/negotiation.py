@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import bad_request, failure
@@ -28,8 +29,7 @@ ACCEPT_LIMIT: Final = 8 * 1024
 _TRANSFORMS: Final = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerForm:
+class AnswerForm(msgspec.Struct, frozen=True):
     """Media type, and what the objects shall be turned into (``Table``, ``PartialObjectMetadata`` or nothing)."""
 
     media_type: str = JSON_TYPE
@@ -41,8 +41,7 @@ class AnswerForm:
 JSON_FORM: Final = AnswerForm()
 
 
-@dataclass(frozen=True, slots=True)
-class _Clause:
+class _Clause(msgspec.Struct, frozen=True):
     media_type: str
     parameters: dict[str, str]
     quality: float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode
@@ -15,8 +16,7 @@ JSON: Final = b"application/json"
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """Status, body and headers."""
 
     status: int

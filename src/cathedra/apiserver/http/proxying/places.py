@@ -9,8 +9,9 @@ the exception, since it is asked with the API server's certificate and has to pr
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.goquote import go_quote
@@ -28,8 +29,7 @@ _KUBELET_PORT: Final = 10250
 _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEndpoint:
+class NodeEndpoint(msgspec.Struct, frozen=True):
     """Where a node's agent listens."""
 
     node: str
@@ -37,8 +37,7 @@ class NodeEndpoint:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyTarget:
+class ProxyTarget(msgspec.Struct, frozen=True):
     """A server that is no agent of a node; ``port`` is "" for the scheme's own."""
 
     scheme: str
@@ -52,8 +51,7 @@ class ProxyTarget:
         return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(msgspec.Struct, frozen=True):
     scheme: str
     name: str
     port: str

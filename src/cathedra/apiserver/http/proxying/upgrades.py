@@ -11,8 +11,9 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.asgi.application import Send
@@ -35,8 +36,7 @@ class BadAnswer(ConnectionError):
     """A node answered with something that is not HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRequestHead:
+class NodeRequestHead(msgspec.Struct, frozen=True):
     """A request for an upgrade, and where it goes."""
 
     host: str
@@ -61,8 +61,7 @@ class NodeRequestHead:
         return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
+class NodeAnswer(msgspec.Struct, frozen=True):
     """What a node has answered, and the connection that it came on."""
 
     status: int

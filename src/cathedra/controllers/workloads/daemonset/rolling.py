@@ -6,7 +6,8 @@ Source: ``pkg/controller/daemon/update.go`` (rollingUpdate).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.core.apps_v1 import DaemonSet
 from cathedra.api.core.core_v1 import Pod
@@ -18,8 +19,7 @@ from cathedra.semantics.pods import is_available, is_ready
 __all__ = ["Daemons", "RolloutStep", "limits", "next_step", "surplus"]
 
 
-@dataclass(frozen=True, slots=True)
-class Daemons:
+class Daemons(msgspec.Struct, frozen=True):
     """A daemon set and its pods at one moment."""
 
     obj: DaemonSet
@@ -49,8 +49,7 @@ class Daemons:
         return next(iter(old), None), next(iter(new), None)
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutStep:
+class RolloutStep(msgspec.Struct, frozen=True):
     """Pods to delete, and nodes that get another."""
 
     doomed: tuple[Pod, ...] = ()

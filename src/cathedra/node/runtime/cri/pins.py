@@ -7,8 +7,9 @@ runtime behind a socket sees the host's mounts, so here they are made there, as 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.pins import mount_pins, pin_path, release_pins

@@ -13,9 +13,10 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from cathedra._proto import cri_v1_pb2 as api
 from cathedra.cdi.errors import CDIError

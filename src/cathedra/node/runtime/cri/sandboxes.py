@@ -7,8 +7,9 @@ kubelet would not become Ready there, and a node for devices should.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from cathedra._proto import cri_v1_pb2 as api
 from cathedra.node.runtime.cri.configuration import NODE, POD_UID, pod_of, sandbox_config

@@ -5,7 +5,7 @@ The rules and their texts are a kubelet's.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cathedra.node.runtime.runtime import ContainerSpec, ImageFailure, ImageStore, RuntimeFailure
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
@@ -56,8 +57,7 @@ _EPHEMERAL: Final = frozenset(
 _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 
 
-@dataclass(frozen=True, slots=True)
-class PodReferences:
+class PodReferences(msgspec.Struct, frozen=True):
     """What a container may refer to in its pod."""
 
     volumes: frozenset[str]
