@@ -11,6 +11,9 @@ SECONDS ?= 120
 LAYER   ?=
 SEED    ?=
 
+# Without bytecode every start of the program compiles a thousand modules anew: two seconds.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo test unit unit-front unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
@@ -20,6 +23,7 @@ $(VENV)/.base: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: install it with your package manager"; exit 1; }
 	@echo "installing Cathedra into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.base

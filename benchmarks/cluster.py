@@ -7,6 +7,7 @@ on a machine of this kind. There the nodes are not counted; here the node with i
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -77,8 +78,15 @@ def rows() -> Iterator[Row]:
 
 def _start(folder: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "cathedra.cli.main", "up", "--no-merge", f"--data-dir={folder}", "--nodes=1"]
+    # With bytecode, as a package has it that pip has installed: a source tree is not compiled where this is set.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
     said = []

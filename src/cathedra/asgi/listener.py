@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from pathlib import Path
@@ -16,6 +17,7 @@ BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
 KEEP_ALIVE_SECONDS: Final = 90
 """For which a connection without requests stays open."""
+_DATE_SECONDS: Final = 1.0
 
 
 class TLSFiles(msgspec.Struct, frozen=True):
@@ -55,8 +57,9 @@ class Listener:
         # A cluster in one process without a port needs no server, and uvicorn is a tenth of a second.
         import uvicorn
 
-        from cathedra.asgi.protocols import CertificateHTTPProtocol, CertificateWebSocketProtocol
+        from cathedra.asgi.protocols import CertificateHTTPProtocol
 
+        websockets: Any = _websocket_protocol
         options: dict[str, Any] = {}
         if tls is not None:
             options = {
@@ -68,7 +71,7 @@ class Listener:
         config = uvicorn.Config(
             app,
             http=CertificateHTTPProtocol,
-            ws=CertificateWebSocketProtocol,
+            ws=websockets,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -83,6 +86,7 @@ class Listener:
         )
         self._server = uvicorn.Server(config)
         self._socket = listening
+        self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -98,7 +102,7 @@ class Listener:
             config.load()
         self._server.lifespan = config.lifespan_class(config)
         await self._server.startup(sockets=[self._socket])
-        self._task = asyncio.create_task(self._server.main_loop(), name="listener")
+        self._task = asyncio.create_task(self._keep_date(), name="listener")
 
     def show_certificate(self, certificate: Path, key: Path | None = None) -> None:
         """Show another certificate from the next connection on; without ``key`` the file holds that too.
@@ -116,8 +120,32 @@ class Listener:
             await asyncio.shield(self._task)
 
     async def stop(self) -> None:
-        """Close every connection and the socket."""
-        self._server.should_exit = True
+        """Close every connection and the socket; what is being answered has a second."""
+        self._stopping.set()
         if self._task is not None:
             await self._task
-        await self._server.shutdown(sockets=[self._socket])
+        server = self._server
+        for each in server.servers:
+            each.close()
+        self._socket.close()
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
+        # An idle connection is closed in the next turn, and uvicorn would look for that a tenth of a second later.
+        await asyncio.sleep(0)
+        if server.server_state.connections or server.server_state.tasks:
+            await server.shutdown()
+
+    async def _keep_date(self) -> None:
+        """Have the date of answers made anew each second; uvicorn's own loop would wake ten times for it."""
+        while not self._stopping.is_set():
+            await self._server.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_SECONDS):
+                    await self._stopping.wait()
+
+
+def _websocket_protocol(**options: Any) -> asyncio.Protocol:
+    # start-up time: with the first WebSocket
+    from cathedra.asgi.websockets import CertificateWebSocketProtocol
+
+    return CertificateWebSocketProtocol(**options)

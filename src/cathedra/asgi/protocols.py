@@ -1,71 +1,32 @@
-"""uvicorn's protocols, with the client's certificate and the exchange handed to the application.
+"""uvicorn's HTTP protocol, with the client's certificate and the exchange handed to the application.
 
-uvicorn keeps the certificate to itself; these two small subclasses put it into the scope, under
-``extensions["cathedra.peer_certificate"]``. A request over HTTP also carries its `Exchange`, so that whole answers go
-out in one step, and a connection has one timer, however many requests it serves.
+uvicorn keeps the certificate to itself; this subclass puts it into the scope, as the one for WebSockets does
+(`cathedra.asgi.websockets`). A request also carries its `Exchange`, so that whole answers go out in one step, and a
+connection has one timer, however many requests it serves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import urllib.parse
-from collections.abc import Mapping
 from typing import Any, Final
 
 import httptools
-import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.datastructures import Headers
-from websockets.server import ServerProtocol
-from websockets.typing import Subprotocol
 
 from cathedra.asgi.direct import EXCHANGE
 from cathedra.asgi.exchange import LARGE, Exchange, WriteFlow
+from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
 from cathedra.asgi.upgrade import SPDY, UPGRADE, Upgrade
 
-__all__ = [
-    "PEER_CERTIFICATE",
-    "CertificateHTTPProtocol",
-    "CertificateWebSocketProtocol",
-    "PeerCertificate",
-    "peer_certificate",
-]
+__all__ = ["CertificateHTTPProtocol"]
 
-PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
-"""ASGI extension under which a request's `PeerCertificate` is found, or None."""
 HEAD_SECONDS: Final = 30.0
 PIECE: Final = 16 * 1024
 """Bytes that are parsed at once. A client may send thousands of requests without waiting for an answer; all that have
 arrived being parsed at once would keep every other connection waiting."""
 HEAD_BYTES: Final = 1024 * 1024
 """Of a request line and its headers; the limit of Kubernetes' own server."""
-
-
-class PeerCertificate(msgspec.Struct, frozen=True):
-    """The certificate that a client showed and TLS verified."""
-
-    der: bytes
-    fields: Mapping[str, Any]
-    """Subject, issuer and the rest, as `ssl.SSLSocket.getpeercert` describes them."""
-
-
-def peer_certificate(transport: asyncio.BaseTransport) -> PeerCertificate | None:
-    """The client's certificate, if the connection has one."""
-    connection = transport.get_extra_info("ssl_object")
-    der: bytes | None = connection.getpeercert(True) if connection is not None else None
-    return PeerCertificate(der, connection.getpeercert()) if der else None
-
-
-class _Handshake(ServerProtocol):
-    """Leaves the choice of a sub-protocol to the application, as uvicorn does anyway.
-
-    The library itself would refuse ``SPDY/3.1+portforward.k8s.io`` unseen, for the slash in it.
-    """
-
-    def process_subprotocol(self, headers: Headers) -> Subprotocol | None:
-        """None: the application decides."""
-        return None
 
 
 class GatheringTransport:
@@ -333,19 +294,3 @@ class _HTTPUpgrade(Upgrade):
     def _switch(self, headers: Any) -> None:
         self._cycle_of.cycle.disconnected = True  # nothing is sent in HTTP any more
         super()._switch(headers)
-
-
-class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
-    """WebSockets carry the certificate of their connection."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.conn = _Handshake(
-            extensions=self.conn.available_extensions, max_size=self.config.ws_max_size, logger=self.logger
-        )
-
-    async def run_asgi(self) -> None:
-        """Put the certificate into the scope before the application sees it."""
-        extensions: dict[str, Any] = dict(self.scope.get("extensions") or {})
-        self.scope["extensions"] = extensions | {PEER_CERTIFICATE: peer_certificate(self.transport)}
-        await super().run_asgi()

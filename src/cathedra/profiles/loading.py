@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +72,9 @@ def _built_in(name: str) -> HardwareProfile:
 
 
 def _folder() -> Any:
+    # start-up time: with a profile alone
+    from importlib import resources
+
     return resources.files("cathedra.profiles") / "data"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from cryptography import x509
 
 from cathedra.asgi.listener import Listener, TLSFiles, bind
-from cathedra.asgi.protocols import PEER_CERTIFICATE
+from cathedra.asgi.peercertificate import PEER_CERTIFICATE
 from cathedra.certificates import KeyPair
 from cathedra.certificates.authority import Authority
 from cathedra.client.http import HTTPTransport
@@ -78,3 +78,13 @@ async def test_certificates_change_from_the_next_connection_on(tmp_path: Path) -
         await transport.get_raw("/")
     assert app.seen == ["old", "new"]
     await listener.stop()
+
+
+async def test_a_server_without_connections_stops_within_a_few_turns_of_the_loop() -> None:
+    listener = Listener(Names(), bind("127.0.0.1", 0), None)
+    await listener.start()
+    stopping = asyncio.create_task(listener.stop())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stopping.done()
+    await listener.ended()

@@ -42,7 +42,7 @@ from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Message, Receive, Scope, Send
-from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 
 __all__ = ["Application"]
 

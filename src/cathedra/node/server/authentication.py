@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from cathedra.api.core.authentication_v1 import TokenReview, TokenReviewSpec, UserInfo
 from cathedra.api.status import StatusError, unauthorized
-from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.status import StatusError
-from cathedra.asgi.protocols import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
 from cathedra.node.server.authentication import (

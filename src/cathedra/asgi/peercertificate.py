@@ -1,0 +1,32 @@
+"""The certificate of a request's connection, as an application finds it in the scope.
+
+Apart from the protocols, so that an application without a socket loads no server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["PEER_CERTIFICATE", "PeerCertificate", "peer_certificate"]
+
+PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
+"""ASGI extension under which a request's `PeerCertificate` is found, or None."""
+
+
+class PeerCertificate(msgspec.Struct, frozen=True):
+    """The certificate that a client showed and TLS verified."""
+
+    der: bytes
+    fields: Mapping[str, Any]
+    """Subject, issuer and the rest, as `ssl.SSLSocket.getpeercert` describes them."""
+
+
+def peer_certificate(transport: asyncio.BaseTransport) -> PeerCertificate | None:
+    """The client's certificate, if the connection has one."""
+    connection = transport.get_extra_info("ssl_object")
+    der: bytes | None = connection.getpeercert(True) if connection is not None else None
+    return PeerCertificate(der, connection.getpeercert()) if der else None
