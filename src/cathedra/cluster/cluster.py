@@ -16,7 +16,6 @@ from random import Random
 from typing import Any, Protocol
 
 from cathedra.api.gates import FeatureGates
-from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import MASTERS_GROUP
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
@@ -28,6 +27,7 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.sockets import forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.driverpermissions import install_driver_permissions
+from cathedra.cluster.identity.installing import install
 from cathedra.cluster.parts.controlplane import control_plane
 from cathedra.cluster.parts.foundation import Foundation, Served
 from cathedra.cluster.parts.gctuning import tune_collection
@@ -269,12 +269,8 @@ class RunningCluster:
         binds = profile is None and self.config.driver.binding_conditions
         for name in (self.config.driver.name,) if profile is None else profile.drivers:
             await install_driver_permissions(client, name, binds=binds)
-        for device_class in profile.device_classes if profile is not None else ():
-            try:
-                await client.resource(DEVICECLASSES).create(device_class)
-            except StatusError as error:
-                if not error.is_already_exists:
-                    raise
+        if profile is not None:
+            await install(client, ((DEVICECLASSES, device_class) for device_class in profile.device_classes))
 
     async def _remove(self, nodes: Nodes, name: str) -> None:
         """Let a node leave: it ends its pods while it still runs, as a node that is drained does."""

@@ -103,17 +103,21 @@ class APIServiceKeeper:
                 pausing.cancel()
 
     async def reconcile(self) -> None:
-        """Make, correct and remove local objects, and write down which of the others are available; what cannot be
-        written is tried again later."""
+        """Make, correct and remove local objects, and write down which of the others are available, all at once; what
+        cannot be written is tried again later."""
         wanted = {service.metadata.name: service for service in self._local()}
         present = {entry.key: entry.object for entry in self._server.registry.table(API_SERVICES).select(Selection(""))}
-        for name, service in wanted.items():
-            await self._attempt(name, self._keep(service, present.get(name)))
+        attempts = [self._attempt(name, self._keep(one, present.get(name))) for name, one in wanted.items()]
         for name, found in present.items():
             if name not in wanted and found.metadata.labels.get(AUTOMANAGED) == "true":
-                await self._attempt(name, delete(self._server, self._call("delete", name), DeleteOptions()))
+                deleted = delete(self._server, self._call("delete", name), DeleteOptions())
+                attempts.append(self._attempt(name, deleted))
             elif found.spec.service is not None:
-                await self._attempt(name, self._judge(found, await self._probe(found)))
+                attempts.append(self._attempt(name, self._ask(found)))
+        await asyncio.gather(*attempts)
+
+    async def _ask(self, service: APIService) -> None:
+        await self._judge(service, await self._probe(service))
 
     async def _attempt(self, name: str, doing: Awaitable[Any]) -> None:
         try:

@@ -5,6 +5,7 @@ Kubernetes' API server looks after them every ten seconds; so does this one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -61,13 +62,16 @@ class ObjectKeeper:
             await self.reconcile()
 
     async def reconcile(self) -> None:
-        """Create what is missing, and correct what differs; what the store does not take is tried again later."""
-        for kept in self._objects:
-            try:
-                await self._keep(kept)
-            except StatusError as error:
-                metadata = kept.object.metadata
-                _LOG.warning("%s %s/%s: %s", kept.resource.resource, metadata.namespace, metadata.name, error)
+        """Create what is missing, and correct what differs, all in one commit; what the store does not take is tried
+        again later."""
+        await asyncio.gather(*map(self._attempt, self._objects))
+
+    async def _attempt(self, kept: KeptObject) -> None:
+        try:
+            await self._keep(kept)
+        except StatusError as error:
+            metadata = kept.object.metadata
+            _LOG.warning("%s %s/%s: %s", kept.resource.resource, metadata.namespace, metadata.name, error)
 
     async def _keep(self, kept: KeptObject) -> None:
         metadata = kept.object.metadata

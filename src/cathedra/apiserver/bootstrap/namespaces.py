@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from cathedra.api.core.core_v1 import Namespace
@@ -19,10 +20,9 @@ SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-
 
 
 async def create_namespaces(server: ServerContext) -> None:
-    """Create those of the system's namespaces that are missing."""
-    for name in SYSTEM_NAMESPACES:
-        if server.registry.find(NAMESPACES, name) is None:
-            await _create(server, Namespace(metadata=ObjectMeta(name=name)))
+    """Create those of the system's namespaces that are missing, all in one commit."""
+    missing = [name for name in SYSTEM_NAMESPACES if server.registry.find(NAMESPACES, name) is None]
+    await asyncio.gather(*(_create(server, Namespace(metadata=ObjectMeta(name=name))) for name in missing))
 
 
 async def _create(server: ServerContext, obj: KubeObject) -> None:

@@ -23,10 +23,10 @@ from cathedra.api.core.admissionregistration_v1 import (
 from cathedra.api.core.core_v1 import ServiceAccount
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
-from cathedra.api.status import StatusError
 from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
+from cathedra.cluster.identity.installing import install
 
 __all__ = ["NODE_NAME_EXTRA", "SYSTEM", "driver_objects", "install_driver_permissions"]
 
@@ -50,13 +50,7 @@ async def install_driver_permissions(client: Client, driver: str, *, binds: bool
     Args:
         binds: whether it satisfies binding conditions, for which it has to watch claims.
     """
-    for ref, obj in driver_objects(driver, SYSTEM, binds=binds):
-        namespace = SYSTEM if ref.namespaced else ""
-        try:
-            await client.resource(ref, namespace).create(obj)
-        except StatusError as error:
-            if not error.is_already_exists:
-                raise
+    await install(client, driver_objects(driver, SYSTEM, binds=binds))
 
 
 def driver_objects(

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
-from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import KUBELET_CLIENT
 from cathedra.apiserver.authentication.serviceaccounts import service_account_user
 from cathedra.apiserver.authentication.user import UserInfo
@@ -18,6 +17,7 @@ from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.cluster.identity.driverpermissions import NODE_NAME_EXTRA, SYSTEM
+from cathedra.cluster.identity.installing import install
 
 __all__ = [
     "CONTROLLER_MANAGER",
@@ -62,12 +62,7 @@ async def install_kubelet_permissions(client: Client) -> None:
         (resources.CLUSTERROLEBINDINGS, _rotation_binding()),
         (resources.CLUSTERROLES, _metrics_reader()),
     )
-    for resource, granted in wanted:
-        try:
-            await client.resource(resource).create(granted)
-        except StatusError as error:
-            if not error.is_already_exists:
-                raise
+    await install(client, wanted)
 
 
 def _metrics_reader() -> ClusterRole:
