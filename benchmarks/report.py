@@ -12,12 +12,11 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from matplotlib.figure import Figure
-from msgspec.structs import replace
 
 from benchmarks.apiserver import Load, Server
 from benchmarks.scheduler import Workload, alone

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind

@@ -332,7 +332,7 @@ def test_a_crashed_agent_takes_up_running_pods_and_prepares_nothing_again() -> N
 
 
 def replace_config(setting: Setting) -> object:
-    from dataclasses import replace as with_changes
+    from msgspec.structs import replace as with_changes
 
     return with_changes(setting.config, stop_containers=False)
 
