@@ -72,7 +72,6 @@ class Problem:
         "node",
         "operations_optional",
         "plans",
-        "pool_of",
         "requests",
         "states",
         "view",
@@ -92,9 +91,13 @@ class Problem:
         self.features = features
         self.devices = view.devices
         self.states = states
-        self.pool_of = [index for index, pool in enumerate(view.usable) for _ in pool.devices]
         self.operations_optional = features.optional_node_operations and declares_optional_operations(node)
         self.requests: list[list[RequestOnNode]] = []
+
+    @property
+    def pool_of(self) -> list[int]:
+        """For each device the place of its pool among those that can be used."""
+        return self.view.pool_of
 
     # --- what the ledger says about a device
 

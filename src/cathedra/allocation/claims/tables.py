@@ -9,6 +9,8 @@ its shape. Nodes that look alike thus share the work down to a few shifts and ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
+from operator import is_not
 from typing import Final
 
 import msgspec
@@ -18,9 +20,9 @@ from cathedra.allocation.checks.selectors import SelectorFailure
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, RequestOption
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.caches import CacheSlot
+from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Projection
-from cathedra.allocation.supply.pools import PoolView
+from cathedra.allocation.supply.pools import NodeView, PoolView
 from cathedra.allocation.supply.states import PoolState
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
@@ -81,6 +83,13 @@ class OptionTables:
         ]
         self.projection = self._projection(interner)
         self._fixed = [_fixed_tests_of(option, features) for option in self.options]
+        self.asked = tuple(
+            [
+                (fixed, option.admin, option.checks_capacity_last)
+                for fixed, option in zip(self._fixed, self.options, strict=True)
+            ]
+        )
+        """Equal for pods whose options have the same masks, as long as the same is held."""
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
     def _projection(self, interner: Interner) -> Projection | None:
@@ -166,31 +175,92 @@ class Bases(msgspec.Struct, frozen=True, eq=False):
     risky: list[int]
     """Per option the devices on which a fixed test may fail with an error."""
     shareable: int
+    shared: int
+    """Shareable devices of which shares are in use."""
 
 
 def bases(tables: OptionTables, problem: Problem) -> Bases:
     """What is known about the devices of a node before the search."""
-    masks = [0] * len(tables.options)
-    risky = [0] * len(tables.options)
-    shareable = 0
-    consumable = tables.features.consumable_capacity
     view = problem.view
-    for pool, state, offset in zip(view.usable, problem.states, view.offsets, strict=True):
-        found = tables.pool(pool, view.interner, operations=problem.operations_optional)
-        shareable |= found.shareable << offset
-        closed = state.taken | (state.shared & ~found.shareable)
-        for number, option in enumerate(tables.options):
-            mask, risk = found.options[number], found.risky[number]
-            if not option.admin:
-                mask &= ~closed
-                risk &= ~state.taken
-            if consumable and state.capacity and not option.checks_capacity_last:
-                mask = _with_capacity(mask, pool, state, option, tables.features)
-            masks[number] |= mask << offset
-            risky[number] |= risk << offset
+    if len(view.usable) < MANY_POOLS:
+        standing = _Standing(len(tables.options))
+    else:
+        key = (view, tables.asked, problem.operations_optional)
+        standing = view.caches.of(_STANDINGS).get(key, lambda: _Standing(len(tables.options)))
+    standing.follow(tables, problem)
+    masks = list(standing.masks)
     if view.node_mask is not None:
         masks = [mask & view.node_mask for mask in masks]
-    return Bases(masks, risky, shareable)
+    return Bases(masks, list(standing.risky), standing.shareable, standing.shared)
+
+
+class _Standing:
+    """The masks of a node as they stood in the last search: since then few pools have changed."""
+
+    __slots__ = ("_parts", "_states", "masks", "risky", "shareable", "shared")
+
+    def __init__(self, options: int) -> None:
+        self.masks = [0] * options
+        self.risky = [0] * options
+        self.shareable = 0
+        self.shared = 0
+        self._states: tuple[PoolState, ...] = ()
+        self._parts: list[tuple[list[int], list[int], int]] = []
+        """Per pool what it adds to each of the masks, but for ``shareable``."""
+
+    def follow(self, tables: OptionTables, problem: Problem) -> None:
+        """Take over how the pools stand now."""
+        if not self._states:
+            self._begin(tables, problem)
+            return
+        for at in compress(range(len(self._states)), map(is_not, problem.states, self._states)):
+            self._add(problem, at, self._parts[at])
+            self._parts[at] = _part(tables, problem, at)
+            self._add(problem, at, self._parts[at])
+        self._states = problem.states
+
+    def _begin(self, tables: OptionTables, problem: Problem) -> None:
+        view = problem.view
+        for at, (pool, offset) in enumerate(zip(view.usable, view.offsets, strict=True)):
+            found = tables.pool(pool, view.interner, operations=problem.operations_optional)
+            self.shareable |= found.shareable << offset
+            self._parts.append(_part(tables, problem, at))
+            self._add(problem, at, self._parts[at])
+        self._states = problem.states
+
+    def _add(self, problem: Problem, at: int, part: tuple[list[int], list[int], int]) -> None:
+        """Enter what a pool adds to the masks; or take it away, if it is there."""
+        offset = problem.view.offsets[at]
+        masks, risky, shared = part
+        for number, (mask, risk) in enumerate(zip(masks, risky, strict=True)):
+            self.masks[number] ^= mask << offset
+            self.risky[number] ^= risk << offset
+        self.shared ^= shared << offset
+
+
+MANY_POOLS: Final = 16
+"""From so many pools on, how they stand is kept for the next search."""
+_STANDINGS: Final[CacheSlot[Recent[tuple[NodeView, object, bool], _Standing]]] = CacheSlot(
+    "standing of devices", lambda: Recent(_RECENT)
+)
+_RECENT: Final = 8
+
+
+def _part(tables: OptionTables, problem: Problem, at: int) -> tuple[list[int], list[int], int]:
+    """Per option the devices of a pool that are good and free, and the risky ones; and those that are shared."""
+    view, state = problem.view, problem.states[at]
+    pool = view.usable[at]
+    found = tables.pool(pool, view.interner, operations=problem.operations_optional)
+    consumable = tables.features.consumable_capacity
+    closed = state.taken | (state.shared & ~found.shareable)
+    masks, risky = list(found.options), list(found.risky)
+    for number, option in enumerate(tables.options):
+        if not option.admin:
+            masks[number] &= ~closed
+            risky[number] &= ~state.taken
+        if consumable and state.capacity and not option.checks_capacity_last:
+            masks[number] = _with_capacity(masks[number], pool, state, option, tables.features)
+    return masks, risky, state.shared
 
 
 def _with_capacity(mask: int, pool: PoolView, state: PoolState, option: RequestOption, features: Features) -> int:

@@ -30,12 +30,8 @@ class Candidates:
             [NodeConstraint(one, problem, _options(problem, index), bases.masks) for one in plan.constraints]
             for index, plan in enumerate(problem.plans)
         ]
-        shared = 0
-        for pool, offset in zip(problem.states, problem.view.offsets, strict=True):
-            shared |= pool.shared << offset
-        has_counters = any(pool.counters for pool in problem.view.usable)
-        self.counters = Counters(problem, self.shareable, shared) if has_counters else None
-        self.shares = Shares(problem, self.shareable, shared)
+        self.counters = Counters(problem, self.shareable, bases.shared) if problem.view.has_counters else None
+        self.shares = Shares(problem, self.shareable, bases.shared)
         self.first = State(
             0,
             0,

@@ -6,7 +6,7 @@ constraint's state is small and hashable, and the devices it still admits are lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cathedra.allocation.checks.values import Value
@@ -23,7 +23,7 @@ __all__ = ["NodeConstraint"]
 class _Spread:
     """Which devices carry which value."""
 
-    __slots__ = ("everything", "failing", "masks", "of")
+    __slots__ = ("_by_element", "everything", "failing", "masks", "of")
 
     def __init__(self, problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> None:
         self.of: dict[int, Value] = {}
@@ -41,6 +41,17 @@ class _Spread:
                 self.of[position] = value
                 self.masks[value] = self.masks.get(value, 0) | 1 << position
         self.everything = sum(self.masks.values())
+        self._by_element: dict[tuple[str, object], int] | None = None
+
+    @property
+    def by_element(self) -> dict[tuple[str, object], int]:
+        """Where values are sets: type and element → the devices that have it."""
+        if self._by_element is None:
+            made = self._by_element = {}
+            for value, mask in self.masks.items():
+                for one in _elements(value):
+                    made[value[0], one] = made.get((value[0], one), 0) | mask
+        return self._by_element
 
 
 _SPREADS: Final[CacheSlot[Recent[tuple[NodeView, object], _Spread]]] = CacheSlot(
@@ -65,12 +76,18 @@ class _Values:
     """The values of the devices that may come to a constraint in the same way: by their own attributes, or derived by
     the same expression. Devices that cannot be had may be among them."""
 
-    __slots__ = ("admitted", "everything", "failing", "masks", "of")
+    __slots__ = ("_spread", "admitted", "everything", "failing", "masks", "of")
 
     def __init__(self, spread: _Spread) -> None:
+        self._spread = spread
         self.of, self.masks = spread.of, spread.masks
         self.everything, self.failing = spread.everything, spread.failing
         self.admitted: dict[Any, int] = {}
+
+    @property
+    def by_element(self) -> Mapping[tuple[str, object], int]:
+        """See `_Spread.by_element`."""
+        return self._spread.by_element
 
 
 class NodeConstraint:
@@ -97,8 +114,7 @@ class NodeConstraint:
             if source not in made:
                 made[source] = _Values(_spread(problem, option, constraint, self.sources[source]))
             self._values[option.number] = made[source]
-        kinds = {kind for values in made.values() for kind, _ in values.masks}
-        self.mixed = constraint.distinct and not self.lists and len(kinds) > 1
+        self.mixed = constraint.distinct and not self.lists and len(_types(made.values())) > 1
         """The order of placements matters: a value of another type ends the comparison (spec: 10.4)."""
 
     def concerns(self, option: RequestOption) -> bool:
@@ -123,10 +139,20 @@ class NodeConstraint:
             return values.everything
         known = values.admitted.get(state)
         if known is None:
-            known = values.admitted[state] = sum(
-                mask for value, mask in values.masks.items() if self._may_join(state, value)
-            )
+            known = values.admitted[state] = self._compute(values, state)
         return known
+
+    def _compute(self, values: _Values, state: Any) -> int:
+        if self.mixed:
+            kind, first, _ = state
+            return sum(mask for value, mask in values.masks.items() if value[0] != kind or value not in first)
+        if self.lists and self.constraint.distinct:
+            return values.everything & ~_union(values.by_element, state)
+        if self.lists:
+            return _union(values.by_element, [(state[0], one) for one in _elements(state)])
+        if self.constraint.distinct:
+            return values.everything & ~_union(values.masks, state)
+        return values.masks.get(state, 0)
 
     def after(self, option: RequestOption, state: Any, position: int) -> Any:
         """The state after the device at ``position``, which is admitted, has joined for ``option``."""
@@ -159,16 +185,16 @@ class NodeConstraint:
             return sum(1 for one in masks.values() if one & left) >= needed
         return state is not None or needed < 2 or any((one & left).bit_count() >= needed for one in masks.values())
 
-    def _may_join(self, state: Any, value: Value) -> bool:
-        if not self.constraint.distinct:
-            if not self.lists:
-                return bool(state == value)
-            return state[0] == value[0] and not state[1].isdisjoint(_elements(value))
-        if self.lists:
-            return all((value[0], one) not in state for one in _elements(value))
-        if self.mixed:
-            return value[0] != state[0] or value not in state[1]
-        return value not in state
+
+def _types(sources: Iterable[_Values]) -> set[str]:
+    return {kind for values in sources for kind, _ in values.masks}
+
+
+def _union(masks: Mapping[Any, int], keys: Iterable[Any]) -> int:
+    union = 0
+    for key in keys:
+        union |= masks.get(key, 0)
+    return union
 
 
 def _elements(value: Value) -> frozenset[object]:

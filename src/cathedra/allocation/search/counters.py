@@ -7,11 +7,15 @@ computed once per tuple.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from itertools import compress
+from operator import is_not
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import RequestOption
+from cathedra.allocation.claims.tables import MANY_POOLS
+from cathedra.allocation.search.masks import positions
 from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.devices import groups_of
 from cathedra.allocation.supply.pools import NodeView, PoolView
@@ -116,61 +120,68 @@ class _Pool:
 class _Standing:
     """The counters of all pools of a node as they stood in the last search: since then few pools have changed."""
 
-    __slots__ = ("blocked", "consumption", "largest", "pools", "start", "states")
+    __slots__ = ("_numbers", "_parts", "_states", "blocked", "consumption", "largest", "pools", "start")
 
     def __init__(self, problem: Problem) -> None:
+        view = problem.view
         self.largest = 0
         """The most consumers of one pool."""
         self.consumption: dict[int, tuple[int, Consumption, Groups]] = {}
-        self.states: list[PoolState | None] = []
         self.pools: list[_Pool] = []
+        """Those with counters, in the order of the view."""
         self.start: list[Any] = []
-        self.blocked: list[int] = []
-        for at, (pool, offset, _) in enumerate(_with_counters(problem)):
+        self.blocked = 0
+        """The devices that cannot be had before anything is placed."""
+        self._parts: list[int] = []
+        """Of ``blocked`` what lies in each pool."""
+        self._numbers: dict[int, int] = {}
+        """Place among the usable pools → place in ``pools``."""
+        self._states = problem.states
+        for at, (pool, offset) in enumerate(zip(view.usable, view.offsets, strict=True)):
+            if not pool.counters:
+                continue
             by_place = _consumers_of(pool, problem).by_place
             self.largest = max(self.largest, len(by_place))
             for place, (needs, groups) in by_place.items():
-                self.consumption[offset + place] = (at, needs, groups)
-            self.states.append(None)
+                self.consumption[offset + place] = (len(self.pools), needs, groups)
+            self._numbers[at] = len(self.pools)
+            made, start, blocked = _standing_of(problem, at)
+            self.pools.append(made)
+            self.start.append(start)
+            self._parts.append(blocked)
+            self.blocked |= blocked
 
     def follow(self, problem: Problem) -> None:
         """Take over how the pools stand now."""
-        with_groups = problem.features.compatibility_groups
-        first = not self.pools
-        for at, (pool, offset, state) in enumerate(_with_counters(problem)):
-            if self.states[at] is state:
-                continue
-            self.states[at] = state
-            made = _Pool(_consumers_of(pool, problem), state, offset, with_groups=with_groups)
-            start = ((0,) * len(made.available), tuple(sorted(made.groups.items(), key=lambda item: item[0])))
-            blocked = made.blocked_after(start)
-            if first:
-                self.pools.append(made)
-                self.start.append(start)
-                self.blocked.append(blocked)
-            else:
-                self.pools[at], self.start[at], self.blocked[at] = made, start, blocked
+        for at in compress(range(len(self._states)), map(is_not, problem.states, self._states)):
+            number = self._numbers.get(at)
+            if number is not None:
+                made, start, blocked = _standing_of(problem, at)
+                self.blocked = self.blocked & ~self._parts[number] | blocked
+                self.pools[number], self.start[number], self._parts[number] = made, start, blocked
+        self._states = problem.states
 
 
-def _with_counters(problem: Problem) -> Iterator[tuple[PoolView, int, PoolState]]:
-    view = problem.view
-    return (found for found in zip(view.usable, view.offsets, problem.states, strict=True) if found[0].counters)
+def _standing_of(problem: Problem, at: int) -> tuple[_Pool, Any, int]:
+    """A pool with counters, what is consumed of it before anything is placed, and what that blocks."""
+    view, with_groups = problem.view, problem.features.compatibility_groups
+    consumers = _consumers_of(view.usable[at], problem)
+    made = _Pool(consumers, problem.states[at], view.offsets[at], with_groups=with_groups)
+    start = ((0,) * len(made.available), tuple(sorted(made.groups.items(), key=lambda item: item[0])))
+    return made, start, made.blocked_after(start)
 
 
 _STANDINGS: Final[CacheSlot[Recent[tuple[NodeView, bool], _Standing]]] = CacheSlot(
     "standing of counters", lambda: Recent(_RECENT)
 )
 _RECENT: Final = 4
-_MANY: Final = 16
-"""From so many pools on, their standing is kept for the next search."""
 
 
 def _standing(problem: Problem) -> _Standing:
-    if len(problem.view.usable) < _MANY:
-        found = _Standing(problem)
-    else:
-        key = (problem.view, problem.features.compatibility_groups)
-        found = problem.view.caches.of(_STANDINGS).get(key, lambda: _Standing(problem))
+    if len(problem.view.usable) < MANY_POOLS:
+        return _Standing(problem)
+    key = (problem.view, problem.features.compatibility_groups)
+    found = problem.view.caches.of(_STANDINGS).get(key, lambda: _Standing(problem))
     found.follow(problem)
     return found
 
@@ -198,10 +209,7 @@ class Counters:
         self._pools = list(standing.pools)
         self._consumption = standing.consumption
         self._largest = standing.largest
-        blocked = 0
-        for mask in standing.blocked:
-            blocked |= mask
-        self.first = CounterState(tuple(standing.start), blocked & ~shared_before, shared_before & shareable)
+        self.first = CounterState(tuple(standing.start), standing.blocked & ~shared_before, shared_before & shareable)
 
     def consumption(self, position: int) -> Any:
         """What tells consumers apart."""
@@ -236,7 +244,8 @@ class Counters:
         """Whether the counters could serve ``needed`` devices of ``left``; those in use already are not charged."""
         if left.bit_count() - self._largest >= needed - 1:
             return True  # no pool is needed for more than one
-        for at, pool in enumerate(self._pools):
+        for at in self._charged_pools(left):
+            pool = self._pools[at]
             charged = left & ~state.shared & pool.everyone
             minimum = needed - (left & ~charged).bit_count()
             if minimum <= 1 or not charged:
@@ -245,6 +254,13 @@ class Counters:
                 if not self._suffices(pool, index, limit - state.pools[at][0][index], charged, minimum):
                     return False
         return True
+
+    def _charged_pools(self, left: int) -> Iterable[int]:
+        """The pools on which consumers among ``left`` lie, and perhaps others."""
+        if left.bit_count() >= len(self._pools):
+            return range(len(self._pools))
+        consumption = self._consumption
+        return {consumption[position][0] for position in positions(left) if position in consumption}
 
     def _suffices(self, pool: _Pool, index: int, room: int, charged: int, minimum: int) -> bool:
         for amount, mask in pool.consumers.ascending[index]:

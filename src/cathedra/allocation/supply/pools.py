@@ -106,6 +106,7 @@ class NodeView:
     """The pools of one node in the order of the search, and the usable devices in one row."""
 
     __slots__ = (
+        "_pool_of",
         "_shapes_under",
         "_states",
         "bound",
@@ -114,6 +115,7 @@ class NodeView:
         "depends",
         "devices",
         "groups",
+        "has_counters",
         "interner",
         "invalid",
         "node_mask",
@@ -144,6 +146,7 @@ class NodeView:
         self.depends = depends
         self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
         self.invalid = any(pool.status is PoolStatus.INVALID for pool in pools)
+        self.has_counters = any(pool.counters for pool in self.usable)
         offsets = []
         devices: list[DeviceRecord] = []
         for pool in self.usable:
@@ -155,8 +158,16 @@ class NodeView:
         self.shape = snapshot.interner.shape((tuple(pool.shape for pool in pools), self.node_mask))
 
         self.interner = snapshot.interner
+        self._pool_of: list[int] | None = None
         self._shapes_under: dict[Projection, int] = {}
         self._states: _KeptStates | None = None
+
+    @property
+    def pool_of(self) -> list[int]:
+        """For each of ``devices`` the place of its pool among the usable ones."""
+        if self._pool_of is None:
+            self._pool_of = [index for index, pool in enumerate(self.usable) for _ in pool.devices]
+        return self._pool_of
 
     def shape_under(self, projection: Projection | None) -> int:
         """A number that two nodes share if a reader with that projection cannot tell their pools apart."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from cathedra.allocation.claims.tables import Bases, OptionTables, bases
 from cathedra.allocation.search.masks import positions
+from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation.building import World, claim, device, exactly, held, problem_of, resource_slice
 
 
@@ -48,3 +52,28 @@ def test_tainted_devices_are_candidates_of_those_who_tolerate_them() -> None:
     world = World([resource_slice(device("a", taints={"broken": "NoSchedule"}), "b")])
     found = known(world, exactly("r"), exactly("s", 1, tolerations=tolerations))
     assert [list(positions(mask)) for mask in found.masks] == [[1], [0, 1]]
+
+
+HOLDS = st.tuples(st.sampled_from(["hold", "share", "free"]), st.integers(0, 4), st.integers(0, 19))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(HOLDS, max_size=12))
+def test_what_is_kept_of_many_pools_is_what_one_who_knows_nothing_finds(steps: list[tuple[str, int, int]]) -> None:
+    parts = [device("whole"), device("part", shareable=True, capacity={"mem": 5}), device("odd")]
+    slices = [resource_slice(*parts, name=f"s{pool}", pool=f"p{pool}") for pool in range(20)]
+    asked = [exactly("r", 1, capacity={"mem": 2}), exactly("s"), exactly("t", 1, adminAccess=True)]
+    world = World(slices)
+    claims: dict[int, ResourceClaim] = {}
+    for step, number, pool in steps:
+        if step == "free":
+            if number in claims:
+                world.ledger.remove(claims.pop(number))
+        else:
+            shares = {"part": {"mem": 4}} if step == "share" else {}
+            names = [] if shares else ["whole"]
+            claims[number] = held(*names, name=f"c{number}", pool=f"p{pool}", shares=shares)
+            world.ledger.add(claims[number])
+        kept, fresh = known(world, *asked), known(World(slices, claims.values()), *asked)
+        assert (kept.masks, kept.risky) == (fresh.masks, fresh.risky)
+        assert (kept.shareable, kept.shared) == (fresh.shareable, fresh.shared)
