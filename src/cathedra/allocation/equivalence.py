@@ -42,10 +42,11 @@ class NodeEquivalence:
         "_nodes",
         "_projection",
         "_rows",
-        "_rows_of_extent",
         "_rows_of_node",
-        "_rows_of_pool",
+        "_rows_of_view",
         "_views",
+        "_views_of_extent",
+        "_views_of_pool",
     )
 
     def __init__(self, features: Features, projection: Projection | None) -> None:
@@ -61,11 +62,12 @@ class NodeEquivalence:
         self._views: dict[int, NodeView] = {}
         """Of the rows that have been looked at."""
         self._rows_of_node: dict[str, set[int]] = {}
-        self._rows_of_pool: dict[PoolID, dict[int, PoolView]] = {}
-        self._rows_of_extent: dict[PoolID, set[int]] = {}
+        self._rows_of_view: dict[NodeView, set[int]] = {}
+        self._views_of_pool: dict[PoolID, dict[NodeView, PoolView]] = {}
+        self._views_of_extent: dict[PoolID, set[NodeView]] = {}
         self._extents: dict[PoolID, object] = {}
-        self._finders: dict[PoolID, dict[str, set[int]]] = {}
-        """For pools that many rows see: device name → rows."""
+        self._finders: dict[PoolID, dict[str, set[NodeView]]] = {}
+        """For pools that are seen in many ways: device name → views."""
 
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
@@ -157,17 +159,18 @@ class NodeEquivalence:
         for change in changes:
             if isinstance(change, str):
                 rows.update(self._rows_of_node.get(change, ()))
-            elif change in self._rows_of_extent:
+            elif change in self._views_of_extent:
                 now = extent(inventory, change, groups=self._features.compatibility_groups)
                 if now != self._extents.get(change):
                     self._extents[change] = now
-                    rows |= self._rows_of_extent[change]
+                    rows.update(*(self._rows_of_view[view] for view in self._views_of_extent[change]))
         return rows
 
     def _begin(self, rows: int) -> None:
         self._rows = [None] * rows
         self._views = {}
-        self._rows_of_node, self._rows_of_pool, self._rows_of_extent = {}, {}, {}
+        self._rows_of_node, self._rows_of_view = {}, {}
+        self._views_of_pool, self._views_of_extent = {}, {}
         self._extents.clear()
         self._finders.clear()
 
@@ -190,20 +193,30 @@ class NodeEquivalence:
         view = self._views.pop(row, None)
         if view is None:
             return
+        rows = self._rows_of_view[view]
+        rows.discard(row)
+        if rows:
+            return
+        del self._rows_of_view[view]
         for pool in view.usable:
-            del self._rows_of_pool[pool.id][row]
+            del self._views_of_pool[pool.id][view]
             for record in pool.devices if self._finders.get(pool.id) else ():
-                self._finders[pool.id][record.name].discard(row)
+                self._finders[pool.id][record.name].discard(view)
         for name, _ in view.depends:
-            self._rows_of_extent[name].discard(row)
+            self._views_of_extent[name].discard(view)
 
     def _index(self, row: int, view: NodeView) -> None:
+        rows = self._rows_of_view.get(view)
+        if rows is not None:
+            rows.add(row)
+            return
+        self._rows_of_view[view] = {row}
         for pool in view.usable:
-            self._rows_of_pool.setdefault(pool.id, {})[row] = pool
+            self._views_of_pool.setdefault(pool.id, {})[view] = pool
             if pool.id in self._finders:
-                _enlist(self._finders[pool.id], row, pool)
+                _enlist(self._finders[pool.id], view, pool)
         for name, known in view.depends:
-            self._rows_of_extent.setdefault(name, set()).add(row)
+            self._views_of_extent.setdefault(name, set()).add(view)
             self._extents[name] = known
 
     def _catch_up(self, ledger: LedgerSnapshot) -> None:
@@ -214,39 +227,40 @@ class NodeEquivalence:
             return
         changes = ledger.mark.since(before.mark)
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
-        rows: set[int] = set().union(*(self._holding(pool, changes) for pool in pools))
-        if len(pools) == 1 and rows:
-            self._move(next(iter(pools)), rows, ledger)
+        views: set[NodeView] = set().union(*(self._holding(pool, changes) for pool in pools))
+        if len(pools) == 1:
+            self._move(next(iter(pools)), views, ledger)
             return
-        for row in rows:
+        for row in (row for view in views for row in self._rows_of_view[view]):
             self._rows[row] = self.class_of(self._nodes[row], self._views[row], ledger)
 
-    def _move(self, pool: PoolID, rows: set[int], ledger: LedgerSnapshot) -> None:
+    def _move(self, pool: PoolID, views: set[NodeView], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""
         moved: dict[tuple[NodeClass | None, PoolView, int], NodeClass] = {}
-        views = self._rows_of_pool[pool]
-        for row in rows:
-            view = views[row]
-            key = (self._rows[row], view, self._views[row].place_of(view))
-            found = moved.get(key)
-            if found is None:
-                found = moved[key] = self.class_of(self._nodes[row], self._views[row], ledger)
-            self._rows[row] = found
+        for view in views:
+            seen = self._views_of_pool[pool][view]
+            place = view.place_of(seen)
+            for row in self._rows_of_view[view]:
+                key = (self._rows[row], seen, place)
+                found = moved.get(key)
+                if found is None:
+                    found = moved[key] = self.class_of(self._nodes[row], view, ledger)
+                self._rows[row] = found
 
-    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[int]:
-        """Rows for which it may matter that holdings of ``pool`` have changed."""
-        rows = self._rows_of_pool.get(pool, {})
-        if len(rows) <= _FEW or changes is None:
-            return rows
-        if any(view.counters for view in rows.values()):
+    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeView]:
+        """Views for which it may matter that holdings of ``pool`` have changed."""
+        views = self._views_of_pool.get(pool, {})
+        if len(views) <= _FEW or changes is None:
+            return views
+        if any(seen.counters for seen in views.values()):
             # Holdings matter to every node, because counters do.
-            return rows
+            return views
         finder = self._finders.get(pool)
         if finder is None:
             finder = self._finders[pool] = {}
-            for row, view in rows.items():
-                _enlist(finder, row, view)
-        return [row for change in changes if change[:2] == pool for row in finder.get(change[2], ())]
+            for view, seen in views.items():
+                _enlist(finder, view, seen)
+        return [view for change in changes if change[:2] == pool for view in finder.get(change[2], ())]
 
 
 _KEPT: Final = 16
@@ -265,9 +279,9 @@ EQUIVALENCES: Final[CacheSlot[dict[tuple[Features, Projection | None], NodeEquiv
 )
 
 
-def _enlist(finder: dict[str, set[int]], row: int, pool: PoolView) -> None:
+def _enlist(finder: dict[str, set[NodeView]], view: NodeView, pool: PoolView) -> None:
     for record in pool.devices:
-        finder.setdefault(record.name, set()).add(row)
+        finder.setdefault(record.name, set()).add(view)
 
 
 def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:

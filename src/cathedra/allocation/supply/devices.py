@@ -167,6 +167,7 @@ class SliceRecord:
     """One slice, taken apart."""
 
     __slots__ = (
+        "asks_name",
         "consumers",
         "count",
         "counter_sets",
@@ -213,6 +214,10 @@ class SliceRecord:
             groups_of(entry) for record in self.consumers for entry in record.device.consumes_counters
         )
         self.label_keys = self.target.label_keys
+        self.asks_name = self.target.asks_name or any(
+            record.own_target is not None and record.own_target.asks_name for record in self.devices
+        )
+        """Whether what a node is called decides if it sees the slice or some of its devices."""
         if self.per_device:
             own = (record.own_target.label_keys for record in self.devices if record.own_target is not None)
             self.label_keys = self.label_keys.union(*own)

@@ -27,7 +27,7 @@ EVERYWHERE: Final = ""
 class InventorySnapshot:
     """All slices at one moment. Immutable, apart from caches."""
 
-    __slots__ = ("bound", "caches", "counter_slices", "interner", "label_keys", "mark", "pools", "unbound")
+    __slots__ = ("asks_name", "bound", "caches", "counter_slices", "interner", "label_keys", "mark", "pools", "unbound")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class InventorySnapshot:
     ) -> None:
         self.bound = bound
         self.unbound = unbound
+        self.asks_name = any(record.asks_name for record in unbound)
+        """Whether nodes that have no slices of their own, and the same labels, may yet see different devices."""
         self.pools = pools
         self.counter_slices = counter_slices
         self.label_keys = label_keys

@@ -24,7 +24,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 class NodeTarget:
     """Which nodes: one by name, all, or those that a selector matches; tested in this order."""
 
-    __slots__ = ("all_nodes", "label_keys", "name", "problem", "selector")
+    __slots__ = ("all_nodes", "asks_name", "label_keys", "name", "problem", "selector")
 
     def __init__(self, name: str | None, all_nodes: bool | None, selector: core_v1.NodeSelector | None) -> None:
         self.name = name or ""
@@ -32,6 +32,9 @@ class NodeTarget:
         self.selector = selector
         self.problem = "" if selector is None else _what_is_wrong(selector)
         self.label_keys = _keys(selector) if selector and not self.name and not self.all_nodes else frozenset()
+
+        self.asks_name = bool(self.name) or _asks_name(selector)
+        """Whether what a node is called matters."""
 
     @property
     def is_set(self) -> bool:
@@ -57,6 +60,10 @@ class NodeTarget:
 
 def _keys(selector: core_v1.NodeSelector) -> frozenset[str]:
     return frozenset(requirement.key for term in selector.node_selector_terms for requirement in term.match_expressions)
+
+
+def _asks_name(selector: core_v1.NodeSelector | None) -> bool:
+    return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
 
 
 def _term_matches(term: core_v1.NodeSelectorTerm, node: core_v1.Node) -> bool:

@@ -273,6 +273,9 @@ class NodeViews:
             labels = metadata.labels or {}
             key = (key, *[labels.get(one) for one in snapshot.label_keys])
         bound = snapshot.bound.get(metadata.name)
+        if bound is None and not snapshot.asks_name and not self._features.everywhere:
+            # What such nodes see is told by their labels alone: they share one view.
+            key = ("", *key[1:]) if snapshot.label_keys else ""
         view = self._known.get(key)
         if view is None or not view.is_current(snapshot, bound):
             if view is None and len(self._known) >= _VIEWS:

@@ -52,3 +52,33 @@ def test_the_states_of_many_pools_are_those_of_each(steps: list[tuple[bool, int]
         ledger = world.ledger.snapshot()
         found = [state.taken for state in view.states(ledger, shares=True)]
         assert found == [PoolState(pool, ledger.pool(pool.id), shares=True).taken for pool in view.usable]
+
+
+def in_zone(zone: str) -> dict[str, object]:
+    wanted = {"key": "zone", "operator": "In", "values": [zone]}
+    return {"node": None, "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+
+
+def test_nodes_whose_labels_are_the_same_share_a_view_unless_names_matter() -> None:
+    world = World([resource_slice("a", name="s", pool="p", **in_zone("x"))])
+    nodes = [node("n1", zone="x"), node("n2", zone="x"), node("n3", zone="y")]
+
+    def seen() -> list[object]:
+        views = NodeViews(world.inventory.snapshot(), world.features)
+        return [views.of(one) for one in nodes]
+
+    first, second, third = seen()
+    assert first is second
+    assert first is not third
+    world.inventory.add_slice(resource_slice("own", name="t", pool="q", node="n2"))
+    after = seen()
+    assert after[0] is first
+    assert after[1] is not first
+    named = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
+    world.inventory.add_slice(resource_slice("b", name="u", pool="r", node=None, nodeSelector=named))
+    views = NodeViews(world.inventory.snapshot(), world.features)
+    assert [[str(record) for record in views.of(one).devices] for one in nodes] == [
+        ["drv/p/a", "drv/r/b"],
+        ["drv/p/a", "drv/q/own"],
+        [],
+    ]
