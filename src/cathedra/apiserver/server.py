@@ -29,6 +29,7 @@ from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
 from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
 from cathedra.apiserver.bootstrap.clusterinfo import cluster_info
 from cathedra.apiserver.bootstrap.danglingschemas import DanglingSchemas
+from cathedra.apiserver.bootstrap.eventexpiry import EventExpiry
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
@@ -219,10 +220,12 @@ class APIServer:
         await kept_objects.reconcile()
         dangling = DanglingSchemas(self.context)
         services = APIServiceKeeper(self.context, self.catalog, self.aggregated.probe)
+        events = EventExpiry(self.context)
         self._keeping = (
             asyncio.create_task(kept_objects.run(), name="kept objects"),
             asyncio.create_task(services.run(), name="API services"),
             asyncio.create_task(dangling.run(), name="flow schemas"),
+            asyncio.create_task(events.run(), name="expiry of events"),
         )
 
     @property
