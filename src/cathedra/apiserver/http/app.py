@@ -37,7 +37,7 @@ from cathedra.apiserver.http.resources import ResourceHandler, not_served, wrong
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import AuditLog
-from cathedra.apiserver.traffic.deadlines import deadline_of, timed_out
+from cathedra.apiserver.traffic.deadlines import Deadlines, deadline_of, timed_out
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
@@ -78,6 +78,7 @@ class Application:
         self._health = health
         self._aggregated = aggregated
         self._flow = flow
+        self._deadlines = Deadlines()
         self._audit = audit
         self.metrics = Metrics(server.registry, flow)
         """What is counted, also of requests that come another way."""
@@ -218,7 +219,7 @@ class Application:
         if request.info.reads:
             return await self._handled(request, send)  # served from memory, at once
         try:
-            async with asyncio.timeout(seconds):
+            with self._deadlines.within(seconds):
                 return await self._handled(request, send)
         except TimeoutError:
             raise timed_out() from None

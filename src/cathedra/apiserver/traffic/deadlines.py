@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from cathedra.api.goquote import go_quote
 from cathedra.api.status import StatusError, bad_request, failure
 
-__all__ = ["REQUEST_SECONDS", "deadline_of", "timed_out"]
+__all__ = ["REQUEST_SECONDS", "Deadlines", "deadline_of", "timed_out"]
 
 REQUEST_SECONDS: Final = 60.0
 """Of everything, the coming of the body included: a client that sends byte by byte holds nothing up for longer."""
@@ -18,6 +20,8 @@ _LONGEST: Final = 128
 """Letters of a duration. Reading longer ones would take time that no deadline ends."""
 _MOST_SECONDS: Final = (1 << 63) / 1e9
 """What Go's durations, 64 bits of nanoseconds, can hold."""
+_TICK: Final = 0.002
+"""Seconds by which a timer of the loop may come early: it counts in milliseconds."""
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -57,3 +61,77 @@ def timed_out() -> StatusError:
         "Timeout",
         "Timeout: request did not complete within requested timeout - context deadline exceeded",
     )
+
+
+class Deadlines:
+    """Ends what takes too long, with one timer for all requests of a server.
+
+    `asyncio.timeout` sets a timer of the loop for each request and takes it back when the request is done, which
+    hardly ever takes a hundredth of its time. This looks at all that are under way when the first could be over.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[_Deadline, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def within(self, seconds: float) -> _Deadline:
+        """A context in which the current task is cancelled after ``seconds``; it then ends with a `TimeoutError`."""
+        return _Deadline(self, seconds)
+
+    def enter(self, deadline: _Deadline) -> None:
+        """A request begins."""
+        self._under_way[deadline] = None
+        timer = self._timer
+        if timer is None or deadline.at < timer.when():
+            self._set_timer(deadline.at)
+
+    def leave(self, deadline: _Deadline) -> None:
+        """It is done. The timer stays: the next request needs it."""
+        self._under_way.pop(deadline, None)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time() + _TICK
+        for deadline in [one for one in self._under_way if one.at <= now]:
+            del self._under_way[deadline]
+            deadline.expire()
+        if self._under_way:
+            self._set_timer(min(one.at for one in self._under_way))
+
+
+class _Deadline:
+    """The deadline of one request."""
+
+    __slots__ = ("_cancelling", "_deadlines", "_expired", "_task", "at")
+
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # a request is answered by a task
+        self._deadlines = deadlines
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._expired = False
+        self.at = asyncio.get_running_loop().time() + seconds
+        """When it is over, in the loop's time."""
+
+    def expire(self) -> None:
+        """The time is over."""
+        self._expired = True
+        self._task.cancel()
+
+    def __enter__(self) -> Self:
+        self._deadlines.enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._deadlines.leave(self)
+        # A cancellation from elsewhere goes on, even when it came together with this one.
+        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
