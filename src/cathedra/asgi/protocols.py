@@ -33,7 +33,7 @@ class GatheringTransport:
     """A transport that sends what is written in one turn of the loop as one piece.
 
     uvicorn writes the head of an answer and its body one by one, and each would become a TLS record and a system call
-    of its own: half of what a small answer costs. What is whole already is sent at once.
+    of its own: half of what a small answer costs. What is gathered already, as the events of a watch, is sent at once.
     """
 
     __slots__ = ("_loop", "_scheduled", "_transport", "_waiting")
