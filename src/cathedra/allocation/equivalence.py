@@ -180,10 +180,15 @@ class NodeEquivalence:
         assert inventory is not None
         assert ledger is not None
         views = NodeViews(inventory, self._features)
+        made: dict[tuple[NodeView, bool], NodeClass] = {}
         for row in rows:
             node = self._nodes[row]
             view = self._views[row] = views.of(node)
-            self._rows[row] = self.class_of(node, view, ledger)
+            key = (view, declares_optional_operations(node))
+            found = made.get(key)
+            if found is None:
+                found = made[key] = self.class_of(node, view, ledger)
+            self._rows[row] = found
             self._rows_of_node.setdefault(node.metadata.name, set()).add(row)
             self._index(row, view)
 
@@ -231,8 +236,15 @@ class NodeEquivalence:
         if len(pools) == 1:
             self._move(next(iter(pools)), views, ledger)
             return
-        for row in (row for view in views for row in self._rows_of_view[view]):
-            self._rows[row] = self.class_of(self._nodes[row], self._views[row], ledger)
+        for view in views:
+            # Rows that stood alike, and see the same, stand alike again.
+            renewed: dict[NodeClass | None, NodeClass] = {}
+            for row in self._rows_of_view[view]:
+                stood = self._rows[row]
+                found = renewed.get(stood)
+                if found is None:
+                    found = renewed[stood] = self.class_of(self._nodes[row], view, ledger)
+                self._rows[row] = found
 
     def _move(self, pool: PoolID, views: set[NodeView], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""

@@ -50,7 +50,7 @@ class OneByOne(NodeResourcesFit):
         return NO_BATCH_RESULT
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.sets(st.integers(0, 299)), st.integers(1, 4))
 def test_what_is_known_of_many_nodes_at_once_changes_no_search(full: set[int], pods: int) -> None:
     cache = Cache()

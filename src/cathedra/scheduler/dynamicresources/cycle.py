@@ -80,6 +80,11 @@ class Batch:
         known = self._snapshot.nodes
         return frozenset([known[place] for place in fitting])
 
+    def kinds(self, nodes: Iterable[NodeInfo]) -> list[int]:
+        """A number for each node, which those share that have the same answer."""
+        kind = self._answers.kind
+        return [kind(place) for place in self._places(nodes)]
+
     def write(self, node: str) -> tuple[AllocationResult, ...]:
         """What the claims get on ``node``, where they fit.
 
@@ -162,10 +167,10 @@ class ClaimCycle(msgspec.Struct):
     """Claims that were unusable on some node."""
     prepared: dict[frozenset[str], PreparedRequests] = msgspec.field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
-    asked_many: bool = False
-    """Whether many nodes have been asked for at once."""
     batch_nodes: Snapshot | None = None
     """The nodes, if many of them are going to be asked."""
+    one_by_one: bool = False
+    """Whether each node is asked for itself, because one of them breaks the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
     """Extended resources to be had from devices → the answers of all nodes."""
     results: dict[str, Found] = msgspec.field(default_factory=dict)
@@ -190,11 +195,21 @@ class ClaimCycle(msgspec.Struct):
     def found(self, node: str) -> Found | None:
         """What was found on ``node``: by its own filter, or for all nodes ahead of it."""
         found = self.results.get(node)
-        if found is None:
-            batch = self.batches.get(frozenset())
-            if batch is not None and self.demand is None and batch.fits(node):
-                return batch.found(node)
-        return found
+        if found is not None or self.batch_nodes is None:
+            return found
+        resources = frozenset() if self.demand is None else self.demand.from_devices(self.batch_nodes.by_name[node])
+        batch = self.batches.get(resources) if resources is not None else None
+        if batch is None or not batch.fits(node):
+            return None
+        return batch.found(node, resources or frozenset())
+
+    def kinds(self, nodes: Sequence[NodeInfo]) -> list[int] | None:
+        """For each of ``nodes``, all of which were found to fit, a number that those share that chose the same
+        requests; None if that cannot be told."""
+        batch = self.batches.get(frozenset())
+        if batch is None or self.demand is not None or self.results:
+            return None
+        return batch.kinds(nodes)
 
     def allocation(self, claim: ResourceClaim) -> AllocationResult | None:
         """What ``claim`` has already, stored or by the decision of another pod of the group."""

@@ -208,19 +208,42 @@ class DynamicResources(
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """The allocator answers for many nodes at once; those that stand alike cost one search."""
         cycle: ClaimCycle = state.data[self.name]
-        if not cycle.asked_many:
-            cycle.asked_many, cycle.batch_nodes = True, state.snapshot
-        if cycle.placements or cycle.demand is not None:
-            # What is allocated already, and what a device plugin may provide, is each node's own affair.
+        cycle.batch_nodes = state.snapshot
+        if cycle.placements or (cycle.demand is not None and cycle.demand.stale is not None):
+            # What is allocated already is each node's own affair.
             return NO_BATCH_RESULT
-        asked = self._ask_many(cycle, frozenset(), cycle.prepared[frozenset()], nodes)
-        if asked is None:
-            return NO_BATCH_RESULT
-        batch, fitting = asked
-        others = [] if len(fitting) == len(nodes) else [node for node in nodes if node not in fitting]
-        refused = batch.refused(others, lambda refusal: None if refusal.stopped else _NO_FIT)
+        passing: set[NodeInfo] = set()
+        refused: dict[NodeInfo, Status] = {}
+        for resources, group in _by_resources(cycle.demand, nodes).items():
+            if resources is None:
+                refused.update(dict.fromkeys(group, _NOT_PROVIDED))
+            elif not resources and not cycle.claims:
+                passing.update(group)
+            else:
+                passing |= self._find_many(cycle, resources, group, refused)
         # What devices take of a node is counted node by node.
-        return BatchFilterResult(fitting if self._node_allocatable is None else frozenset(), refused)
+        return BatchFilterResult(passing if self._node_allocatable is None else frozenset(), refused)
+
+    def _find_many(
+        self,
+        cycle: ClaimCycle,
+        resources: frozenset[str],
+        nodes: Sequence[NodeInfo],
+        refused: dict[NodeInfo, Status],
+    ) -> Set[NodeInfo]:
+        """Those of ``nodes`` that the claims fit; others are added to ``refused``, as far as the words are known."""
+        try:
+            prepared = self._prepared(cycle, resources)
+        except AllocationError:
+            return frozenset()
+        asked = None if prepared is None else self._ask_many(cycle, resources, prepared, nodes)
+        if asked is None:
+            return frozenset()
+        batch, fitting = asked
+        if len(fitting) < len(nodes):
+            others = [node for node in nodes if node not in fitting]
+            refused.update(batch.refused(others, lambda refusal: None if refusal.stopped else _NO_FIT))
+        return fitting
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Whether existing allocations can be used on the node, and the others found there."""
@@ -317,7 +340,7 @@ class DynamicResources(
     ) -> tuple[Batch, Set[NodeInfo]] | None:
         """The answers of all nodes, and those of ``nodes`` that the claims fit; None if they are asked one by one."""
         snapshot = cycle.batch_nodes
-        if snapshot is None:
+        if snapshot is None or cycle.one_by_one:
             return None
         batch = cycle.batches.get(resources)
         if batch is None:
@@ -326,7 +349,7 @@ class DynamicResources(
             return batch, batch.fitting(nodes)
         except FatalError:
             # One node breaks it. Whether that node comes to be asked at all, the search will show.
-            cycle.batch_nodes = None
+            cycle.one_by_one = True
             return None
 
     def _timed_out(self, node: str) -> Status:
@@ -371,15 +394,12 @@ class DynamicResources(
             return None
         stored = sum(preference(claim, cycle.allocation(claim)) for claim in cycle.claims)
         unallocated = cycle.unallocated
-        known: dict[tuple[frozenset[str], int | None], int] = {}
-        totals = []
-        for node in nodes:
-            found = cycle.found(node.name) or Found(tuple)
-            alike = (found.resources, found.kind)
-            if found.kind is None or alike not in known:
-                known[alike] = sum(map(preference, unallocated, found.write()))
-            totals.append(stored + known[alike])
-        return normalized(totals)
+        kinds = cycle.kinds(nodes)
+        if kinds is None:
+            return normalized([stored + worth for worth in _worths(cycle, unallocated, nodes)])
+        examples = list(dict(zip(kinds, nodes, strict=True)).values())
+        worths = dict(zip(dict.fromkeys(kinds), _worths(cycle, unallocated, examples), strict=True))
+        return normalized([stored + worths[kind] for kind in kinds])
 
     # --- once the node is chosen
 
@@ -510,6 +530,29 @@ class DynamicResources(
         others = tuple(name for name in requested if name not in classes)
         stale = next((c for c in self._claims.owned_by(pod.uid) if is_special_for(pod.pod, c)), None)
         return Demand(pod.pod, classes, others, stale)
+
+
+def _by_resources(
+    demand: Demand | None, nodes: Sequence[NodeInfo]
+) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
+    """Nodes by the extended resources that devices must provide there; under None those that lack one altogether."""
+    if demand is None:
+        return {frozenset(): nodes}
+    groups: dict[frozenset[str] | None, list[NodeInfo]] = {}
+    for node in nodes:
+        groups.setdefault(demand.from_devices(node), []).append(node)
+    return groups
+
+
+def _worths(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: Sequence[NodeInfo]) -> Iterator[int]:
+    """How well what was found on each of ``nodes`` meets the wishes of the claims."""
+    known: dict[tuple[frozenset[str], int | None], int] = {}
+    for node in nodes:
+        found = cycle.found(node.name) or Found(tuple)
+        alike = (found.resources, found.kind)
+        if found.kind is None or alike not in known:
+            known[alike] = sum(map(preference, unallocated, found.write()))
+        yield known[alike]
 
 
 def _only_used_by(claim: ResourceClaim, pod: Pod) -> bool:

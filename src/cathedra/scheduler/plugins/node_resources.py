@@ -81,8 +81,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """Nodes with room for one more pod and for all that it asks for pass."""
         wanted = tuple(pod.requests.items())
-        holds = partial(_has_room, wanted=wanted)
-        return BatchFilterResult(state.snapshot.nodes_that(("with room", wanted), holds, nodes))
+        backed = tuple([name for name, _ in wanted if "/" in name and self._backed_by_devices(name)])
+        holds = partial(_has_room, wanted=wanted, backed=backed)
+        return BatchFilterResult(state.snapshot.nodes_that(("with room", wanted, backed), holds, nodes))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""
@@ -153,11 +154,16 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         return list(map(scores.__getitem__, nodes))
 
 
-def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...]) -> bool:
+def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...]) -> bool:
+    """``backed``: what devices provide where the node itself has nothing of it."""
     allocatable, requested = node.allocatable, node.requested
     if len(node.pods) >= allocatable.get(PODS, 0):
         return False
-    return all(amount <= allocatable.get(name, 0) - requested.get(name, 0) for name, amount in wanted)
+    return all(
+        amount <= allocatable.get(name, 0) - requested.get(name, 0)
+        or (name in backed and allocatable.get(name, 0) == 0)
+        for name, amount in wanted
+    )
 
 
 def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:

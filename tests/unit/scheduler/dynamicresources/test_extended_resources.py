@@ -12,6 +12,9 @@ from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import read_configuration
 from cathedra.scheduler.dynamicresources.extended_resources import class_of, requests_for
+from cathedra.scheduler.dynamicresources.plugin import DynamicResources
+from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT
+from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from tests.unit.scheduler.objects import device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -135,6 +138,41 @@ def test_devices_of_extended_resources_are_not_given_twice() -> None:
         assert sorted([await world.node_of(f"p{i}") for i in range(3)]) == ["", "n1", "n1"]
         allocations = [c.status.allocation for c in await special_claims(world) if c.status.allocation is not None]
         assert sorted(r.device for a in allocations for r in a.devices.results) == ["gpu-0", "gpu-1"]
+
+    play(body)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_nodes_that_are_asked_together_say_what_each_says_for_itself(
+    together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not together:
+        for plugin in (DynamicResources, NodeResourcesFit):
+            monkeypatch.setattr(plugin, "filter_batch", lambda *_: NO_BATCH_RESULT)
+
+    async def body(world: World) -> None:
+        await world.create(device_class(extendedResourceName=FPGA))
+        await world.create(node("bare"), node("plugged", **{FPGA: "1"}))
+        for name in ("one", "two"):
+            await world.create(node(name), slice_(name, 1))
+        await world.create(*(fpga_pod(f"p{i}") for i in range(4)))
+        await world.create(pod("other", requests={FPGA: "1", "acme.test/none": "1"}))
+        await world.quiet()
+        places = {f"p{i}": await world.node_of(f"p{i}") for i in range(4)}
+        assert sorted(places.values()) == ["", "one", "plugged", "two"]
+        assert len([one for one in await special_claims(world) if one.status.allocation is not None]) == 2
+        waiting = next(name for name, where in places.items() if not where)
+        assert await world.condition(waiting) == (
+            "Unschedulable",
+            "0/4 nodes are available: 1 Insufficient acme.test/fpga, 3 cannot allocate all claims. "
+            "preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, "
+            "3 Preemption is not helpful for scheduling.",
+        )
+        assert await world.condition("other") == (
+            "Unschedulable",
+            "0/4 nodes are available: 1 Insufficient acme.test/fpga, 4 Insufficient acme.test/none. "
+            "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
+        )
 
     play(body)
 
