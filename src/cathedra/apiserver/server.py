@@ -31,6 +31,7 @@ from cathedra.apiserver.bootstrap.clusterinfo import cluster_info
 from cathedra.apiserver.bootstrap.danglingschemas import DanglingSchemas
 from cathedra.apiserver.bootstrap.eventexpiry import EventExpiry
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
+from cathedra.apiserver.bootstrap.historytrimming import HistoryTrimming
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
 from cathedra.apiserver.bootstrap.namespaces import create_namespaces
@@ -221,11 +222,13 @@ class APIServer:
         dangling = DanglingSchemas(self.context)
         services = APIServiceKeeper(self.context, self.catalog, self.aggregated.probe)
         events = EventExpiry(self.context)
+        history = HistoryTrimming(self.context)
         self._keeping = (
             asyncio.create_task(kept_objects.run(), name="kept objects"),
             asyncio.create_task(services.run(), name="API services"),
             asyncio.create_task(dangling.run(), name="flow schemas"),
             asyncio.create_task(events.run(), name="expiry of events"),
+            asyncio.create_task(history.run(), name="history"),
         )
 
     @property

@@ -128,6 +128,11 @@ class Table:
             self._history.popleft()
         self._floor = max(self._floor, revision)
 
+    def trim(self, revision: int) -> None:
+        """Drop the history up to a revision; what starts behind the last change that is dropped goes on."""
+        while self._history and self._history[0].revision <= revision:
+            self._floor = self._history.popleft().revision
+
     def load(self, entries: dict[str, StoredObject]) -> None:
         """Take over what a store held; no events."""
         self._entries = entries
