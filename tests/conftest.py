@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Whoever runs the suite in the background of a shell without job control ignores interrupts, and so would all programs
 # that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples in every run: a change is judged by what it changed. `make fuzz` looks for others.
-settings.register_profile("repeatable", derandomize=True)
+# The same examples in every run: a change is judged by what it changed. `make fuzz` looks for others. How long an
+# example takes is no fault of the code on a machine that is busy.
+settings.register_profile("repeatable", derandomize=True, suppress_health_check=(HealthCheck.too_slow,), deadline=None)
 settings.load_profile("repeatable")
