@@ -14,7 +14,7 @@ SEED    ?=
 # Without bytecode every start of the program compiles a thousand modules anew: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test programs stories unit unit-front unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test integration others unit unit-front unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -38,15 +38,14 @@ demo: $(VENV)/.base            ## start a cluster, run the tutorial's job on sim
 	@$(BIN)/cathedra demo
 
 test: unit                     ## the whole suite; what needs a missing program is skipped and says so
-	@$(MAKE) --no-print-directory -j2 --output-sync=line programs stories
+	@$(MAKE) --no-print-directory -j2 --output-sync=line integration others
 
-# What starts programs waits for them most of the time; stories of whole clusters in one process do not.
-STORIES := tests/insight tests/mission tests/security tests/simulation
-programs:
-	@$(BIN)/python -m pytest tests --ignore=tests/unit $(addprefix --ignore=,$(STORIES)) -p no:cacheprovider $(PYTEST)
+# In two processes, since tests wait for the programs that they start.
+integration:
+	@$(BIN)/python -m pytest tests/integration -p no:cacheprovider $(PYTEST)
 
-stories:
-	@$(BIN)/python -m pytest $(STORIES) -p no:cacheprovider $(PYTEST)
+others:
+	@$(BIN)/python -m pytest tests --ignore=tests/unit --ignore=tests/integration -p no:cacheprovider $(PYTEST)
 
 unit: $(VENV)/.dev             ## the unit tests alone, in two processes
 	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-front unit-back
