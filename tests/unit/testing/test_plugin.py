@@ -11,7 +11,7 @@ from pathlib import Path
 import cathedra
 from tests.unit.testing.manifests import pod_with
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 INERT = """
 import sys
 
