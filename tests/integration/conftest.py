@@ -17,6 +17,8 @@ from cathedra.cluster.process.background import stop
 from tests.requirements import kubectl_path
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+_KUBECTLS = Path("/usr/lib/google-cloud-sdk/bin")
+"""Where Debian's package google-cloud-cli keeps the kubectl of each release."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class Kubectl:
         made = copy.copy(self)
         made.environment = self.environment | variables
         return made
+
+    def of_release(self, release: str) -> Kubectl:
+        """The same with the kubectl of a release, where that is found."""
+        program = _KUBECTLS / f"kubectl.{release}"
+        return self.with_program(str(program)) if program.exists() else self
 
     def with_program(self, program: str) -> Kubectl:
         """The same with another kubectl."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 from tests.mission.introduction import eventually, objects, program
 
-KUBECTL_131 = Path("/usr/lib/google-cloud-sdk/bin/kubectl.1.31")
 ON = (
     "--kubernetes-version=1.31",
     "--feature-gates=DynamicResourceAllocation=true,DRAControlPlaneController=true",
@@ -20,9 +18,7 @@ TEST_DRIVER = ("-m", "cathedra.cli.main", "classic-test-driver")
 
 def test_a_controller_allocates_and_its_plugin_prepares(start_cluster: Callable[..., RunningCluster]) -> None:
     cluster = start_cluster(*ON, "--runtime=process")
-    kubectl = Kubectl(cluster)
-    if KUBECTL_131.exists():
-        kubectl = kubectl.with_program(str(KUBECTL_131))
+    kubectl = Kubectl(cluster).of_release("1.31")
     listed = kubectl("api-resources", "--api-group=resource.k8s.io", "--no-headers").splitlines()
     assert [line.split()[0] for line in listed] == [
         "deviceclasses",

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tests.integration.conftest import Kubectl, RunningCluster
 from tests.mission.introduction import eventually
 
-KUBECTL_133 = Path("/usr/lib/google-cloud-sdk/bin/kubectl.1.33")
 ON = (
     "--kubernetes-version=1.33",
     "--feature-gates=DynamicResourceAllocation=true,DRADeviceTaints=true",
@@ -55,9 +53,7 @@ def pod(name: str) -> str:
 def test_rules_by_class_and_expression_keep_pods_waiting_and_evict_them(
     start_cluster: Callable[..., RunningCluster],
 ) -> None:
-    kubectl = Kubectl(start_cluster(*ON))
-    if KUBECTL_133.exists():
-        kubectl = kubectl.with_program(str(KUBECTL_133))
+    kubectl = Kubectl(start_cluster(*ON)).of_release("1.33")
     kubectl("apply", "-f-", stdin=device_class())
     kubectl("apply", "-f-", stdin=rule("elsewhere", "NoExecute", 'device.driver == "other.example.com"'))
     kubectl("apply", "-f-", stdin=rule("here", "NoSchedule", f'device.driver == "{CLASS}"'))

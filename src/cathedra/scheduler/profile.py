@@ -103,33 +103,33 @@ class Profile:
     def _weight(self, plugin: ScorePlugin) -> int:
         return plugin.weight if self._enablement is None else self._enablement.weights.get(plugin.name, plugin.weight)
 
-    def _measured(
-        self, plugin: Plugin, point: str, call: Callable[Args, R], /, *args: Args.args, **options: Args.kwargs
-    ) -> R:
-        """What a plugin answers at an extension point; who observes is told how long it took."""
-        if self._observer is None:
-            return call(*args, **options)
-        began = self._observer.monotonic()
-        answer = call(*args, **options)
-        self._observer.ran(plugin.name, point, _outcome(answer), self._observer.monotonic() - began)
-        return answer
+    def _measured(self, plugin: Plugin, point: str, call: Callable[Args, R]) -> Callable[Args, R]:
+        """What a plugin does at an extension point; who observes is told how long it took."""
+        observer = self._observer
+        if observer is None:
+            return call
 
-    async def _awaited(
-        self,
-        plugin: Plugin,
-        point: str,
-        call: Callable[Args, Awaitable[R]],
-        /,
-        *args: Args.args,
-        **options: Args.kwargs,
-    ) -> R:
+        def measured(*args: Args.args, **options: Args.kwargs) -> R:
+            began = observer.monotonic()
+            answer = call(*args, **options)
+            observer.ran(plugin.name, point, _outcome(answer), observer.monotonic() - began)
+            return answer
+
+        return measured
+
+    def _awaited(self, plugin: Plugin, point: str, call: Callable[Args, Awaitable[R]]) -> Callable[Args, Awaitable[R]]:
         """The same for a plugin that talks to the API."""
-        if self._observer is None:
-            return await call(*args, **options)
-        began = self._observer.monotonic()
-        answer = await call(*args, **options)
-        self._observer.ran(plugin.name, point, _outcome(answer), self._observer.monotonic() - began)
-        return answer
+        observer = self._observer
+        if observer is None:
+            return call
+
+        async def measured(*args: Args.args, **options: Args.kwargs) -> R:
+            began = observer.monotonic()
+            answer = await call(*args, **options)
+            observer.ran(plugin.name, point, _outcome(answer), observer.monotonic() - began)
+            return answer
+
+        return measured
 
     def _counted(self, plugin: Plugin, point: str, times: int = 1) -> None:
         if self._observer is not None and times:
@@ -145,7 +145,7 @@ class Profile:
         for plugin in self._pre_enqueue:
             ask = plugin.pre_enqueue
             try:
-                status = self._measured(plugin, "PreEnqueue", ask, pod) if measured else ask(pod)
+                status = (self._measured(plugin, "PreEnqueue", ask) if measured else ask)(pod)
             except DEFECTS as defect:
                 status = defect_status(defect, _LOG, "%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
             if status is not None:
@@ -160,11 +160,7 @@ class Profile:
             state.measured = self._observer.sampled("cycle")
         for plugin in self._pre_filter:
             ask = plugin.pre_filter
-            answer = (
-                self._measured(plugin, "PreFilter", ask, state, pod, snapshot)
-                if state.measured
-                else ask(state, pod, snapshot)
-            )
+            answer = (self._measured(plugin, "PreFilter", ask) if state.measured else ask)(state, pod, snapshot)
             self._counted(plugin, "PreFilter")
             if answer is None:
                 continue
@@ -191,8 +187,7 @@ class Profile:
         calls = []
         for plugin, *_ in self.filters(state):
             ask = plugin.filter_batch
-            measured = state.measured
-            batch = self._measured(plugin, "Filter", ask, state, pod, nodes) if measured else ask(state, pod, nodes)
+            batch = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, nodes)
             refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
             calls.append(FilterCall(plugin, batch.passing, refused))
         return calls
@@ -213,9 +208,7 @@ class Profile:
             status = refused.get(node)
             if status is None:
                 ask = plugin.filter
-                status = (
-                    self._measured(plugin, "Filter", ask, state, pod, node) if state.measured else ask(state, pod, node)
-                )
+                status = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -228,7 +221,7 @@ class Profile:
         messages: list[str] = []
         withdrawn: Nomination | None = None
         for plugin in self._post_filter:
-            answer = await self._awaited(plugin, "PostFilter", plugin.post_filter, state, pod, diagnosis)
+            answer = await self._awaited(plugin, "PostFilter", plugin.post_filter)(state, pod, diagnosis)
             if isinstance(answer, Nomination):
                 if answer.node:
                     return "", answer
@@ -249,9 +242,7 @@ class Profile:
             if plugin.name in state.skipped_scores:
                 continue
             ask = plugin.score
-            scores = (
-                self._measured(plugin, "Score", ask, state, pod, nodes) if state.measured else ask(state, pod, nodes)
-            )
+            scores = (self._measured(plugin, "Score", ask) if state.measured else ask)(state, pod, nodes)
             self._counted(plugin, "Score", len(nodes))
             if scores is not None:
                 weight = self._weight(plugin)
@@ -266,9 +257,7 @@ class Profile:
         """Have everything that the pod needs on ``node`` held in memory."""
         for plugin in self._reserve:
             hold = plugin.reserve
-            status = (
-                self._measured(plugin, "Reserve", hold, state, pod, node) if state.measured else hold(state, pod, node)
-            )
+            status = (self._measured(plugin, "Reserve", hold) if state.measured else hold)(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -280,7 +269,7 @@ class Profile:
         """Let go of what was reserved, in reverse order; a plugin that breaks does not keep the others from it."""
         for plugin in reversed(self._reserve):
             try:
-                await self._awaited(plugin, "Unreserve", plugin.unreserve, state, pod, node)
+                await self._awaited(plugin, "Unreserve", plugin.unreserve)(state, pod, node)
             except DEFECTS as defect:
                 defect_status(defect, _LOG, "%s: Unreserve plugin %s broke", pod.key, plugin.name)
 
@@ -290,7 +279,7 @@ class Profile:
         measured = self._observer is not None and self._observer.sampled("permit")
         for plugin in self._permit:
             ask = plugin.permit
-            status = self._measured(plugin, "Permit", ask, pod) if measured else ask(pod)
+            status = (self._measured(plugin, "Permit", ask) if measured else ask)(pod)
             if status is None:
                 continue
             if status.code is not Code.WAIT:
@@ -304,9 +293,7 @@ class Profile:
         """Write what must stand in the API before the binding."""
         for plugin in self._pre_bind:
             write = plugin.pre_bind
-            status = await (
-                self._awaited(plugin, "PreBind", write, state, pod, node) if state.measured else write(state, pod, node)
-            )
+            status = await (self._awaited(plugin, "PreBind", write) if state.measured else write)(state, pod, node)
             if status is None:
                 continue
             if status.rejected:
@@ -326,9 +313,7 @@ class Profile:
         """Bind the pod; the first binder that does not skip decides."""
         for plugin in self._bind:
             write = plugin.bind
-            status = await (
-                self._awaited(plugin, "Bind", write, state, pod, node) if state.measured else write(state, pod, node)
-            )
+            status = await (self._awaited(plugin, "Bind", write) if state.measured else write)(state, pod, node)
             if status is None:
                 return None
             if status.code is not Code.SKIP:
