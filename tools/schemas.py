@@ -5,6 +5,7 @@ python tools/schemas.py
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -32,6 +33,10 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
         for field in fields:
             definitions.get(name, {"properties": {}})["properties"].pop(field, None)
     definitions = {name: definitions[name] for name in sorted(_used(kind.__name__, definitions))}
+    for definition in definitions.values():
+        # Python 3.13 takes the indentation out of docstrings itself.
+        if "description" in definition:
+            definition["description"] = inspect.cleandoc(definition["description"])
     for name in _ADDED.get(kind.__name__, ()):
         definitions[kind.__name__]["properties"][name] = {"type": "boolean"}
     head = {"apiVersion": {"const": API_VERSION}, "kind": {"const": kind.__name__}}
