@@ -129,9 +129,12 @@ class Table:
         self._floor = max(self._floor, revision)
 
     def trim(self, revision: int) -> None:
-        """Drop the history up to a revision; what starts behind the last change that is dropped goes on."""
+        """Drop the history up to a revision, and the encoded forms of what was written in it; what starts behind the
+        last change that is dropped goes on."""
         while self._history and self._history[0].revision <= revision:
-            self._floor = self._history.popleft().revision
+            change = self._history.popleft()
+            self._floor = change.revision
+            change.entry.forget_forms()
 
     def load(self, entries: dict[str, StoredObject]) -> None:
         """Take over what a store held; no events."""

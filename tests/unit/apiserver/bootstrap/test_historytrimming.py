@@ -80,3 +80,20 @@ def test_what_is_held_of_the_past_does_not_grow_with_the_hours() -> None:
             assert max(held) <= 12
 
     guarded(body)
+
+
+def test_what_was_not_written_for_minutes_is_encoded_anew_for_its_next_reader() -> None:
+    async def body(api: Guarded) -> None:
+        await api.admin.resource(CONFIGMAPS, "default").create(ConfigMap(metadata=ObjectMeta(name="a")))
+        table = api.server.context.registry.table(GroupResource("", "configmaps"))
+        entry = table.get("default/a")
+        assert entry is not None
+        (version,) = table.definition.versions
+        async with trimming(api):
+            written = entry.body(version)
+            assert entry.body(version) is written
+            await asyncio.sleep(2 * TRIM_SECONDS + 1)
+            assert entry.body(version) == written
+            assert entry.body(version) is not written
+
+    guarded(body)
