@@ -7,14 +7,54 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 
-__all__ = ["Background"]
+__all__ = ["STOP_SECONDS", "Background", "Places"]
+
+STOP_SECONDS: Final = 1.0
+"""So long a scheduler that stops waits for answers to what it has sent, and for plugins to take things back."""
 
 _LOG = logging.getLogger(__name__)
+
+
+class Places:
+    """So many may be inside the context at a time; the others wait for their turn.
+
+    An `asyncio.Semaphore` does the same, in a dozen calls more for each of those who waited.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # A place that was given in the moment of the cancellation belongs to the next one.
+            if turn.done() and not turn.cancelled():
+                self._leave()
+            raise
+
+    async def __aexit__(self, *failure: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 class Background:
@@ -22,9 +62,10 @@ class Background:
 
     def __init__(self, limit: int) -> None:
         """``limit``: how many may write to the API at the same time."""
-        self.writing = asyncio.Semaphore(limit)
+        self.writing = Places(limit)
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._spared: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def __aenter__(self) -> Background:
@@ -33,9 +74,15 @@ class Background:
 
     async def __aexit__(self, *failure: Any) -> None:
         self._closed = True
-        for task in self._tasks:
+        for task in self._tasks - self._spared:
             task.cancel()
-        await self._group.__aexit__(*failure)
+        overdue = asyncio.get_running_loop().call_later(STOP_SECONDS, self._cancel_spared)
+        try:
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            overdue.cancel()
+            await self._group.__aexit__(*failure)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work`` beside everything else; nothing is begun any more once the context is being left."""
@@ -44,7 +91,13 @@ class Background:
             return
         task = self._group.create_task(_contained(work))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def spare(self) -> None:
+        """Let the running task come to its end when the context is left: only after `STOP_SECONDS` it is cancelled."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._spared.add(task)
 
     @property
     def is_closing(self) -> bool:
@@ -55,6 +108,14 @@ class Background:
     def running(self) -> int:
         """How many tasks have not ended."""
         return len(self._tasks)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._spared.discard(task)
+
+    def _cancel_spared(self) -> None:
+        for task in self._spared:
+            task.cancel()
 
 
 async def _contained(work: Coroutine[Any, Any, None]) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from cathedra.client.events import EventRecorder
-from cathedra.scheduler.background import Background
+from cathedra.scheduler.background import STOP_SECONDS, Background
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
@@ -30,9 +30,6 @@ from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["BindingCycle", "HeldPod"]
-
-STOP_SECONDS: Final = 1.0
-"""So long plugins may write to take things back while the scheduler stops."""
 
 _CANCELLED: Final = error("the binding was cancelled")
 _LOG = logging.getLogger(__name__)
@@ -121,29 +118,17 @@ class BindingCycle:
         pod, state, node = held.pod, held.state, held.node
         # From here on the pod cannot become unschedulable, so no event can concern it.
         self._queue.done(pod.uid)
-        async with self._background.writing:
-            status = await self._profile.pre_bind(state, pod, node)
-        if status is None:
-            status = await self._profile.settle(state, pod, node)
-        if status is None:
+        if self._profile.pre_bind_pre_flight(state, pod, node):
             async with self._background.writing:
-                status = await self._bind_for_certain(held)
-        return status
-
-    async def _bind_for_certain(self, held: HeldPod) -> Status | None:
-        """Bind; if that is cancelled, the answer to what was sent is still waited for, for a moment.
-
-        A pod that is bound runs: what it holds may not be taken back.
-        """
-        sent = asyncio.ensure_future(self._profile.bind(held.state, held.pod, held.node))
-        try:
-            return await asyncio.shield(sent)
-        except asyncio.CancelledError:
-            await asyncio.wait((sent,), timeout=STOP_SECONDS)
-            if not sent.done():
-                sent.cancel()
-                raise
-            return sent.result()
+                status = await self._profile.pre_bind(state, pod, node)
+            if status is None:
+                status = await self._profile.settle(state, pod, node)
+            if status is not None:
+                return status
+        async with self._background.writing:
+            # A pod that is bound runs: what it holds may not be taken back. So the answer is waited for.
+            self._background.spare()
+            return await self._profile.bind(state, pod, node)
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:

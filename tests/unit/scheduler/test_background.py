@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from cathedra.clock import run_virtual
-from cathedra.scheduler.background import Background
+from cathedra.scheduler.background import STOP_SECONDS, Background, Places
 
 
 def test_leaving_cancels_what_still_runs_and_waits_for_its_end() -> None:
@@ -93,3 +93,50 @@ def test_so_many_may_write_at_the_same_time() -> None:
         return most
 
     assert run_virtual(main()) == 3
+
+
+def test_what_is_spared_comes_to_its_end_but_does_not_take_for_ever() -> None:
+    ended: list[str] = []
+
+    async def work(background: Background, name: str, seconds: float) -> None:
+        try:
+            background.spare()
+            await asyncio.sleep(seconds)
+            ended.append(f"{name} done")
+        except asyncio.CancelledError:
+            ended.append(f"{name} cancelled")
+            raise
+
+    async def main() -> float:
+        async with Background(2) as background:
+            background.start(work(background, "quick", STOP_SECONDS / 2))
+            background.start(work(background, "slow", 3600.0))
+            await asyncio.sleep(0)
+            began = asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() - began
+
+    assert run_virtual(main()) == STOP_SECONDS
+    assert ended == ["quick done", "slow cancelled"]
+
+
+def test_a_place_that_comes_free_for_one_who_is_cancelled_goes_to_the_next() -> None:
+    entered: list[str] = []
+
+    async def enter(places: Places, name: str) -> None:
+        async with places:
+            entered.append(name)
+            await asyncio.sleep(1)
+
+    async def main() -> None:
+        places = Places(1)
+        async with places:
+            tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
+            await asyncio.sleep(1)
+            tasks[0].cancel()
+        # Its turn has come, but it has not run since.
+        tasks[1].cancel()
+        await asyncio.wait(tasks)
+        await enter(places, "later")
+
+    run_virtual(main())
+    assert entered == ["last", "later"]

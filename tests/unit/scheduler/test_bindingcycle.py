@@ -29,7 +29,7 @@ POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
     points.PostFilterPlugin: ("post_filter",),
     points.ScorePlugin: ("score",),
     points.ReservePlugin: ("reserve", "unreserve"),
-    points.PreBindPlugin: ("pre_bind", "settle"),
+    points.PreBindPlugin: ("pre_bind_pre_flight", "pre_bind", "settle"),
     points.BindPlugin: ("bind",),
 }
 

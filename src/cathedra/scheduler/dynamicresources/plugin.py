@@ -212,13 +212,13 @@ class DynamicResources(
         if cycle.placements or (cycle.demand is not None and cycle.demand.stale is not None):
             # What is allocated already is each node's own affair.
             return NO_BATCH_RESULT
-        passing: set[NodeInfo] = set()
+        passing: Set[NodeInfo] = frozenset()
         refused: dict[NodeInfo, Status] = {}
         for resources, group in _by_resources(cycle.demand, nodes).items():
             if resources is None:
                 refused.update(dict.fromkeys(group, _NOT_PROVIDED))
             elif not resources and not cycle.claims:
-                passing.update(group)
+                passing |= frozenset(group)
             else:
                 passing |= self._find_many(cycle, resources, group, refused)
         # What devices take of a node is counted node by node.
@@ -444,6 +444,10 @@ class DynamicResources(
         cycle: ClaimCycle | None = state.data.get(self.name)
         if cycle is not None:
             await self._binding.withdraw(cycle, pod.pod)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
+        """Pods without claims, of their own or for extended resources, are left alone."""
+        return self.name in state.data
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Writes allocations and reservations."""

@@ -110,7 +110,7 @@ class PreFilterPlugin(Plugin):
 
 
 class BatchFilterResult(msgspec.Struct, frozen=True):
-    """Nodes about which a filter need not be asked."""
+    """Nodes of the snapshot about which a filter need not be asked."""
 
     passing: Set[NodeInfo] = frozenset()
     refused: Mapping[NodeInfo, Status] = msgspec.field(default_factory=dict)
@@ -181,6 +181,10 @@ class PermitPlugin(Plugin):
 
 class PreBindPlugin(Plugin):
     """Writes what must be in the API before the pod is bound."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
+        """Whether there is anything to do for this pod; if no plugin has, `pre_bind` and `settle` are not called."""
+        return True
 
     @abstractmethod
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
