@@ -7,6 +7,7 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from itertools import compress
 from random import Random
 
 import msgspec
@@ -60,7 +61,7 @@ class NodeSearch:
             return SelectedNode(feasible[0].name, evaluated, 1)
         totals = self._profile.score(state, pod, feasible)
         best = max(totals)
-        ties = [node for node, total in zip(feasible, totals, strict=True) if total == best]
+        ties = list(compress(feasible, map(best.__eq__, totals)))
         node = ties[0] if len(ties) == 1 else self._random.choice(ties)
         return SelectedNode(node.name, evaluated, len(feasible))
 
@@ -134,13 +135,14 @@ class NodeSearch:
         diagnosis: Diagnosis,
     ) -> Status | None:
         """Add to ``feasible`` what passes, until so many are found; what broke."""
-        judge = self._profile.filter if not self._nominations else self._judge_with_nominated
-        passing = _passing_all(filters, nodes) if not self._nominations else frozenset[NodeInfo]()
-        if len(passing) == len(nodes):
+        nominations = bool(self._nominations)
+        if not nominations and _all_pass(filters, nodes, len(state.snapshot.nodes)):
             taken = nodes[: wanted - len(feasible)]
             self._profile.passed(filters, len(taken))
             feasible += taken
             return None
+        judge = self._judge_with_nominated if nominations else self._profile.filter
+        passing = frozenset[NodeInfo]() if nominations else _passing_all(filters, nodes)
         unasked = 0
         broken = None
         for node in nodes:
@@ -165,6 +167,21 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:
+    """Whether all filters know of each of ``nodes`` that it passes; ``existing``: how many nodes there are in all."""
+    asked: frozenset[NodeInfo] | None = None
+    for call in filters:
+        if len(call.passing) == existing:
+            continue
+        if len(call.passing) < len(nodes):
+            return False
+        if asked is None:
+            asked = frozenset(nodes)
+        if not asked <= call.passing:
+            return False
+    return True
 
 
 def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -45,6 +45,8 @@ R = TypeVar("R")
 Args = ParamSpec("Args")
 
 _LOG = logging.getLogger(__name__)
+_NONE: Final[Set[NodeInfo]] = frozenset()
+_UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -52,6 +54,9 @@ class Scope(msgspec.Struct, frozen=True):
 
     nodes: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
+
+
+ALL_NODES: Final = Scope()
 
 
 class FilterCall(NamedTuple):
@@ -81,9 +86,11 @@ class Profile:
         self.registrations: Mapping[str, Sequence[EventRegistration]] = {p.name: p.events() for p in self.plugins}
         self._pre_enqueue = self._at("preEnqueue", (p for p in self.plugins if isinstance(p, PreEnqueuePlugin)))
         self._pre_filter = self._at("preFilter", (p for p in self.plugins if isinstance(p, PreFilterPlugin)))
+        self._pre_filter_names = tuple(plugin.name for plugin in self._pre_filter)
         self._filter = self._at("filter", (p for p in self.plugins if isinstance(p, FilterPlugin)))
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
+        self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
@@ -131,9 +138,9 @@ class Profile:
 
         return measured
 
-    def _counted(self, plugin: Plugin, point: str, times: int = 1) -> None:
+    def _counted(self, plugins: tuple[str, ...], point: str, times: int = 1) -> None:
         if self._observer is not None and times:
-            self._observer.evaluated(plugin.name, point, self.name, times)
+            self._observer.evaluated(plugins, point, self.name, times)
 
     def statistics(self) -> dict[str, int]:
         """What the plugins hold, in numbers."""
@@ -154,55 +161,63 @@ class Profile:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Scope:
         """The nodes that can be meant at all, or the refusal that ends the cycle."""
-        nodes: frozenset[str] | None = None
-        narrowed_by: list[str] = []
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        for plugin in self._pre_filter:
+        asked, answer = self._pre_filtered(state, pod, snapshot)
+        self._counted(self._pre_filter_names[:asked], "PreFilter")
+        return answer
+
+    def _pre_filtered(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> tuple[int, Status | Scope]:
+        """How many plugins were asked, and what came of it."""
+        nodes: frozenset[str] | None = None
+        narrowed_by: list[str] = []
+        for asked, plugin in enumerate(self._pre_filter, start=1):
             ask = plugin.pre_filter
             answer = (self._measured(plugin, "PreFilter", ask) if state.measured else ask)(state, pod, snapshot)
-            self._counted(plugin, "PreFilter")
             if answer is None:
                 continue
             if isinstance(answer, Narrowed):
                 narrowed_by.append(plugin.name)
                 nodes = answer.nodes if nodes is None else nodes & answer.nodes
                 if not nodes:
-                    return _nothing_left(narrowed_by).of(plugin.name)
+                    return asked, _nothing_left(narrowed_by).of(plugin.name)
             elif answer.code is Code.SKIP:
                 state.skipped_filters.add(plugin.name)
             elif answer.rejected:
-                return answer.of(plugin.name)
+                return asked, answer.of(plugin.name)
             else:
-                return error(f'running PreFilter plugin "{plugin.name}": {answer.message}').of(plugin.name)
-        return Scope(nodes, tuple(narrowed_by))
+                broken = error(f'running PreFilter plugin "{plugin.name}": {answer.message}')
+                return asked, broken.of(plugin.name)
+        return len(self._pre_filter), ALL_NODES if nodes is None else Scope(nodes, tuple(narrowed_by))
 
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
         """The filters that have something to say in this cycle."""
         skipped = state.skipped_filters
-        return [FilterCall(plugin, frozenset(), {}) for plugin in self._filter if plugin.name not in skipped]
+        return [FilterCall(plugin, _NONE, _UNREFUSED) for plugin in self._filter if plugin.name not in skipped]
 
     def batch_filters(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[FilterCall]:
         """The same, with what each can tell about ``nodes`` of the snapshot without being asked about one by one."""
         calls = []
-        for plugin, *_ in self.filters(state):
+        for plugin in self._filter:
+            if plugin.name in state.skipped_filters:
+                continue
             ask = plugin.filter_batch
             batch = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, nodes)
-            refused = {node: status.of(plugin.name) for node, status in batch.refused.items()}
+            refused = batch.refused and {node: status.of(plugin.name) for node, status in batch.refused.items()}
             calls.append(FilterCall(plugin, batch.passing, refused))
         return calls
 
     def passed(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Every filter has let so many nodes pass without being asked about each."""
-        for plugin, *_ in filters:
-            self._counted(plugin, "Filter", nodes)
+        if nodes:
+            self._counted(tuple([call.plugin.name for call in filters]), "Filter", nodes)
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
         observed = self._observer
         for plugin, passing, refused in filters:
             if observed is not None:
-                observed.evaluated(plugin.name, "Filter", self.name)
+                observed.evaluated((plugin.name,), "Filter", self.name)
             if node in passing:
                 continue
             status = refused.get(node)
@@ -238,19 +253,18 @@ class Profile:
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
         """The weighted total of every node."""
         totals: list[int] | None = None
-        for plugin in self._score:
-            if plugin.name in state.skipped_scores:
-                continue
+        plugins = [plugin for plugin in self._score if plugin.name not in state.skipped_scores]
+        for plugin in plugins:
             ask = plugin.score
             scores = (self._measured(plugin, "Score", ask) if state.measured else ask)(state, pod, nodes)
-            self._counted(plugin, "Score", len(nodes))
             if scores is not None:
-                weight = self._weight(plugin)
+                weight = self._weights[plugin.name]
                 totals = (
                     [weight * score for score in scores]
                     if totals is None
                     else [total + weight * score for total, score in zip(totals, scores, strict=True)]
                 )
+        self._counted(tuple([plugin.name for plugin in plugins]), "Score", len(nodes))
         return [0] * len(nodes) if totals is None else totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -288,6 +302,10 @@ class Profile:
         if not waits:
             return None
         return Status(Code.WAIT, (*waits, "one or more plugins asked to wait and no plugin rejected pod"))
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
+        """Whether some plugin has anything to do before the pod is bound."""
+        return any(plugin.pre_bind_pre_flight(state, pod, node) for plugin in self._pre_bind)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""

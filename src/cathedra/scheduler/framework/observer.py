@@ -14,8 +14,8 @@ class PluginObserver(Protocol):
         """Whether plugins are to be measured in what begins now: a cycle, a pod's way into the queue, its permit."""
         ...
 
-    def evaluated(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
-        """A plugin has judged a pod, or so many nodes for it."""
+    def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
+        """Each of these plugins has judged a pod, or so many nodes for it."""
         ...
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:

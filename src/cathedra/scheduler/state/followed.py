@@ -31,6 +31,8 @@ class Followed(ABC):
     def follow_up(self) -> None:
         """Forget what was found out about nodes that have changed since the last time."""
         mark = None if self._changes is None else self._changes.mark()
+        if mark is not None and mark is self._mark:
+            return
         changed = mark.since(self._mark) if mark is not None and self._mark is not None else None
         self._mark = mark
         if changed is None:
@@ -50,23 +52,29 @@ class Followed(ABC):
 class NodesThat(Followed):
     """The nodes for which something holds, as far as it has been asked for."""
 
-    def __init__(self, changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool]) -> None:
+    def __init__(self, changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool], nodes: int) -> None:
+        """``nodes``: how many there are in all."""
         super().__init__(changes)
         self._holds = holds
+        self._nodes = nodes
         self._holding: set[NodeInfo] = set()
         self._others: set[NodeInfo] = set()
 
     def among(self, nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
         """Those of ``nodes`` for which it holds, and perhaps others for which it does; true until the next change."""
         holding, others = self._holding, self._others
-        if not holding.issuperset(nodes):
+        if len(holding) < self._nodes and not holding.issuperset(nodes):
             for node in set(nodes).difference(holding).difference(others):
                 (holding if self._holds(node) else others).add(node)
         return holding
 
     def _forget(self, nodes: Set[NodeInfo]) -> None:
-        self._holding -= nodes
-        self._others -= nodes
+        # Nodes that were asked about will be again: as long as all of them hold, a look at their number is enough.
+        for node in nodes:
+            before = self._holding if node in self._holding else self._others
+            if node in before:
+                before.remove(node)
+                (self._holding if self._holds(node) else self._others).add(node)
 
     def _forget_all(self) -> None:
         self._holding.clear()

@@ -51,7 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         generation and ``key`` tells."""
         found = self.followed.get(key)
         if found is None:
-            found = self._follow(key, NodesThat(self.changes, holds))
+            found = self._follow(key, NodesThat(self.changes, holds, len(self.nodes)))
         assert isinstance(found, NodesThat)
         found.follow_up()
         return found.among(nodes)

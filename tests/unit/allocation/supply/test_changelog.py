@@ -39,3 +39,12 @@ def test_who_comes_back_too_late_is_told_so() -> None:
     changelog.note(-1)
     assert changelog.mark().since(early) is None
     assert changelog.mark().since(late) == {-1}
+
+
+def test_a_moment_has_one_mark() -> None:
+    changelog: Changelog[str] = Changelog()
+    changelog.note("a")
+    mark = changelog.mark()
+    assert changelog.mark() is mark
+    changelog.note("b")
+    assert changelog.mark() is not mark
