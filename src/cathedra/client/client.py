@@ -15,7 +15,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Preconditions
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.client.negotiation import NegotiatedTransport, is_negotiable
+from cathedra.client.negotiation import NegotiatedTransport
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, Transport, WatchEvent, WriteOptions
 from cathedra.clock import Clock
 
@@ -35,8 +35,7 @@ class Client:
 
     def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
         """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
-        transport = self._negotiated if is_negotiable(ref) else self.transport
-        return ResourceClient(transport, ref, namespace, self.field_manager)
+        return ResourceClient(self._negotiated.transport_of(ref), ref, namespace, self.field_manager)
 
     def as_manager(self, field_manager: str) -> Client:
         """The same way to the server, writing under another name."""

@@ -19,7 +19,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Event, EventSource, ObjectReference
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
-from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.scheme import GroupVersionKind, kind_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import MicroTime, Time, replace
 from cathedra.client.backoff import TokenBucket
@@ -147,8 +147,13 @@ class EventRecorder:
     def _reference(self, involved: KubeObject | ObjectReference, field_path: str) -> ObjectReference:
         """The reference, in the version that the server has of the kind."""
         reference = reference_to(involved, field_path)
-        gvk = self._client.served_kind(GroupVersionKind.parse(reference.api_version, reference.kind))
-        return replace(reference, api_version=gvk.api_version, kind=gvk.kind)
+        named = (
+            GroupVersionKind.parse(reference.api_version, reference.kind)
+            if isinstance(involved, ObjectReference)
+            else kind_of(type(involved))
+        )
+        gvk = self._client.served_kind(named)
+        return reference if gvk == named else replace(reference, api_version=gvk.api_version, kind=gvk.kind)
 
     async def run(self) -> None:
         """Write events until cancelled."""

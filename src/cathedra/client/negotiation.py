@@ -38,7 +38,7 @@ from cathedra.kinds.resource.slices.conversion import SLICE_SHAPES
 from cathedra.kinds.resource.versions import Shapes
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
 
-__all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions", "is_negotiable"]
+__all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions"]
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeObject)
@@ -89,11 +89,6 @@ _OLDER: Final[OlderVersions] = {
 }
 
 
-def is_negotiable(ref: ResourceRef[KubeObject]) -> bool:
-    """Whether servers have the kind in different versions."""
-    return (ref.group, ref.version, ref.resource) in _OLDER
-
-
 class NegotiatedTransport:
     """A transport that speaks of each kind the version that the server has. Errors are those of the transport below.
 
@@ -110,6 +105,9 @@ class NegotiatedTransport:
         self._special: OlderVersions = older
         self._older = {**_OLDER, **{key: _before(versions, _OLDER.get(key, ())) for key, versions in older.items()}}
         self._served: dict[ResourceRef[KubeObject], tuple[ResourceRef[KubeObject], OlderVersion]] = {}
+        self._served_kinds: dict[GroupVersionKind, GroupVersionKind] = {}
+        self._as_they_are: set[tuple[str, str, str]] = set()
+        """Group, version and resource of kinds that the server has in the newest version."""
         self._missing: set[ResourceRef[KubeObject]] = set()
 
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
@@ -132,7 +130,8 @@ class NegotiatedTransport:
         """Changes, until the stream below ends."""
         served, version = await self._resolve(ref)
         async with self._inner.watch(served, namespace, options, bookmarks=bookmarks) as events:
-            yield _upgraded(events, version)
+            shown: Any = events if version.upgrade is _same else _upgraded(events, version)
+            yield shown
 
     async def create(
         self,
@@ -211,10 +210,12 @@ class NegotiatedTransport:
 
     def served_kind(self, gvk: GroupVersionKind) -> GroupVersionKind:
         """The kind as the server has it, as far as that has been found out: by the first call about it."""
-        for ref, (served, _) in self._served.items():
-            if (ref.group, ref.version, ref.kind) == (gvk.group, gvk.version, gvk.kind):
-                return GroupVersionKind(served.group, served.version, served.kind)
-        return gvk
+        return self._served_kinds.get(gvk, gvk)
+
+    def transport_of(self, ref: ResourceRef[KubeObject]) -> Transport:
+        """The way to the kind: this one, or the transport below where the kind has passed as it is, or always does."""
+        key = (ref.group, ref.version, ref.resource)
+        return self._inner if key in self._as_they_are or key not in self._older else self
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -242,8 +243,12 @@ class NegotiatedTransport:
             if await self._is_served(candidate):
                 if version is not newest:
                     _LOG.info("%s.%s: the server has %s, not %s", ref.resource, ref.group, version.name, ref.version)
+                else:
+                    self._as_they_are.add((ref.group, ref.version, ref.resource))
                 self._missing.discard(ref)
                 self._served[ref] = (candidate, version)
+                kind = GroupVersionKind(ref.group, ref.version, ref.kind)
+                self._served_kinds[kind] = GroupVersionKind(candidate.group, candidate.version, candidate.kind)
                 return candidate, version
         if ref not in self._missing:
             self._missing.add(ref)

@@ -105,6 +105,19 @@ def test_a_kind_is_called_as_the_server_calls_it_once_that_is_known() -> None:
     on_old_server(body, *OLD)
 
 
+def test_what_the_server_has_in_the_newest_version_is_not_converted_any_more() -> None:
+    async def body(client: Client) -> None:
+        negotiated = NegotiatedTransport(client.transport)
+        assert negotiated.transport_of(NAMESPACES) is client.transport, "there is one version only"
+        assert negotiated.transport_of(RESOURCECLAIMS) is negotiated, "not known yet"
+        for ref in (RESOURCECLAIMS, PODGROUPS):
+            await Client(negotiated, clock=client.clock).resource(ref, "ns").list()
+        assert negotiated.transport_of(RESOURCECLAIMS) is client.transport
+        assert negotiated.transport_of(PODGROUPS) is negotiated, "the server has an older version"
+
+    on_old_server(body, "scheduling.k8s.io/v1alpha2")
+
+
 def test_an_informer_follows_rules_in_the_version_that_there_is() -> None:
     async def body(client: Client) -> None:
         await client.resource(DEVICETAINTRULES).create(rule("r"))
