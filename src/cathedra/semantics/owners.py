@@ -15,7 +15,10 @@ __all__ = ["controller_of", "controller_reference", "controller_uid", "is_contro
 
 def controller_of(obj: KubeObject) -> OwnerReference | None:
     """The owner reference with ``controller: true``, if there is one; the first, should there be several."""
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def is_controlled_by(obj: KubeObject, owner: KubeObject) -> bool:

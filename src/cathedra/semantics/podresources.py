@@ -106,10 +106,12 @@ def pod_request_nanos(
         return {**assumed, **stated} if assumed else stated
 
     total = container_totals(pod, requests)
-    add_amounts(total, claims_share_of_pod(claims))
+    if claims:
+        add_amounts(total, claims_share_of_pod(claims))
     if pod.spec.resources is not None:
         total |= nanos(_pod_level(pod.spec.resources.requests))
-    add_amounts(total, nanos(pod.spec.overhead))
+    if pod.spec.overhead:
+        add_amounts(total, nanos(pod.spec.overhead))
     return total
 
 
@@ -140,9 +142,13 @@ def reported_resources(pod: Pod) -> tuple[object, ...]:
     status = pod.status
     containers = (*status.container_statuses, *status.init_container_statuses)
     reports = tuple(
-        (one.name, one.resources, one.allocated_resources)
-        for one in containers
-        if one.resources is not None or one.allocated_resources
+        [
+            (one.name, one.resources, one.allocated_resources)
+            for one in containers
+            if one.resources is not None or one.allocated_resources
+        ]
+        if containers
+        else ()
     )
     return status.resources, status.allocated_resources, reports, is_resize_infeasible(pod)
 

@@ -194,4 +194,4 @@ def _mapping(use: _Use, resource: str, request: str) -> ContainerExtendedResourc
 
 def extended_requests(requests: Mapping[str, int]) -> list[str]:
     """The extended resources among a pod's requests."""
-    return [name for name, amount in requests.items() if amount and is_extended_resource(name)]
+    return [name for name, amount in requests.items() if amount and "/" in name and is_extended_resource(name)]

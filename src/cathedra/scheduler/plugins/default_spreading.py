@@ -43,6 +43,8 @@ class RelatedPods:
             elif key in self._selecting:
                 found = self._selecting[key].store.get(pod.metadata.namespace, owner.name)
                 added = _parsed(found.spec.selector if found is not None else None)
+        if not labels and added is None:
+            return None
         merged = from_label_selector(LabelSelector(match_labels=labels))
         if added is not None:
             merged = Selector((*merged.requirements, *added.requirements))

@@ -64,7 +64,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Counts per domain; nothing to do when no pod says anything about others."""
         nodes = snapshot.nodes
-        if not pod.required_affinity and not pod.required_anti_affinity:
+        if not pod.has_affinity or not (pod.required_affinity or pod.required_anti_affinity):
             if not snapshot.with_affinity:
                 return Status(Code.SKIP)
             nodes = list(snapshot.nodes_with_affinity())
@@ -89,7 +89,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Weights of preferred terms, of this pod and of those already there, per domain."""
         looked_at: Iterable[NodeInfo] = state.snapshot.nodes
-        if not pod.preferred_terms:
+        if not pod.has_affinity or not pod.preferred_terms:
             if self._ignores_wishes_of_others or not state.snapshot.with_affinity:
                 return None
             looked_at = state.snapshot.nodes_with_affinity()

@@ -103,7 +103,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
-        if state.snapshot.nodes_that("without soft taints", lambda node: not node.soft_taints, nodes).issuperset(nodes):
+        if state.snapshot.all_are("without soft taints", lambda node: not node.soft_taints, nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]

@@ -118,8 +118,8 @@ class SchedulingQueue:
         entry.unschedulable_plugins = set(plugins)
         entry.pending_plugins = set(pending)
         entry.added = self._clock.monotonic()
-        missed = list(self._in_flight.since(entry.uid)) if entry.uid in self._in_flight else []
-        self._in_flight.done(entry.uid)
+        missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight else []
+        self._in_flight.done(entry.info.uid)
         if not entry.unschedulable_plugins and not entry.pending_plugins:
             entry.errors += 1
             self._back_off(entry)
@@ -128,7 +128,7 @@ class SchedulingQueue:
         entry.unschedulable_count += 1
         self._sleep(entry)
         for change in missed:
-            if change.resource is Resource.TARGET_POD and change.new.metadata.uid != entry.uid:
+            if change.resource is Resource.TARGET_POD and change.new.metadata.uid != entry.info.uid:
                 continue
             if self._worth_requeuing(entry, change):
                 self._requeue(entry)
@@ -190,8 +190,8 @@ class SchedulingQueue:
         entry.area_version += 1
         entry.attempts += 1
         entry.unschedulable_plugins, entry.pending_plugins, entry.gated_by = set(), set(), ""
-        del self._entries[entry.uid]
-        self._in_flight.start(entry.uid)
+        del self._entries[entry.info.uid]
+        self._in_flight.start(entry.info.uid)
         return entry
 
     def _activate(self, entry: QueuedPodInfo) -> None:
@@ -235,20 +235,20 @@ class SchedulingQueue:
 
     def _sleep(self, entry: QueuedPodInfo) -> None:
         self._enter(entry)
-        self._unschedulable[entry.uid] = entry
+        self._unschedulable[entry.info.uid] = entry
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
-            self._by_plugin.setdefault(plugin, {})[entry.uid] = entry
+            self._by_plugin.setdefault(plugin, {})[entry.info.uid] = entry
 
     def _enter(self, entry: QueuedPodInfo) -> None:
         entry.area_version += 1
         self._leave_unschedulable(entry)
-        self._entries[entry.uid] = entry
+        self._entries[entry.info.uid] = entry
 
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
-        if self._unschedulable.pop(entry.uid, None) is None:
+        if self._unschedulable.pop(entry.info.uid, None) is None:
             return
         for sleepers in self._by_plugin.values():
-            sleepers.pop(entry.uid, None)
+            sleepers.pop(entry.info.uid, None)
 
     def _wake_by(
         self, plugin: str, registration: EventRegistration, change: ClusterEvent, up_to_priority: int | None
@@ -268,7 +268,7 @@ class SchedulingQueue:
                 if not registration.matches(change):
                     continue
                 affected = _affected(registration, change)
-                if (affected is None or entry.uid in affected) and _hints(registration, entry, change):
+                if (affected is None or entry.info.uid in affected) and _hints(registration, entry, change):
                     return True
         return False
 

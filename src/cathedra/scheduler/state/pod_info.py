@@ -6,9 +6,9 @@ Made once for each version of a pod that matters, shared by queue, cache and cyc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from typing import Generic, TypeVar
 
-from cathedra.api.core.core_v1 import ContainerPort, NodeAllocatableResourceClaimStatus, Pod, PodAffinityTerm
+from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod, PodAffinityTerm
 from cathedra.api.core.meta_v1 import LabelSelector, LabelSelectorRequirement
 from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
@@ -63,6 +63,24 @@ class WeightedTerm:
         self.weight = weight
 
 
+T = TypeVar("T")
+
+
+class _Derived(Generic[T]):
+    """An attribute that is worked out when it is first read: `functools.cached_property` without its lock, which costs
+    more than reading does (Python 3.12 has none either)."""
+
+    def __init__(self, work: Callable[[PodInfo], T]) -> None:
+        self._work = work
+
+    def __set_name__(self, owner: type[PodInfo], name: str) -> None:
+        self._name = name
+
+    def __get__(self, pod: PodInfo, owner: type[PodInfo]) -> T:
+        value = pod.__dict__[self._name] = self._work(pod)
+        return value
+
+
 class PodInfo:
     """A pod, and what is derived from its spec."""
 
@@ -71,6 +89,11 @@ class PodInfo:
         self.uid = pod.metadata.uid
         self.namespace = pod.metadata.namespace
         self.name = pod.metadata.name
+        affinity = pod.spec.affinity
+        self.has_affinity = affinity is not None and (
+            affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+        )
+        """Whether the pod says anything about other pods."""
 
     @property
     def key(self) -> str:
@@ -101,27 +124,30 @@ class PodInfo:
         made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
         return made
 
-    @cached_property
+    @_Derived
     def requests(self) -> Amounts:
         """What the pod calls of its node, zeros left out."""
         return {name: amount for name, amount in pod_requests(self.pod).items() if amount}
 
-    @cached_property
+    @_Derived
     def scoring_requests(self) -> tuple[int, int]:
         """Milli-cpu and bytes of memory for scoring, where a container that does not ask counts as a small one."""
         counted = pod_requests(self.pod, _SCORING_DEFAULTS)
         return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
-    @cached_property
+    @_Derived
     def host_ports(self) -> tuple[tuple[str, str, int], ...]:
         """(address, protocol, port) for every port that the pod takes on its host."""
         return tuple(
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-            for port in _ports(self.pod)
-            if port.host_port > 0
+            [
+                (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+                for container in long_running_containers(self.pod)
+                for port in container.ports
+                if port.host_port > 0
+            ]
         )
 
-    @cached_property
+    @_Derived
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
         """Required terms of pod affinity."""
         affinity = self.pod.spec.affinity
@@ -130,7 +156,7 @@ class PodInfo:
         terms = affinity.pod_affinity.required_during_scheduling_ignored_during_execution
         return tuple(AffinityTerm(self.pod, term) for term in terms)
 
-    @cached_property
+    @_Derived
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
         """Required terms of pod anti-affinity."""
         affinity = self.pod.spec.affinity
@@ -139,7 +165,7 @@ class PodInfo:
         terms = affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
         return tuple(AffinityTerm(self.pod, term) for term in terms)
 
-    @cached_property
+    @_Derived
     def preferred_terms(self) -> tuple[WeightedTerm, ...]:
         """Preferred terms of both kinds; weights of anti-affinity are negative."""
         affinity = self.pod.spec.affinity
@@ -147,14 +173,8 @@ class PodInfo:
             return ()
         return tuple(_preferred(self.pod))
 
-    @cached_property
-    def has_affinity(self) -> bool:
-        """Whether the pod says anything about other pods."""
-        affinity = self.pod.spec.affinity
-        return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
 
-
-_DERIVED = frozenset(name for name, value in vars(PodInfo).items() if isinstance(value, cached_property))
+_DERIVED = frozenset(name for name, value in vars(PodInfo).items() if isinstance(value, _Derived))
 
 
 def selector_with_keys(
@@ -172,11 +192,6 @@ def selector_with_keys(
 
 def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
     return pod.status.node_allocatable_resource_claim_statuses
-
-
-def _ports(pod: Pod) -> Iterator[ContainerPort]:
-    for container in long_running_containers(pod):
-        yield from container.ports
 
 
 def _preferred(pod: Pod) -> Iterator[WeightedTerm]:

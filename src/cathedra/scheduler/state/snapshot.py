@@ -56,6 +56,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         found.follow_up()
         return found.among(nodes)
 
+    def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
+        """Whether ``holds`` does for all of ``nodes``, under the same condition."""
+        found = self.nodes_that(key, holds, nodes)
+        return len(found) == len(self.nodes) or found.issuperset(nodes)
+
     def value_of_each(self, key: Hashable, value: Callable[[NodeInfo], int]) -> Mapping[NodeInfo, int]:
         """The value of every node, by ``[node]``, under the same condition."""
         found = self.followed.get(key)
