@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import msgspec
@@ -89,6 +89,7 @@ _PLAIN_NAMES: Final = ("types.UID", "types.NodeName")
 _ONE_OF_SEVERAL: Final = frozenset(("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"))
 
 
+@lru_cache(maxsize=1024)
 def go_type_of(gvk: GroupVersionKind, release: str = NEWEST) -> GoType:
     """The type of a kind in a release.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
-from cathedra.api.decoding import Decoded, DecodeError, decode_json
+from cathedra.api.decoding import Decoded, DecodeError, decode_json, has_known_fields
 from cathedra.api.decoding.envelope import read_envelope
 from cathedra.api.scheme import GroupVersionKind, kind_of
 from cathedra.api.struct import EMPTY_LIST, to_dict
@@ -109,3 +112,28 @@ def test_numbers_of_any_size_in_opaque_parts_do_not_disturb_the_look_for_empty_l
     )
     claim = read(body).object
     assert b"1e999" in claim.spec.devices.config[0].opaque.parameters.data
+
+
+_NAMES = st.sampled_from(["app", "kind", "metadata", "bogus", "labels", 'a":b', "key"])
+_TEXTS = st.dictionaries(_NAMES, st.text('ab":\\ ', max_size=4), max_size=3)
+_BODIES = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({"name": st.text("ab", max_size=2), "labels": _TEXTS})},
+    optional={
+        "data": _TEXTS,
+        "immutable": st.booleans(),
+        "bogus": _TEXTS,
+        "kind": st.just("ConfigMap"),
+    },
+)
+
+
+@given(body=_BODIES, spaced=st.booleans())
+def test_the_fast_way_finds_what_the_reader_finds(body: dict[str, Any], spaced: bool) -> None:
+    """Unknown fields above all: maps of texts have none below them, whatever their keys are."""
+    raw = json.dumps(body, separators=(", ", " : ") if spaced else (",", ":")).encode()
+    gvk = GroupVersionKind("", "v1", "ConfigMap")
+    decoded = decode_json(core_v1.ConfigMap, gvk, raw)
+    assert decoded.problems == (('unknown field "bogus"',) if "bogus" in body else ())
+    assert decoded.object.data == body.get("data", {})
+    assert decoded.object.metadata.labels == body["metadata"]["labels"]
+    assert has_known_fields(body, gvk) is ("bogus" not in body)
