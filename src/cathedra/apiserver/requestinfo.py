@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 __all__ = ["STREAMED", "RequestInfo", "request_info"]
 
@@ -59,21 +60,19 @@ class RequestInfo(msgspec.Struct, frozen=True):
     """Whether ``namespaces/NAME/`` stands before the resource."""
     watch_path: bool = False
     """Whether the path is of the old ``/watch/`` form."""
+    connecting: bool = False
+    """Whether it is passed on to a node or a pod. This and what follows is derived from the rest, once: each request
+    asks for it ten times."""
+    long_running: bool = False
+    """Whether the client decides how long it takes: such requests hold no seat and have no deadline."""
+    reads: bool = False
+    """Whether its method changes nothing."""
 
-    @property
-    def connecting(self) -> bool:
-        """Whether it is passed on to a node or a pod."""
-        return bool(self.subresource) and (self.group, self.resource, self.subresource) in STREAMED
-
-    @property
-    def long_running(self) -> bool:
-        """Whether the client decides how long it takes: such requests hold no seat and have no deadline."""
-        return self.verb == "watch" or self.connecting
-
-    @property
-    def reads(self) -> bool:
-        """Whether its method changes nothing."""
-        return self.method in {"GET", "HEAD"}
+    def __post_init__(self) -> None:
+        connecting = bool(self.subresource) and (self.group, self.resource, self.subresource) in STREAMED
+        force_setattr(self, "connecting", connecting)
+        force_setattr(self, "long_running", connecting or self.verb == "watch")
+        force_setattr(self, "reads", self.method in {"GET", "HEAD"})
 
     @property
     def scope(self) -> str:

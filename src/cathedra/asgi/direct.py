@@ -6,14 +6,17 @@ sends messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, Protocol
 
-__all__ = ["EXCHANGE", "DirectAnswer", "Headers", "framed"]
+__all__ = ["EXCHANGE", "DirectAnswer", "Headers", "framed", "header_lines"]
 
 EXCHANGE: Final = "cathedra.exchange"
 """ASGI extension under which a request's `DirectAnswer` is found."""
-Headers = Iterable[tuple[bytes, bytes]]
+Headers = tuple[tuple[bytes, bytes], ...]
+_CONTROLS: Final = bytes(code for code in (*range(32), 127) if code != ord("\t"))
+"""What no header may have, but for the two that end its line."""
 
 
 class DirectAnswer(Protocol):
@@ -29,12 +32,16 @@ class DirectAnswer(Protocol):
         """Whether the client is there and takes what it is sent."""
         ...
 
-    def answer(self, status: int, headers: Headers, body: bytes, tail: bytes = b"") -> None:
-        """Send a whole answer; ``tail`` is the rest of the body. Among ``headers`` is its length; how the connection
-        goes on is not theirs to say.
+    def arrived(self) -> bytes | None:
+        """The body of the request, if all of it is there; asked at most once, and before anything is received."""
+        ...
+
+    def answer(self, status: int, head: bytes, body: bytes, tail: bytes = b"") -> None:
+        """Send a whole answer; ``tail`` is the rest of the body. ``head`` are the lines of its headers, as
+        `header_lines` makes them, its length among them; how the connection goes on is not theirs to say.
 
         Raises:
-            RuntimeError: an answer has begun already, or a header has a control character.
+            RuntimeError: an answer has begun already.
         """
 
     def write(self, frames: bytes) -> None:
@@ -47,3 +54,17 @@ class DirectAnswer(Protocol):
 def framed(data: bytes) -> bytes:
     """A piece of a chunked stream (RFC 9112, section 7.1), for as many clients as get the same."""
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+@lru_cache(maxsize=1024)
+def header_lines(headers: Headers) -> bytes:
+    """Headers as they stand in the head of an answer. Most are the same in every answer of a kind, so they are put
+    together and looked at once.
+
+    Raises:
+        RuntimeError: one has a control character, or ends its line.
+    """
+    text = b"".join([b"%b: %b\r\n" % header for header in headers])
+    if len(text) - len(text.translate(None, _CONTROLS)) != 2 * len(headers) or text.count(b"\r\n") != len(headers):
+        raise RuntimeError("a header has a control character")
+    return text

@@ -15,14 +15,12 @@ from typing import Any, Final
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from cathedra.asgi.direct import Headers
+from cathedra.asgi.direct import header_lines
 
 __all__ = ["LARGE", "Exchange", "WriteFlow"]
 
 LARGE: Final = 65_536
 """Bytes from which on joining costs more than another record."""
-_CONTROLS: Final = bytes(code for code in (*range(32), 127) if code != ord("\t"))
-"""What no header may have, but for the two that end its line."""
 
 
 class WriteFlow(FlowControl):
@@ -55,23 +53,35 @@ class Exchange(RequestResponseCycle):
         """Whether the client is there and takes what it is sent."""
         return not (self.disconnected or self.flow.write_paused)
 
-    def answer(self, status: int, headers: Headers, body: bytes, tail: bytes = b"") -> None:
-        """Send a whole answer. Among ``headers`` is its length; how the connection goes on is not theirs to say.
+    def arrived(self) -> bytes | None:
+        """The body of the request, if all of it is there: without a turn of the loop or a message."""
+        if self.more_body or self.disconnected or self.waiting_for_100_continue:
+            return None
+        self.flow.resume_reading()
+        self.message_event.clear()
+        body = bytes(self.body)
+        self.body = bytearray()
+        return body
+
+    def answer(self, status: int, head: bytes, body: bytes, tail: bytes = b"") -> None:
+        """Send a whole answer. ``head`` are the lines of its headers, its length among them; how the connection goes on
+        is not theirs to say.
 
         Raises:
-            RuntimeError: an answer has begun already, or a header has a control character.
+            RuntimeError: an answer has begun already.
         """
         if self.response_started:
             raise RuntimeError("the answer has begun already")
-        head = self._head(status, headers)
+        dated = header_lines(tuple(self.default_headers))
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
         self.response_started = True
         self.waiting_for_100_continue = False
         # Written in the next turn of the loop, not at once: the requests that arrive until then are read together, and
         # so are the answers at the other end. Under load that is a tenth more requests.
         if len(body) + len(tail) < LARGE:
-            self.transport.write(b"".join((head, body, tail)))
+            self.transport.write(b"".join((STATUS_LINE[status], dated, head, end, body, tail)))
         else:
-            self.transport.write(head + body)
+            self.transport.write(b"".join((STATUS_LINE[status], dated, head, end, body)))
             if tail:
                 self.transport.write(tail)
         self.response_complete = True
@@ -96,17 +106,3 @@ class Exchange(RequestResponseCycle):
             await super().run_asgi(app)
         finally:
             self.scope["extensions"].clear()  # they name this exchange, which would be a reference cycle
-
-    def _head(self, status: int, headers: Headers) -> bytes:
-        """Status line and headers.
-
-        Raises:
-            RuntimeError: a header has a control character, or ends its line.
-        """
-        lines = [b"%b: %b\r\n" % header for header in (*self.default_headers, *headers)]
-        if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        text = b"".join(lines)
-        if len(text) - len(text.translate(None, _CONTROLS)) != 2 * len(lines) or text.count(b"\r\n") != len(lines):
-            raise RuntimeError("a header has a control character")
-        return b"".join((STATUS_LINE[status], text, b"\r\n"))

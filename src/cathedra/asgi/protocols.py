@@ -47,6 +47,11 @@ class GatheringTransport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
+    def is_closing(self) -> bool:
+        """Whether it is closed, or about to be; asked for every answer, so not by way of ``__getattr__``."""
+        closing: bool = self._transport.is_closing()
+        return closing
+
     def write(self, data: bytes) -> None:
         """Send soon; large pieces at once, behind what waits."""
         self._waiting.append(data)

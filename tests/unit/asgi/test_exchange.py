@@ -10,7 +10,7 @@ import pytest
 
 from cathedra.asgi import listener
 from cathedra.asgi.application import Receive, Scope, Send
-from cathedra.asgi.direct import EXCHANGE, framed
+from cathedra.asgi.direct import EXCHANGE, framed, header_lines
 from cathedra.asgi.listener import Listener, bind
 
 HEADERS = [(b"content-type", b"text/plain"), (b"x-more", b"a\tb")]
@@ -49,7 +49,7 @@ def answering(body: bytes, tail: bytes = b"") -> tuple[Any, Any]:
     headers = [*HEADERS, (b"content-length", b"%d" % len(body + tail))]
 
     async def directly(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"][EXCHANGE].answer(201, headers, body, tail)
+        scope["extensions"][EXCHANGE].answer(201, header_lines(tuple(headers)), body, tail)
 
     async def by_messages(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 201, "headers": headers})
@@ -83,7 +83,8 @@ async def test_answers_to_requests_sent_at_once_keep_their_order() -> None:
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\x00b", b"a\x7fb", b"a\rb"])
 async def test_a_header_that_would_end_its_line_is_no_answer(value: bytes) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"][EXCHANGE].answer(200, [(b"x-warning", value), (b"content-length", b"0")], b"")
+        lines = header_lines(((b"x-warning", value), (b"content-length", b"0")))
+        scope["extensions"][EXCHANGE].answer(200, lines, b"")
 
     async with serving(app) as port:
         answer = await received(port, LAST)
@@ -91,14 +92,58 @@ async def test_a_header_that_would_end_its_line_is_no_answer(value: bytes) -> No
     assert b"x-warning" not in answer
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "arrived"),
+    [(b"content-length: 5", b"12345", b"12345"), (b"content-length: 5\r\nexpect: 100-continue", b"12345", None)],
+)
+async def test_a_body_that_is_there_needs_no_message(head: bytes, body: bytes, arrived: bytes | None) -> None:
+    """One for which the client wants to be asked is received, which asks for it."""
+    found: list[bytes | None] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXCHANGE]
+        found.append(exchange.arrived())
+        if found[-1] is None:
+            found.append((await receive())["body"])
+        exchange.answer(200, b"content-length: 0\r\n", b"")
+
+    async with serving(app) as port:
+        await received(port, b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + head + b"\r\n\r\n" + body)
+    assert found[0] == arrived
+    assert found[-1] == body
+
+
+async def test_a_body_that_is_not_all_there_is_waited_for() -> None:
+    asked, found = asyncio.Event(), []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXCHANGE]
+        found.append(exchange.arrived())
+        asked.set()
+        while (message := await receive())["more_body"]:
+            found.append(message["body"])
+        found.append(message["body"])
+        exchange.answer(200, b"content-length: 0\r\n", b"")
+
+    async with serving(app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\n12")
+        await asked.wait()
+        writer.write(b"345")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+    assert found[0] is None
+    assert b"".join(found[1:]) == b"12345"
+
+
 async def test_a_second_answer_is_refused() -> None:
     refused: list[Exception] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         exchange = scope["extensions"][EXCHANGE]
-        exchange.answer(200, [(b"content-length", b"0")], b"")
+        exchange.answer(200, b"content-length: 0\r\n", b"")
         try:
-            exchange.answer(200, [(b"content-length", b"0")], b"")
+            exchange.answer(200, b"content-length: 0\r\n", b"")
         except RuntimeError as error:
             refused.append(error)
 

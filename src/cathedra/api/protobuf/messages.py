@@ -11,7 +11,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cathedra.api.gates import NEWEST
@@ -70,7 +70,12 @@ def decode_message(kind: type[S], data: bytes, release: str = NEWEST) -> S:
 
 def has_message(kind: type[KubeStruct]) -> bool:
     """Whether the type has a protobuf form: every built-in one has, custom resources have none."""
-    return info_of(kind) is not None
+    return _has_message(kind)
+
+
+@lru_cache(maxsize=1024)
+def _has_message(kind: Any) -> bool:
+    return info_of(kind) is not None  # asked for every request
 
 
 class _Part(NamedTuple):

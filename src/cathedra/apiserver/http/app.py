@@ -25,7 +25,7 @@ from cathedra.apiserver.http.answers.render import in_form_of
 from cathedra.apiserver.http.answers.response import (
     JSON,
     Response,
-    headers_of,
+    head_of,
     send_response,
     status_response,
     text_response,
@@ -166,15 +166,15 @@ class Application:
             response = in_form_of(response, request.header(b"accept"))
         if self._audit is not None:
             request.record.response_body = response.body + response.tail
-        if worth_compressing(response, request.header(b"accept-encoding").encode()):
+        if worth_compressing(response, request.header(b"accept-encoding")):
             response = await compressed(response)
         head, exchange = request.info.method == "HEAD", request.exchange
         if exchange is None or head or request.info.long_running or not exchange.ready:
             await send_response(send, response, audit_id=request.audit_id, head=head)
             return
         request.record.status = response.status
-        headers = (*headers_of(response, request.audit_id), *request.flow_headers)
-        exchange.answer(response.status, headers, response.body, response.tail)
+        lines = head_of(response, request.audit_id, request.flow_headers)
+        exchange.answer(response.status, lines, response.body, response.tail)
 
     async def _refuse(self, request: Request, send: Send, response: Response) -> None:
         """Send an answer; on a WebSocket that is not open yet, plain HTTP."""

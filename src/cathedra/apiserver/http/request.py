@@ -122,8 +122,15 @@ class Request:
             ClientGone: the client went away.
         """
         if self._body is None:
-            self._body = await self._read()
+            exchange = self.exchange
+            arrived = exchange.arrived() if exchange is not None else None
+            self._body = self._checked(arrived) if arrived is not None else await self._read()
         return self._body
+
+    def _checked(self, body: bytes) -> bytes:
+        if len(body) > BODY_LIMIT:
+            raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+        return body
 
     async def _read(self) -> bytes:
         chunks, size = [], 0

@@ -16,12 +16,12 @@ THRESHOLD: Final = 128 * 1024
 _LEVEL: Final = 1
 
 
-def worth_compressing(response: Response, accept_encoding: bytes) -> bool:
+def worth_compressing(response: Response, accept_encoding: str) -> bool:
     """Whether the client takes gzip and the answer is large enough for it to pay."""
     return (
         len(response.body) + len(response.tail) > THRESHOLD
         and response.status == 200
-        and any(part.partition(b";")[0].strip() == b"gzip" for part in accept_encoding.split(b","))
+        and any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
     )
 
 

@@ -9,11 +9,12 @@ import msgspec
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
+from cathedra.asgi.direct import Headers, header_lines
 
-__all__ = ["JSON", "Response", "headers_of", "json_response", "send_response", "status_response", "text_response"]
+__all__ = ["JSON", "Response", "head_of", "json_response", "send_response", "status_response", "text_response"]
 
 JSON: Final = b"application/json"
-Headers = tuple[tuple[bytes, bytes], ...]
+_CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -48,20 +49,29 @@ def status_response(error: StatusError, warnings: Headers = ()) -> Response:
     return json_response(error.to_json(), error.code, tuple(headers))
 
 
-def headers_of(response: Response, audit_id: bytes) -> Headers:
-    """All headers of an answer, in order."""
-    return (
-        (b"audit-id", audit_id),
-        (b"cache-control", b"no-cache, private"),
-        (b"content-type", response.content_type),
-        (b"content-length", b"%d" % (len(response.body) + len(response.tail))),
-        *response.headers,
+def head_of(response: Response, audit_id: bytes, more: Headers = ()) -> bytes:
+    """The lines of all headers of an answer, in order, ``more`` last; ``audit_id`` is our own, and not looked at.
+
+    Raises:
+        RuntimeError: a header has a control character.
+    """
+    return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (
+        audit_id,
+        header_lines((_CACHE_CONTROL, (b"content-type", response.content_type))),
+        len(response.body) + len(response.tail),
+        header_lines((*response.headers, *more)),
     )
 
 
 async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:
     """Send an answer; for HEAD without its body."""
-    headers = list(headers_of(response, audit_id))
+    headers = [
+        (b"audit-id", audit_id),
+        _CACHE_CONTROL,
+        (b"content-type", response.content_type),
+        (b"content-length", b"%d" % (len(response.body) + len(response.tail))),
+        *response.headers,
+    ]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.tail and not head:
         await send({"type": "http.response.body", "body": response.body, "more_body": True})
