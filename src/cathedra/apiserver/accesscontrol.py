@@ -111,7 +111,8 @@ def access_control(
         ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer), dispatcher),
         ResourceQuotaCheck(registry, gates),
     ]
-    return AccessControl(authorizer, AdmissionChain(plugins, external=mutating), _rules_of(rbac), client)
+    chain = AdmissionChain(plugins, external=mutating, observe=registry.observe)
+    return AccessControl(authorizer, chain, _rules_of(rbac), client)
 
 
 def _rules_of(rbac: RBAC | None) -> Callable[[UserInfo, str], HeldRules]:

@@ -11,6 +11,7 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.resources import NAMESPACES
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["NamespaceLifecycle"]
 
@@ -21,13 +22,18 @@ class NamespaceLifecycle(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """What is new."""
+        return operation == "CREATE"
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Look at the namespace before anything else is done."""
-        if request.operation != "CREATE" or not request.namespace or not request.definition.namespaced:
+        call = request.call
+        if not call.namespace or not call.definition.namespaced:
             return request.object
-        namespace = self._registry.find(NAMESPACES, request.namespace)
+        namespace = self._registry.find(NAMESPACES, call.namespace)
         if namespace is None:
-            raise not_found(NAMESPACES, request.namespace)
+            raise not_found(NAMESPACES, call.namespace)
         if namespace.metadata.deletion_timestamp is not None:
             raise _terminating(request)
         return request.object

@@ -38,6 +38,7 @@ class LimitRanger(AdmissionPlugin):
     """Fills in and enforces the LimitRanges of a namespace."""
 
     kinds = frozenset({PODS, _VOLUME_CLAIMS})
+    rules = frozenset({_LIMIT_RANGES})
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["AdmissionChain", "AdmissionPlugin"]
+
+Observe = Callable[[GroupResource, Callable[[StoredChange], None]], None]
+_Sort = tuple[str, str, str, str, str]
+"""A sort of requests: the method, group, resource, sub-resource and operation."""
 
 
 class AdmissionPlugin:
@@ -17,9 +22,16 @@ class AdmissionPlugin:
 
     kinds: ClassVar[frozenset[GroupResource] | None] = None
     """The resources that it has something to say about; None: all."""
+    rules: ClassVar[frozenset[GroupResource]] = frozenset()
+    """The resources whose objects decide whether it is idle."""
+
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Whether it may have something to say about such requests on one of its kinds; it is called with no others."""
+        return True
 
     def is_idle(self, definition: AnyDefinition) -> bool:
-        """Whether all requests on a resource would pass as they are, as things stand: then it is not called."""
+        """Whether all requests on a resource would pass as they are, as long as no object of its `rules` is written:
+        then it is not called."""
         return False
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -31,32 +43,38 @@ class AdmissionPlugin:
 
 
 class AdmissionChain:
-    """Plugins in order: all may change, then all may refuse. A plugin is called for its own kinds alone."""
+    """Plugins in order: all may change, then all may refuse. Who is to be called is remembered for each sort of
+    request, until an object is written that some plugin goes by."""
 
-    def __init__(self, plugins: Sequence[AdmissionPlugin], *, external: Sequence[AdmissionPlugin] = ()) -> None:
-        """``external`` are the plugins among them that let others change objects: webhooks and policies."""
+    def __init__(
+        self,
+        plugins: Sequence[AdmissionPlugin],
+        *,
+        external: Sequence[AdmissionPlugin] = (),
+        observe: Observe | None = None,
+    ) -> None:
+        """``external`` are the plugins among them that let others change objects: webhooks and policies. ``observe``
+        tells of writes on a resource; without it no plugin may have `AdmissionPlugin.rules`."""
         self._plugins = tuple(plugins)
         self._external = frozenset(external)
-        self._admitting: dict[GroupResource, tuple[tuple[AdmissionPlugin, bool], ...]] = {}
-        self._validating: dict[GroupResource, tuple[tuple[AdmissionPlugin, bool], ...]] = {}
+        self._called: dict[_Sort, tuple[AdmissionPlugin, ...]] = {}
+        for resource in frozenset().union(*(plugin.rules for plugin in plugins)):
+            assert observe is not None
+            observe(resource, lambda _: self._called.clear())
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object after every plugin changed it; if a webhook or a policy did, all are called once more."""
-        obj, again = await self._pass(request)
+        plugins = self._plugins_for(request, "admit")
+        if not plugins:
+            return request.object
+        obj, again = await self._pass(plugins, request)
         if again:
-            obj, _ = await self._pass(request.but(object=obj, again=True))
+            obj, _ = await self._pass(plugins, request.but(object=obj, again=True))
         return obj
 
-    async def _pass(self, request: AdmissionAttributes) -> tuple[Any, bool]:
+    async def _pass(self, plugins: tuple[AdmissionPlugin, ...], request: AdmissionAttributes) -> tuple[Any, bool]:
         again = False
-        resource = request.definition.group_resource
-        plugins = self._admitting.get(resource)
-        if plugins is None:
-            plugins = self._admitting[resource] = tuple(self._about(resource, "admit"))
-        definition = request.definition
-        for plugin, may_be_idle in plugins:
-            if may_be_idle and plugin.is_idle(definition):
-                continue
+        for plugin in plugins:
             changed = await plugin.admit(request)
             if changed is not request.object:
                 again = again or (plugin in self._external and changed != request.object)
@@ -65,21 +83,30 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask every plugin for its refusal."""
-        resource = request.definition.group_resource
-        plugins = self._validating.get(resource)
-        if plugins is None:
-            plugins = self._validating[resource] = tuple(self._about(resource, "validate"))
-        definition = request.definition
-        for plugin, may_be_idle in plugins:
-            if not (may_be_idle and plugin.is_idle(definition)):
-                await plugin.validate(request)
+        for plugin in self._plugins_for(request, "validate"):
+            await plugin.validate(request)
 
-    def _about(self, resource: GroupResource, method: str) -> Iterator[tuple[AdmissionPlugin, bool]]:
-        """The plugins that have that method of their own and something to say about the resource, each with whether
-        it is ever idle."""
+    def _plugins_for(self, request: AdmissionAttributes, method: str) -> tuple[AdmissionPlugin, ...]:
+        call = request.call
+        definition = call.definition
+        sort = (method, definition.group, definition.plural, call.subresource, request.operation)
+        plugins = self._called.get(sort)
+        if plugins is None:
+            plugins = self._called[sort] = tuple(self._about(definition, call.subresource, request.operation, method))
+        return plugins
+
+    def _about(
+        self, definition: AnyDefinition, subresource: str, operation: str, method: str
+    ) -> Iterator[AdmissionPlugin]:
+        """The plugins that have that method of their own and something to say about such requests, as things stand."""
         for plugin in self._plugins:
-            if _has_own(plugin, method) and (plugin.kinds is None or resource in plugin.kinds):
-                yield plugin, _has_own(plugin, "is_idle")
+            if (
+                _has_own(plugin, method)
+                and (plugin.kinds is None or definition.group_resource in plugin.kinds)
+                and plugin.concerns(definition, subresource, operation)
+                and not plugin.is_idle(definition)
+            ):
+                yield plugin
 
 
 def _has_own(plugin: AdmissionPlugin, method: str) -> bool:

@@ -47,6 +47,8 @@ class _Charge(msgspec.Struct, frozen=True):
 class ResourceQuotaCheck(AdmissionPlugin):
     """Charges new objects to the quotas of their namespace."""
 
+    rules = frozenset({_QUOTAS})
+
     def __init__(self, registry: Registry, gates: FeatureGates) -> None:
         self._registry = registry
         self._lookups = _StoredObjects(registry)

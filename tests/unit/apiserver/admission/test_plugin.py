@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
+from cathedra.apiserver.admission.policies.check import PolicyCheck
+from cathedra.apiserver.admission.webhooks.mutating import MutatingWebhooks
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
@@ -68,6 +72,49 @@ async def test_all_plugins_run_again_if_a_webhook_changed_the_object() -> None:
     outside = Appending("o")
     chain = AdmissionChain([Appending("a"), outside], external=[outside])
     assert await chain.admit(request("pods", "")) == "aoao"
+
+
+class OfNewOnes(Appending):
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        return operation == "CREATE" and not subresource
+
+
+async def test_who_is_about_other_requests_is_not_asked() -> None:
+    chain = AdmissionChain([OfNewOnes("n"), Appending("a")])
+    new = request("pods", "")
+    assert await chain.admit(new) == "na"
+    assert await chain.admit(new.but(operation="UPDATE")) == "a"
+    assert await chain.admit(new.but(call=new.call.but(subresource="status"))) == "a"
+
+
+class OfLimits(Appending):
+    rules = frozenset({GroupResource("", "limitranges")})
+    limits = 0
+
+    def is_idle(self, definition: AnyDefinition) -> bool:
+        return not self.limits
+
+
+async def test_who_is_idle_is_asked_again_after_a_rule_was_written() -> None:
+    observers: dict[GroupResource, Callable[[StoredChange], None]] = {}
+    plugin = OfLimits("l")
+    chain = AdmissionChain([plugin], observe=observers.__setitem__)
+    assert await chain.admit(request("pods", "")) == ""
+    plugin.limits = 1
+    change: Any = None
+    observers[GroupResource("", "limitranges")](change)
+    assert await chain.admit(request("pods", "")) == "l"
+
+
+def test_every_plugin_that_may_be_idle_names_what_decides_that() -> None:
+    known = {plugin for plugin in _plugins(AdmissionPlugin) if plugin.__module__.startswith("cathedra.")}
+    idle = {plugin for plugin in known if plugin.is_idle is not AdmissionPlugin.is_idle}
+    assert {PolicyCheck, MutatingWebhooks} < idle
+    assert all(plugin.rules for plugin in idle)
+
+
+def _plugins(of: type[AdmissionPlugin]) -> set[type[AdmissionPlugin]]:
+    return {of}.union(*(_plugins(below) for below in of.__subclasses__()))
 
 
 class IdleOnPods(Appending):

@@ -23,6 +23,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import PODS
 from cathedra.clock import Clock
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.tolerations import concerns_taint
 
 __all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
@@ -41,14 +42,6 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 """Classes that every cluster has."""
 
 
-def _new_pod(request: AdmissionAttributes) -> Pod | None:
-    """The pod, if one is being created."""
-    if request.operation != "CREATE" or request.subresource or request.definition.group_resource != PODS:
-        return None
-    pod: Pod = request.object
-    return pod
-
-
 class PodServiceAccount(AdmissionPlugin):
     """Kubernetes' plugin ServiceAccount: every pod acts as a service account that exists."""
 
@@ -60,15 +53,17 @@ class PodServiceAccount(AdmissionPlugin):
         self._clock = clock
         self._random = random
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """New pods."""
+        return operation == "CREATE" and not subresource
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in the account, its pull secrets, and the volume with its token.
 
         Raises:
             StatusError: 403, there is no such account, where one is required; or a mirror pod asks for one.
         """
-        pod = _new_pod(request)
-        if pod is None:
-            return request.object
+        pod: Pod = request.object
         if MIRROR_ANNOTATION in pod.metadata.annotations:
             _check_mirror(pod)
             return pod
@@ -118,15 +113,17 @@ class PodPriority(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """New pods."""
+        return operation == "CREATE" and not subresource
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in priority and preemption policy.
 
         Raises:
             StatusError: 403, there is no such class, or the pod claims another priority than its class has.
         """
-        pod = _new_pod(request)
-        if pod is None:
-            return request.object
+        pod: Pod = request.object
         name, value, policy = self._chosen(pod, request)
         if pod.spec.priority is not None and pod.spec.priority != value:
             raise forbidden(
@@ -177,10 +174,12 @@ class DefaultTolerations(AdmissionPlugin):
 
     kinds = frozenset({PODS})
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Pods themselves."""
+        return operation in {"CREATE", "UPDATE"} and not subresource
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Add the tolerations that the pod has no own word about."""
-        if request.subresource or request.operation not in {"CREATE", "UPDATE"}:
-            return request.object
         pod: Pod = request.object
         added = tuple(
             Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)

@@ -14,6 +14,7 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.resources import PODS
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.tolerations import merged_tolerations
 
 __all__ = ["RuntimeClasses"]
@@ -31,14 +32,16 @@ class RuntimeClasses(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """New pods."""
+        return operation == "CREATE" and not subresource
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The pod as its class wants it.
 
         Raises:
             StatusError: 403, there is no such class, or the pod asks for something else than it says.
         """
-        if not _is_concerned(request):
-            return request.object
         pod: Pod = request.object
         found = self._class(request)
         if found is None:
@@ -58,8 +61,6 @@ class RuntimeClasses(AdmissionPlugin):
         Raises:
             StatusError: 403, it has another.
         """
-        if not _is_concerned(request):
-            return
         found = self._class(request)
         overhead = request.object.spec.overhead
         if found is not None and found.overhead is not None:
@@ -77,10 +78,6 @@ class RuntimeClasses(AdmissionPlugin):
         if found is None:
             raise forbidden(PODS, request.name, f"pod rejected: RuntimeClass {go_quote(name)} not found")
         return found
-
-
-def _is_concerned(request: AdmissionAttributes) -> bool:
-    return request.operation == "CREATE" and not request.subresource
 
 
 def _scheduled(request: AdmissionAttributes, pod: Pod, scheduling: Scheduling) -> Pod:

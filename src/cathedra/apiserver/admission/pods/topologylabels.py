@@ -11,6 +11,7 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.resources import NODES, PODS
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["PodTopologyLabels"]
 
@@ -25,14 +26,16 @@ class PodTopologyLabels(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """New pods and bindings."""
+        return operation == "CREATE" and subresource in {"", "binding"}
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The binding or pod with the labels of its node; what it has itself stays."""
         obj = request.object
-        if request.operation != "CREATE":
-            return obj
-        if isinstance(obj, Binding) and request.subresource == "binding" and obj.target.kind == "Node":
+        if isinstance(obj, Binding) and obj.target.kind == "Node":
             return self._labelled(obj, obj.target.name)
-        if isinstance(obj, Pod) and not request.subresource and obj.spec.node_name:
+        if isinstance(obj, Pod) and obj.spec.node_name:
             return self._labelled(obj, obj.spec.node_name)
         return obj
 

@@ -23,6 +23,7 @@ from cathedra.apiserver.admission.podsecurity.violations import Violation, conta
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import NAMESPACES, PODS
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.owners import controller_of
 
 __all__ = ["PodSecurity"]
@@ -48,6 +49,12 @@ class PodSecurity(AdmissionPlugin):
         self._registry = registry
         self._newest = int(gates.release.partition(".")[2])
 
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """What is written, but for the sub-resources of a pod that leave its security as it is, and of all others."""
+        if operation not in {"CREATE", "UPDATE"}:
+            return False
+        return not subresource or (definition.group_resource == PODS and subresource not in _IGNORED)
+
     async def validate(self, request: AdmissionAttributes) -> None:
         """Refuse, note and warn.
 
@@ -55,15 +62,12 @@ class PodSecurity(AdmissionPlugin):
             StatusError: 403, the namespace enforces a level that the pod does not obey; 422, labels of a namespace
                 that is written make no sense.
         """
-        if request.operation not in {"CREATE", "UPDATE"}:
-            return
         resource = request.definition.group_resource
         if resource == NAMESPACES:
-            if not request.subresource:
-                self._check_namespace(request)
+            self._check_namespace(request)
         elif resource == PODS:
             self._check_pod(request)
-        elif not request.subresource:
+        else:
             self._check_workload(request)
 
     def _check_namespace(self, request: AdmissionAttributes) -> None:
@@ -102,7 +106,7 @@ class PodSecurity(AdmissionPlugin):
         return warnings + sorted(f"{_some(names)}: {text}" for text, names in by_text.items())
 
     def _check_pod(self, request: AdmissionAttributes) -> None:
-        if request.subresource in _IGNORED or not isinstance(request.object, Pod):
+        if not isinstance(request.object, Pod):
             return
         policy, errors = self._policy(request)
         if policy.is_privileged and not errors:

@@ -75,6 +75,8 @@ class _Denial(msgspec.Struct, frozen=True):
 class PolicyCheck(AdmissionPlugin):
     """Asks every policy that is bound."""
 
+    rules = frozenset({POLICIES, BINDINGS})
+
     def __init__(
         self, registry: Registry, authorizer: Authorizer, kinds: Callable[[], Iterator[AnyDefinition]]
     ) -> None:

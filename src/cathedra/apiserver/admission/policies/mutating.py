@@ -86,6 +86,8 @@ class _Passes(msgspec.Struct):
 class MutatingPolicies(AdmissionPlugin):
     """Applies every mutating policy that is bound."""
 
+    rules = frozenset({MUTATING_POLICIES, MUTATING_BINDINGS})
+
     def __init__(
         self,
         registry: Registry,

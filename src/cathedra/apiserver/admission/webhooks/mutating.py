@@ -13,7 +13,7 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
-from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook, Hooks
+from cathedra.apiserver.admission.webhooks.hooks import MUTATING, ConfiguredWebhook, Hooks
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
@@ -28,6 +28,8 @@ class MutatingWebhooks(AdmissionPlugin):
     In the second pass over a request only those are asked again that want it (``reinvocationPolicy: IfNeeded``), were
     asked before, and now see something else than what they left.
     """
+
+    rules = frozenset({MUTATING})
 
     def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher, rebuilder: Rebuilder) -> None:
         self._hooks = hooks

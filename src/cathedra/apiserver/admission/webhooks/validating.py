@@ -19,6 +19,8 @@ __all__ = ["ValidatingWebhooks"]
 class ValidatingWebhooks(AdmissionPlugin):
     """Asks every validating webhook that a request concerns."""
 
+    rules = frozenset({VALIDATING})
+
     def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher) -> None:
         self._hooks = hooks
         self._dispatcher = dispatcher
