@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -14,7 +15,10 @@ from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["CommitLog", "WriteConflict"]
+__all__ = ["CommitLog", "Ended", "WriteConflict"]
+
+Ended = Callable[[Table, str], None]
+"""Called when a write on the object of that key has come to its end, whatever that is, before its future is done."""
 
 
 class WriteConflict(Exception):
@@ -22,7 +26,10 @@ class WriteConflict(Exception):
 
 
 class CommitLog:
-    """Writes of one process, numbered here. Writes that fail end with a StatusError (500) and change nothing."""
+    """Writes of one process, numbered here. Writes that fail end with a StatusError (500) and change nothing.
+
+    The future of a write may be cancelled; the write goes on all the same.
+    """
 
     def __init__(self, storage: Storage, tables: Tables) -> None:
         self._storage = storage
@@ -54,7 +61,7 @@ class CommitLog:
         """There is no other writer: what was acknowledged is here."""
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, ended: Ended
     ) -> asyncio.Future[StoredObject]:
         """Settle a new state."""
         self._assigned += 1
@@ -63,32 +70,37 @@ class CommitLog:
         entry = StoredObject(key, obj, revision)
         body = encode(obj)
         entry.keep_body(table.definition.type, body)
-        return self._commit(table, StoredChange(revision, entry, previous), body)
+        return self._commit(table, StoredChange(revision, entry, previous), body, ended)
 
-    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+    def remove(self, table: Table, previous: StoredObject, last: Any, ended: Ended) -> asyncio.Future[StoredObject]:
         """Settle a removal."""
         self._assigned += 1
         revision = self._assigned
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
-        return self._commit(
-            table, StoredChange(revision, StoredObject(previous.key, last, revision), previous, deleted=True), None
-        )
+        entry = StoredObject(previous.key, last, revision)
+        return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None, ended)
 
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
 
-    def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
+    def _commit(
+        self, table: Table, change: StoredChange, body: bytes | None, ended: Ended
+    ) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
+        key = change.entry.key
 
         def settled(error: StorageError | None) -> None:
-            if error is not None:
+            if error is None:
+                self._settled = change.revision
+                table.apply(change)
+            ended(table, key)
+            if done.done():
+                return  # the caller was cancelled meanwhile and asks no more
+            if error is None:
+                done.set_result(change.entry)
+            else:
                 done.set_exception(internal_error(str(error)))
-                return
-            self._settled = change.revision
-            table.apply(change)
-            done.set_result(change.entry)
 
-        key = self._tables.storage_key(table, change.entry.key)
-        self._storage.commit(Write(key, change.revision, body), settled)
+        self._storage.commit(Write(self._tables.storage_key(table, key), change.revision, body), settled)
         return done

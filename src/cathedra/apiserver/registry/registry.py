@@ -40,7 +40,8 @@ class Registry:
         else:
             self._tables = Tables(definitions, LogLayout())
             self._log = CommitLog(storage, self._tables)
-        self._pending: dict[tuple[Table, str], asyncio.Future[StoredObject]] = {}
+        self._under_way: dict[tuple[Table, str], list[asyncio.Future[None]]] = {}
+        """By object that is being written: the futures of those who wait for the end of that."""
 
     async def load(self) -> None:
         """Read everything the store holds.
@@ -121,8 +122,8 @@ class Registry:
     async def all_quiet(self, resource: GroupResource) -> None:
         """Wait until no write on any object of a resource is under way."""
         table = self._tables.get(resource)
-        while pending := [one for (of, _), one in self._pending.items() if of is table and not one.done()]:
-            await asyncio.wait(pending)
+        while under_way := [waiting for (of, _), waiting in self._under_way.items() if of is table]:
+            await self._wait(under_way[0])
 
     def remove_table(self, resource: GroupResource) -> None:
         """Stop serving a resource and end its watches."""
@@ -132,8 +133,8 @@ class Registry:
 
     async def quiet(self, table: Table, key: str) -> StoredObject | None:
         """The object of that key once no write on it is under way."""
-        while (pending := self._pending.get((table, key))) is not None and not pending.done():
-            await asyncio.wait([pending])
+        while (waiting := self._under_way.get((table, key))) is not None:
+            await self._wait(waiting)
         return table.get(key)
 
     async def put(self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject) -> StoredObject:
@@ -144,7 +145,7 @@ class Registry:
             StatusError: 500, 503 or 504, the store failed.
         """
         self._check(table, key, previous)
-        return await self._settle(table, key, self._log.put(table, key, previous, obj))
+        return await self._settled(table, key, self._log.put(table, key, previous, obj, self._end))
 
     async def remove(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
         """Remove an object whose last state is ``last``; the answer carries the revision of the removal.
@@ -154,7 +155,7 @@ class Registry:
             StatusError: 500, 503 or 504, the store failed.
         """
         self._check(table, previous.key, previous)
-        return await self._settle(table, previous.key, self._log.remove(table, previous, last))
+        return await self._settled(table, previous.key, self._log.remove(table, previous, last, self._end))
 
     def close_watchers(self) -> None:
         """End every watch."""
@@ -167,33 +168,24 @@ class Registry:
         await self._log.close()
 
     def _check(self, table: Table, key: str, previous: StoredObject | None) -> None:
-        pending = self._pending.get((table, key))
-        if table.get(key) is not previous or (pending is not None and not pending.done()):
+        if (table, key) in self._under_way or table.get(key) is not previous:
             raise WriteConflict(key)
 
-    async def _settle(self, table: Table, key: str, writing: asyncio.Future[StoredObject]) -> StoredObject:
-        if writing.done():
-            return writing.result()
-        self._pending[table, key] = writing
-        # The write goes on even if the caller is cancelled: it may be durable already. So the caller waits for another
-        # future than all others, as with `asyncio.shield`, which costs 10 µs.
-        answer: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
+    async def _settled(self, table: Table, key: str, writing: asyncio.Future[StoredObject]) -> StoredObject:
+        """Wait for a write. It goes on even if the caller is cancelled: it may be durable already."""
+        if not writing.done():
+            self._under_way[table, key] = []
+        return await writing
 
-        def ended(done: asyncio.Future[StoredObject]) -> None:
-            if self._pending.get((table, key)) is done:
-                del self._pending[table, key]
-            error = None if done.cancelled() else done.exception()
-            if answer.done():
-                return  # the caller was cancelled meanwhile and asks no more
-            if done.cancelled():
-                answer.cancel()
-            elif error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(done.result())
+    def _end(self, table: Table, key: str) -> None:
+        for waiting in self._under_way.pop((table, key), ()):
+            if not waiting.done():
+                waiting.set_result(None)
 
-        writing.add_done_callback(ended)
-        return await answer
+    async def _wait(self, waiting: list[asyncio.Future[None]]) -> None:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(ended)
+        await ended
 
 
 def _adapted(table: Table, definition: AnyDefinition, adapt: Adapt) -> dict[str, StoredObject]:

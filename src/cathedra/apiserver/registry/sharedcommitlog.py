@@ -15,7 +15,7 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.api.struct import replace
-from cathedra.apiserver.registry.commitlog import WriteConflict
+from cathedra.apiserver.registry.commitlog import Ended, WriteConflict
 from cathedra.apiserver.registry.layout import SharedLayout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
@@ -101,15 +101,15 @@ class SharedCommitLog:
         await self._reached(revision)
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, ended: Ended
     ) -> asyncio.Future[StoredObject]:
         """Write a new state. Ends with WriteConflict if another server was faster."""
         value = self._layout.write(table.definition, obj)
-        return self._spawn(self._write(table, key, previous, obj, value))
+        return self._shielded(self._write(table, key, previous, obj, value), table, key, ended)
 
-    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+    def remove(self, table: Table, previous: StoredObject, last: Any, ended: Ended) -> asyncio.Future[StoredObject]:
         """Remove an object. Ends with WriteConflict if another server was faster."""
-        return self._spawn(self._write(table, previous.key, previous, last, None))
+        return self._shielded(self._write(table, previous.key, previous, last, None), table, previous.key, ended)
 
     async def close(self) -> None:
         """Give what is under way a moment to settle, and let go of the store."""
@@ -247,6 +247,11 @@ class SharedCommitLog:
         self._compacted = max(self._compacted, revision)
         for table in self._tables:
             table.forget(min(self._compacted, self._settled))
+
+    def _shielded(self, work: Any, table: Table, key: str, ended: Ended) -> asyncio.Future[Any]:
+        task = self._spawn(work)
+        task.add_done_callback(lambda _: ended(table, key))
+        return asyncio.shield(task)
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.create_task(work)
