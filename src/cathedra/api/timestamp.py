@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Final, Self, TypeVar
 
-__all__ = ["MicroTime", "Time", "TimeError"]
+__all__ = ["BEGINNING", "MicroTime", "Time", "TimeError"]
 
 MICROS: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -19,14 +19,15 @@ _RFC3339: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})([
 
 T = TypeVar("T", bound="Time")
 
-_BEGINNING: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+BEGINNING: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""The instant that Kubernetes takes for none and writes as null, in microseconds since 1970."""
 
 _CYCLE_YEARS: Final = 400
 _CYCLE: Final = 146_097 * 86_400 * MICROS
 """Microseconds of 400 years, after which the calendar repeats itself."""
 _LEAP_YEAR: Final = 366 * 86_400 * MICROS
-_FIRST: Final = _BEGINNING - _LEAP_YEAR
-_END: Final = _BEGINNING + 25 * _CYCLE - _LEAP_YEAR
+_FIRST: Final = BEGINNING - _LEAP_YEAR
+_END: Final = BEGINNING + 25 * _CYCLE - _LEAP_YEAR
 """The years 0 and 10,000 have 366 days each."""
 
 
@@ -37,17 +38,18 @@ class TimeError(ValueError):
 class Time:
     """An instant, to the second."""
 
-    __slots__ = ("_text", "micros")
+    __slots__ = ("micros", "text")
 
     micros: int
-    _text: str
+    text: str
+    """As the API writes it, unless it is `BEGINNING`."""
 
     def __init__(self, epoch_seconds: float) -> None:
         self._set(int(epoch_seconds // 1) * MICROS)
 
     def _set(self, micros: int) -> None:
         object.__setattr__(self, "micros", micros)
-        object.__setattr__(self, "_text", self._format(micros))
+        object.__setattr__(self, "text", self._format(micros))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -84,7 +86,7 @@ class Time:
     @property
     def is_zero(self) -> bool:
         """Whether it is the instant that Kubernetes takes for none and writes as null: the beginning of year 1."""
-        return self.micros == _BEGINNING
+        return self.micros == BEGINNING
 
     @property
     def timestamp(self) -> float:
@@ -113,10 +115,10 @@ class Time:
         return hash(self.micros)
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}.parse({self._text!r})"
+        return f"{type(self).__name__}.parse({self.text!r})"
 
     def __reduce__(self) -> tuple[object, tuple[int]]:
         return (type(self).of_micros, (self.micros,))
@@ -149,7 +151,7 @@ def _to_the_second(micros: int) -> str:
 
 def _calendar(micros: int) -> tuple[str, datetime]:
     """The year, and a moment with the same month, day and time of day; Python has no year 0."""
-    if micros >= _BEGINNING:
+    if micros >= BEGINNING:
         moment = _EPOCH + timedelta(microseconds=micros)
         return f"{moment.year:04}", moment
     return "0000", _EPOCH + timedelta(microseconds=micros + _CYCLE)

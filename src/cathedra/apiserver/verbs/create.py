@@ -82,20 +82,20 @@ def in_namespace(call: Call, obj: Any) -> Any:
 
 
 async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
-    definition = call.definition
+    definition, strategy, key = call.definition, call.strategy, call.key
     errors = validate_new_metadata(definition, obj.metadata)
-    errors.extend(call.strategy.validate_create(obj, context))
+    errors.extend(strategy.validate_create(obj, context))
     if not errors:
         errors = validate_path_name(obj.metadata)
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
-    call.warnings.extend(call.strategy.warnings(obj, None, context))
+    call.warnings.extend(strategy.warnings(obj, None, context))
     if call.verb != "create":
         server.authorize_creation(call)
     await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
     table = server.table(call)
-    if await server.registry.quiet(table, call.key) is not None:
-        raise WriteConflict(call.key)
+    if await server.registry.quiet(table, key) is not None:
+        raise WriteConflict(key)
     if call.dry_run:
-        return StoredObject(call.key, obj, 0)
-    return await server.seen_one(call, await server.registry.put(table, call.key, None, await server.stored(call, obj)))
+        return StoredObject(key, obj, 0)
+    return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))

@@ -63,18 +63,17 @@ async def patch(
         text = f"the body of the request was in an unknown format - accepted media types include: {kinds}"
         raise failure(415, "UnsupportedMediaType", text)
     _check_shape(patch_type, body)
+    context = server.strategy_context(call)
 
     def patched(entry: StoredObject) -> Any:
         live = View(entry.body(call.version), struct_shape(call.version.type))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
         after = _applied(patch_type, before, body, live.shape)
         values = _PatchedValues(patch_type, before, after, body, repeated)
-        obj = call.strategy.default(
-            as_addressed(call, _decoded(call, values, live, entry)), server.strategy_context(call)
-        )
+        obj = call.strategy.default(as_addressed(call, _decoded(call, values, live, entry)), context)
         return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body(call.version))
 
-    return Written(await change(server, call, patched))
+    return Written(await change(server, call, patched, context=context))
 
 
 def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: PatchType, body: Any) -> Any:
@@ -107,6 +106,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
     """Apply; the one patch that creates what is not there."""
     _check_applied(call, body)
     metadata = body["metadata"]
+    context = server.strategy_context(call)
     if server.table(call).get(call.key) is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
@@ -118,18 +118,17 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
             )
         obj = in_namespace(call, applied(call, None, body, server.clock.now()))
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
-        context = server.strategy_context(call)
         obj = call.strategy.default(obj, context)
         return Written(await create_defaulted(server, call, obj, context), created=True)
 
     def merged(entry: StoredObject) -> Any:
         def apply(views: OtherViews | None) -> Any:
             obj = in_namespace(call, applied(call, entry.object, body, server.clock.now(), views))
-            return call.strategy.default(obj, server.strategy_context(call))
+            return call.strategy.default(obj, context)
 
         return with_other_versions(call, entry.object, apply)
 
-    return Written(await change(server, call, merged, uid=metadata.get("uid") or ""))
+    return Written(await change(server, call, merged, uid=metadata.get("uid") or "", context=context))
 
 
 def _check_applied(call: Call, body: Any) -> None:

@@ -7,7 +7,7 @@ differ in how the new object is made from the stored one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
@@ -51,9 +52,9 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
         StatusError: it was refused; nothing changed.
     """
     obj = as_addressed(call, obj)
-    obj = call.strategy.default(obj, server.strategy_context(call))
-    entry = server.table(call).get(call.key)
-    if entry is None and call.strategy.allow_create_on_update and not call.subresource:
+    strategy, context = call.strategy, server.strategy_context(call)
+    obj = strategy.default(obj, context)
+    if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
         return Written(await create(server, call, obj), created=True)
     return Written(
         await change(
@@ -61,6 +62,7 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
             call,
             lambda stored: tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
             uid=obj.metadata.uid,
+            context=context,
         )
     )
 
@@ -81,16 +83,24 @@ def as_addressed(call: Call, obj: KubeObject) -> Any:
     return in_namespace(call, obj)
 
 
-async def change(server: ServerContext, call: Call, transform: Transform, *, uid: str = "") -> StoredObject:
+async def change(
+    server: ServerContext,
+    call: Call,
+    transform: Transform,
+    *,
+    uid: str = "",
+    context: RequestContext | None = None,
+) -> StoredObject:
     """Change the stored object by ``transform``; on a race with another writer it is made anew from the newer state,
-    unless the wanted object names the resource version it was made from.
+    unless the wanted object names the resource version it was made from. ``context`` is that of the call, if the
+    caller has it.
 
     Raises:
         StatusError: it was refused; nothing changed.
     """
-    table = server.table(call)
+    table, key = server.table(call), call.key
     for attempt in range(ATTEMPTS):
-        entry = await server.registry.quiet(table, call.key)
+        entry = await server.registry.quiet(table, key)
         if entry is None:
             raise not_found(call.resource, call.name)
         if uid and entry.object.metadata.uid != uid:
@@ -101,45 +111,56 @@ async def change(server: ServerContext, call: Call, transform: Transform, *, uid
         if isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
-            return await _write(server, call, entry, seen, wanted)
+            return await _write(
+                server, call, context or server.strategy_context(call), _Proposal(table, entry, seen, wanted)
+            )
         except WriteConflict:
             if attempt == ATTEMPTS - 1:
                 raise conflict(call.resource, call.name, MODIFIED) from None
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _write(
-    server: ServerContext, call: Call, entry: StoredObject, seen: StoredObject, wanted: KubeObject
-) -> StoredObject:
-    """Write what is wanted in the place of ``entry``, which the call sees as ``seen``."""
-    context = server.strategy_context(call)
-    old = seen.object
+class _Proposal(NamedTuple):
+    """What is stored, the same as the call sees it, and what is wanted in its place."""
+
+    table: Table
+    entry: StoredObject
+    seen: StoredObject
+    wanted: Any
+
+
+async def _write(server: ServerContext, call: Call, context: RequestContext, proposal: _Proposal) -> StoredObject:
+    table, entry, seen, wanted = proposal
+    strategy, old = call.strategy, seen.object
     wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
     _check_version(call, wanted.metadata, old.metadata)
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
-    new = call.strategy.prepare_update(new, old, context)
-    errors = _errors(call, new, old, context)
+    new = strategy.prepare_update(new, old, context)
+    rounds = 0 if call.subresource else strategy.metadata_checks
+    errors = validate_changed_metadata(new.metadata, old.metadata, rounds=rounds)
+    errors.extend(strategy.validate_update(new, old, context))
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
-    call.warnings.extend(call.strategy.warnings(new, old, context))
+    call.warnings.extend(strategy.warnings(new, old, context))
     await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
     unchanged = new == old
     written = entry.object if unchanged else await server.stored(call, new)
-    table = server.table(call)
-    if table.get(call.key) is not entry:
-        raise WriteConflict(call.key)
+    if table.get(entry.key) is not entry:
+        raise WriteConflict(entry.key)
     if vanishes(call, new):
         if not call.dry_run:
             await server.registry.remove(table, entry, entry.object)
-        return StoredObject(call.key, new, entry.revision)
+        return StoredObject(entry.key, new, entry.revision)
     if unchanged:
         return seen
     if call.dry_run:
-        return StoredObject(call.key, new, entry.revision)
-    return await server.seen_one(call, await server.registry.put(table, call.key, entry, written))
+        return StoredObject(entry.key, new, entry.revision)
+    return await server.seen_one(call, await server.registry.put(table, entry.key, entry, written))
 
 
 def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
+    if wanted.resource_version == old.resource_version:
+        return
     if wanted.resource_version:
         try:
             parse_uint64(wanted.resource_version)
@@ -151,15 +172,7 @@ def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
         errors = ErrorList()
         errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(call.definition.group, call.definition.plural, call.name, errors)
-    if wanted.resource_version != old.resource_version:
-        raise conflict(call.resource, call.name, MODIFIED)
-
-
-def _errors(call: Call, new: KubeObject, old: KubeObject, context: RequestContext) -> ErrorList:
-    rounds = 0 if call.subresource else call.strategy.metadata_checks
-    errors = validate_changed_metadata(new.metadata, old.metadata, rounds=rounds)
-    errors.extend(call.strategy.validate_update(new, old, context))
-    return errors
+    raise conflict(call.resource, call.name, MODIFIED)
 
 
 def vanishes(call: Call, obj: KubeObject) -> bool:
