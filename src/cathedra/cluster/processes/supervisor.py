@@ -24,6 +24,7 @@ from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes, sock
 __all__ = ["ChildEnded", "Supervisor"]
 
 _LOG: Final = logging.getLogger("cathedra.cluster")
+_PROGRAM: Final = (sys.executable, "-m", "cathedra.cluster.processes.child")
 STOP_SECONDS: Final = 20.0
 """How long a child may take to end before it is killed."""
 _PAUSES: Final = (0.5, 30.0)
@@ -43,11 +44,11 @@ class _Child:
         self._writer = writer
 
     @classmethod
-    async def launch(cls, say: Callable[[str], None]) -> _Child:
+    async def launch(cls, program: Sequence[str], say: Callable[[str], None]) -> _Child:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "cathedra.cluster.processes.child", str(theirs.fileno())),
+                *(*program, str(theirs.fileno())),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
@@ -81,8 +82,10 @@ class Supervisor:
         *,
         clock: Clock,
         say: Callable[[str], None],
+        program: Sequence[str] = _PROGRAM,
     ) -> None:
         self._config = config
+        self._program = program
         self._passes = passes
         self._clock = clock
         self._say = say
@@ -95,7 +98,7 @@ class Supervisor:
     async def launch(self) -> None:
         """Start the processes: they load what they need while the API server opens."""
         for parts in LAYOUTS[self._config.processes]:
-            self._launched[parts] = await _Child.launch(self._say)
+            self._launched[parts] = await _Child.launch(self._program, self._say)
             self._lines[parts] = asyncio.get_running_loop().create_future()
 
     async def run(self, served: Served) -> None:
@@ -130,6 +133,8 @@ class Supervisor:
         Raises:
             KeyError: no node of that name runs.
         """
+        if name not in self._names:
+            raise KeyError(name)
         self._names.remove(name)
         await self._ask(self._home, "silence", name)
 
@@ -165,7 +170,7 @@ class Supervisor:
     async def _supervise(self, parts: tuple[str, ...]) -> None:
         pauses = ExponentialBackoff(self._clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=600.0)
         while True:
-            child = self._launched.pop(parts, None) or await _Child.launch(self._say)
+            child = self._launched.pop(parts, None) or await _Child.launch(self._program, self._say)
             try:
                 child.give(self._order(parts))
                 if self._lines[parts].done():
