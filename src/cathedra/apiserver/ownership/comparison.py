@@ -16,15 +16,15 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
-__all__ = ["Comparison", "Outline", "compare", "outline"]
+__all__ = ["ADDED", "CHANGED", "MODIFIED", "Comparison", "Outline", "compare", "outline", "spelled"]
 
 Outline = tuple[str, tuple[Any, ...]]
 """What became of a field, and the same for the fields below, each with its path element. Below what was added there
 are only path elements with what is below them."""
 
-_ADDED: Final = "added"
-_CHANGED: Final = "changed below"
-_MODIFIED: Final[Outline] = ("modified", ())
+ADDED: Final = "added"
+CHANGED: Final = "changed below"
+MODIFIED: Final[Outline] = ("modified", ())
 _REMOVED: Final = "removed"
 
 
@@ -47,7 +47,7 @@ class Comparison:
     @staticmethod
     def below(parts: Mapping[str, Outline]) -> Comparison:
         """The fields that the outlines of an object's parts name, by path element."""
-        return Comparison.of((_CHANGED, tuple(parts.items())))
+        return Comparison.of((CHANGED, tuple(parts.items())))
 
     @property
     def same(self) -> bool:
@@ -64,9 +64,9 @@ class Comparison:
 
     def _enter(self, outlined: Outline, path: tuple[str, ...]) -> None:
         what, below = outlined
-        if what == _ADDED:
+        if what == ADDED:
             _grow(self.added.at(path), below)
-        elif outlined is _MODIFIED:
+        elif outlined is MODIFIED:
             self.modified.insert(path)
         else:
             for element, part in below:
@@ -91,12 +91,12 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     if old is new or (old is not MISSING and old == new and (isinstance(shape, StructShape) or _alike(old, new))):
         return None
     if old is MISSING:
-        return _ADDED, _spelled(new, shape)
+        return ADDED, spelled(new, shape)
     pairs = None if is_leaf(shape) else _pairs(old, new, shape)
     if pairs is None:
         if new is MISSING:
             return _REMOVED, ()
-        return _MODIFIED
+        return MODIFIED
     below = tuple(
         (element, part)
         for element, inner, before, after in pairs
@@ -104,20 +104,20 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     )
     if new is MISSING:
         return _REMOVED, below
-    return (_CHANGED, below) if below else None
+    return (CHANGED, below) if below else None
 
 
-def _spelled(value: JSONValue, shape: Shape) -> tuple[Any, ...]:
-    """What lies below a value that was not there before. Most of what a new object costs is this."""
+def spelled(value: JSONValue, shape: Shape) -> tuple[Any, ...]:
+    """What an outline says below a value that was not there before."""
     if is_leaf(shape):
         return ()
     if isinstance(shape, ListShape):
         if not isinstance(value, list):
             return ()
-        return tuple((element, _spelled(item, shape.element)) for element, item in dict(elements(value, shape)).items())
+        return tuple((element, spelled(item, shape.element)) for element, item in dict(elements(value, shape)).items())
     if not isinstance(value, dict):
         return ()
-    return tuple((f"f:{key}", _spelled(item, field_shape(shape, key))) for key, item in value.items())
+    return tuple((f"f:{key}", spelled(item, field_shape(shape, key))) for key, item in value.items())
 
 
 def _alike(old: Any, new: Any) -> bool:

@@ -225,7 +225,7 @@ class ManagedFields:
         last = next((v for m, v in self.managers.items() if m.same_applier(manager)), None)
         fields = field_set(applied, shape).without_subtrees(ignored)
         if last is None and len(live.body) <= REMEMBERED_SIZE and self._all_in(manager.api_version):
-            return merged, self._first_applied(manager, fields, outline(value, merged, shape), now, ignored, force)
+            return merged, self.first_applied(manager, fields, outline(value, merged, shape), now, ignored, force)
         managed = ManagedFields({**others, manager: VersionedSet(fields, last.time if last else None)})
         merged = managed._pruned(manager, merged, last, shape)
         seen = View.of(merged, shape)
@@ -237,10 +237,18 @@ class ManagedFields:
             stripped[manager] = replace(stripped[manager], time=now)
         return merged, ManagedFields(stripped)
 
-    def _first_applied(
+    def is_first_apply(self, manager: Manager) -> bool:
+        """Whether a manager has not applied before, and no other API version has a part in what it applies now."""
+        return self._all_in(manager.api_version) and not any(one.same_applier(manager) for one in self.managers)
+
+    def first_applied(
         self, manager: Manager, fields: FieldSet, outlined: Outline | None, now: Time, ignored: FieldSet, force: bool
     ) -> ManagedFields:
-        """After the first apply of a manager that no other API version has a part in."""
+        """After a first apply of such ``fields``, by which the object changes as outlined.
+
+        Raises:
+            Conflict: others own what would change, and ``force`` is not given.
+        """
         held = tuple((one, versioned.fields.raw.data) for one, versioned in self.managers.items())
         settled = _first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
         times = {one: versioned.time for one, versioned in self.managers.items()}

@@ -18,10 +18,12 @@ from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, encode, from_dict, replace
 from cathedra.apiserver.ownership.creation import created
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
+from cathedra.apiserver.ownership.forms import Forms
+from cathedra.apiserver.ownership.keeping import kept_fields, read_beside, with_kept
 from cathedra.apiserver.ownership.managers import (
     APPLY,
     BEFORE_FIRST_APPLY,
+    REMEMBERED_SIZE,
     UPDATE,
     Conflict,
     ManagedFields,
@@ -31,7 +33,7 @@ from cathedra.apiserver.ownership.managers import (
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.ownership.views import View
-from cathedra.apiserver.patches.schema import Shape, struct_shape, without_nulls
+from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
 
@@ -66,13 +68,60 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     return _with_entries(new, managed.entries())
 
 
-def applied(call: Call, live: Any, body: dict[str, Any], now: float, views: OtherViews | None = None) -> Any:
+def applied(
+    call: Call, live: Any, body: dict[str, Any], now: float, spelled: bytes = b"", views: OtherViews | None = None
+) -> Any:
     """The object (hub version) that an apply of ``body`` makes from ``live``, which is None if there is none;
-    ``views`` as in `tracked`.
+    ``spelled`` and ``views`` as in `tracked`.
 
     Raises:
         StatusError: the body does not fit the kind, or others own what it would change.
     """
+    made = _first_applied(call, live, body, now, spelled) if spelled and views is None else None
+    return made if made is not None else _applied(call, live, body, now, views)
+
+
+def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spelled: bytes) -> Any | None:
+    """What `_applied` makes, where it can be told from the form of the configuration: a manager applies to the object
+    for the first time, and nothing has to be read again but what it changes. None where that is not so."""
+    shape, ignored = _shape(call), _ignored(call)
+    if call.gvk.kind in KINDS_WITH_SCHEMAS or not isinstance(shape, StructShape) or len(spelled) > REMEMBERED_SIZE:
+        return None
+    content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
+    found = _FORMS.find(call.field_manager, content, shape, ignored)
+    manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
+    managed = ManagedFields.of(live.metadata.managed_fields)
+    if found is None or not managed.managers or not managed.is_first_apply(manager):
+        return None
+    form, fields = found
+    view = _view_of(call.version, spelled)
+    parts = view.parts()
+    before = {key: msgspec.json.decode(parts[key]) for key in content if key in parts}
+    before["metadata"].pop("managedFields", None)
+    merged, outlined = form.merged(before, content)
+    try:
+        managed = managed.first_applied(manager, fields, outlined, Time(now), ignored, call.force)
+    except Conflict as error:
+        raise _conflict(error) from None
+    if not all(key in content or _is_reset(ignored, key) or view.is_plain(key) for key in parts):
+        return None
+    try:
+        made = read_beside(call.version.from_hub(live), before, merged, shape)
+    except (msgspec.ValidationError, ValueError):
+        return None
+    return None if made is None else _with_entries(call.version.to_hub(made), managed.entries())
+
+
+_FORMS: Final = Forms()
+
+
+def _is_reset(ignored: FieldSet, key: str) -> bool:
+    """Whether a field of the top level is reset as a whole, whatever is written to it."""
+    found = ignored.children.get(f"f:{key}")
+    return found is not None and found.member
+
+
+def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: OtherViews | None) -> Any:
     shape = _shape(call)
     _check_body(call, body, shape)
     live_view = _view(call, call.version.name, None if live is None else _with_entries(live, ()))

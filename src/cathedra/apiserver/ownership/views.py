@@ -19,7 +19,7 @@ from cathedra.apiserver.ownership.comparison import Outline, outline
 from cathedra.apiserver.ownership.typed import MISSING, field_shape
 from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
 
-__all__ = ["View", "differences"]
+__all__ = ["View", "differences", "doubtful_fields", "is_plain"]
 
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of both spellings of a field up to which it is remembered how they differ."""
@@ -49,6 +49,10 @@ class View:
             self._value = value
         return self._value
 
+    def parts(self) -> dict[str, bytes]:
+        """The JSON of every field of the top level."""
+        return {key: bytes(part) for key, part in _READ_PARTS.decode(self.body).items()}
+
     def is_plain(self, key: str) -> bool:
         """Whether a field of the top level holds nothing opaque and no map out of order: then it would be spelled the
         same if it were read and written as plain values, as what is applied is."""
@@ -56,7 +60,7 @@ class View:
         return (
             _plain(part, self.shape, key)
             if len(part) <= REMEMBERED_PART
-            else _plain_below(self.value[key], field_shape(self.shape, key))
+            else is_plain(self.value[key], field_shape(self.shape, key))
         )
 
     def has_known_fields(self, key: str, gvk: GroupVersionKind, release: str) -> bool:
@@ -93,7 +97,7 @@ def _remembered(was: bytes, now: bytes, shape: Shape, key: str) -> Outline | Non
 
 @lru_cache(maxsize=512)
 def _plain(part: bytes, shape: Shape, key: str) -> bool:
-    return _plain_below(_read(part), field_shape(shape, key))
+    return is_plain(_read(part), field_shape(shape, key))
 
 
 @lru_cache(maxsize=512)
@@ -101,32 +105,33 @@ def _known(part: bytes, key: str, gvk: GroupVersionKind, release: str) -> bool:
     return has_known_fields({key: _read(part)}, gvk, release)
 
 
-def _plain_below(value: Any, shape: Shape) -> bool:
+def is_plain(value: Any, shape: Shape) -> bool:
+    """Whether a value holds nothing opaque and no map out of order."""
     if isinstance(shape, Leaf):
         return shape.typed
     if isinstance(shape, ListShape):
-        return not isinstance(value, list) or all(_plain_below(item, shape.element) for item in value)
+        return not isinstance(value, list) or all(is_plain(item, shape.element) for item in value)
     if not isinstance(value, dict):
         return True
     if isinstance(shape, StructShape):
         return _plain_struct(value, shape)
     if isinstance(shape, MapShape) and list(value) != sorted(value):
         return False
-    return all(_plain_below(item, field_shape(shape, name)) for name, item in value.items())
+    return all(is_plain(item, field_shape(shape, name)) for name, item in value.items())
 
 
 def _plain_struct(value: dict[str, Any], shape: StructShape) -> bool:
-    declared, doubtful = shape.fields, _doubtful_fields(shape)
+    declared, doubtful = shape.fields, doubtful_fields(shape)
     for name, item in value.items():
         inner = doubtful.get(name)
-        if name not in declared or (inner is not None and not _plain_below(item, inner)):
+        if name not in declared or (inner is not None and not is_plain(item, inner)):
             return False
     return True
 
 
 @lru_cache(maxsize=1024)
-def _doubtful_fields(shape: StructShape) -> dict[str, Shape]:
-    """The fields of a struct whose values may not be plain; most are texts and numbers, which always are."""
+def doubtful_fields(shape: StructShape) -> dict[str, Shape]:
+    """The fields of a struct whose values may not be `is_plain`; most are texts and numbers, which always are."""
     return {name: inner for name, inner in shape.fields.items() if not _is_always_plain(inner, (shape,))}
 
 

@@ -123,7 +123,9 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
 
     def merged(entry: StoredObject) -> Any:
         def apply(views: OtherViews | None) -> Any:
-            obj = in_namespace(call, applied(call, entry.object, body, server.clock.now(), views))
+            obj = in_namespace(
+                call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), views)
+            )
             return call.strategy.default(obj, context)
 
         return with_other_versions(call, entry.object, apply)
