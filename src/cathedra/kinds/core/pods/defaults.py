@@ -127,11 +127,8 @@ def _lifecycle(lifecycle: core_v1.Lifecycle) -> core_v1.Lifecycle:
     return changed(lifecycle, **changes)
 
 
-_SOURCES = tuple(name for name in core_v1.Volume.__struct_fields__ if name != "name")
-
-
 def _volume(volume: core_v1.Volume) -> core_v1.Volume:
-    if all(getattr(volume, source) is None for source in _SOURCES):
+    if volume == core_v1.Volume(name=volume.name):
         return replace(volume, empty_dir=core_v1.EmptyDirVolumeSource())
     if volume.host_path is not None and volume.host_path.type is None:
         return replace(volume, host_path=replace(volume.host_path, type=""))

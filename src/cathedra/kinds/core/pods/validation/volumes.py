@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from operator import attrgetter
 from typing import Any, Final
 
 from cathedra.api import formats
@@ -13,7 +14,9 @@ from cathedra.api.struct import json_names
 
 __all__ = ["validate_mounts", "validate_volumes"]
 
-_SOURCES: Final = {attribute: name for attribute, name in json_names(core_v1.Volume).items() if name != "name"}
+_ATTRIBUTES: Final = tuple(attribute for attribute in json_names(core_v1.Volume) if attribute != "name")
+_SOURCES: Final = tuple(json_names(core_v1.Volume)[attribute] for attribute in _ATTRIBUTES)
+_read: Final = attrgetter(*_ATTRIBUTES)
 
 
 def validate_volumes(errors: ErrorList, path: FieldPath, volumes: Sequence[core_v1.Volume]) -> frozenset[str]:
@@ -35,7 +38,7 @@ def validate_volumes(errors: ErrorList, path: FieldPath, volumes: Sequence[core_
 
 
 def _source(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
-    given = [(name, getattr(volume, attr)) for attr, name in _SOURCES.items() if getattr(volume, attr) is not None]
+    given = [(name, source) for name, source in zip(_SOURCES, _read(volume), strict=True) if source is not None]
     if not given:
         errors.required(path, "must specify a volume type")
         return
