@@ -7,16 +7,17 @@ union.go).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import KubeStruct, json_names, to_dict
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.identity import KnownObjects
 
 __all__ = ["declared_errors"]
 
@@ -31,10 +32,15 @@ def declared_errors(tags: TypeTags, new: KubeStruct, old: KubeStruct | None, *, 
     return walk.errors
 
 
+_SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
+"""Specs and their tags, in which nothing was found wrong, with the rules that are not stable and without."""
+
+
 class _Walk:
     def __init__(self, *, beta: bool) -> None:
         self.errors = ErrorList()
         self._beta = beta
+        self._sound = _SOUND[beta]
 
     def _heard(self, *, stable: bool) -> ErrorList:
         """Where to report: what only beta rules find while they are off is dropped."""
@@ -44,12 +50,11 @@ class _Walk:
         if tags.union:
             _union(self._heard(stable=tags.stable), path, tags.union, obj, old)
         kind: Any = type(obj)
-        for name, attribute, pointer, field in _plan(kind, tags):
-            value = getattr(obj, attribute)
+        read, fields = _plan(kind, tags)
+        stored = (None,) * len(fields) if old is None else read(old)
+        for (name, pointer, field), value, before in zip(fields, read(obj), stored, strict=True):
             is_empty = value is None or not (pointer or value)
-            before = None
             if old is not None:
-                before = getattr(old, attribute)
                 if value is before or value == before:
                     continue
             elif is_empty and not field.required:
@@ -58,8 +63,19 @@ class _Walk:
             is_over = _stops(errors, where, field, value, is_empty=is_empty)
             if old is not None and _is_frozen(errors, where, field, value, before):
                 is_over = True
-            if not is_over:
+            if is_over:
+                continue
+            if path or before is not None or not isinstance(value, KubeStruct):
                 self._value(errors, where, field, value, before)
+            elif not self._sound.knows(value, field):
+                self._new_part(errors, where, field, value)
+
+    def _new_part(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any) -> None:
+        """Look at a new part of the top level, as a spec is; it is known from then on if nothing is wrong with it."""
+        before = len(self.errors)
+        self._value(errors, path, tags, value, None)
+        if len(self.errors) == before:
+            self._sound.add(value, tags)
 
     def _value(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> None:
         if isinstance(value, tuple):
@@ -167,10 +183,14 @@ def _attributes(kind: type[KubeStruct]) -> dict[str, tuple[str, bool]]:
 
 
 @cache
-def _plan(kind: type[KubeStruct], tags: TypeTags) -> tuple[tuple[str, str, bool, FieldTags], ...]:
-    """The fields of a type that have tags: name, attribute, whether it is a pointer, tags."""
+def _plan(
+    kind: type[KubeStruct], tags: TypeTags
+) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, bool, FieldTags], ...]]:
+    """The fields of a type that have tags: how to read all, and name, whether it is a pointer, and tags of each."""
     attributes = _attributes(kind)
-    return tuple((name, *attributes[name], field) for name, field in tags.fields.items())
+    names = [attributes[name][0] for name in tags.fields]
+    read = attrgetter(*names) if len(names) > 1 else lambda obj: tuple(getattr(obj, name) for name in names)
+    return read, tuple((name, attributes[name][1], field) for name, field in tags.fields.items())
 
 
 @cache

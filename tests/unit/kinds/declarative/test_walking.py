@@ -47,6 +47,22 @@ def test_a_required_field_is_there_and_an_optional_one_is_checked_when_it_is() -
     assert found(one(part=FieldTags(of=NAMED)), Whole(part=Part())) == ["part.name: Required value"]
 
 
+def test_a_part_that_was_sound_is_looked_at_again_where_it_may_be_otherwise() -> None:
+    wanted = FieldTags(of=NAMED)
+    sound, faulty = Part(name="ab"), Part(name="abc")
+    too_long = "part.name: Too long: may not be more than 2 characters"
+    for _ in range(2):
+        assert found(one(part=wanted), Whole(part=sound)) == []
+        assert found(one(part=wanted), Whole(part=faulty)) == [too_long]
+        assert found(one(part=FieldTags(of=one(size=FieldTags(required=True)))), Whole(part=sound)) == [
+            "part.size: Required value"
+        ]
+        # Without beta rules nothing is wrong with it; that says nothing of the same part with them.
+        assert found(one(part=wanted), Whole(part=faulty), beta=False) == []
+        assert found(one(part=wanted), Whole(part=sound), Whole(part=faulty)) == []
+        assert found(one(part=wanted), Whole(part=faulty), Whole(part=sound)) == [too_long]
+
+
 def test_the_checks_of_a_field_come_in_their_order() -> None:
     assert [text[:16] for text in found(NAMED, Whole(name="ABC"))] == ["name: Too long: ", "name: Invalid va"]
 

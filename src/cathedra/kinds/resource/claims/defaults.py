@@ -7,6 +7,7 @@ from typing import TypeVar
 from cathedra.api import resource
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import changed, each
+from cathedra.kinds.identity import by_identity
 
 __all__ = ["UndefaultedMode", "default_claim", "default_template"]
 
@@ -44,6 +45,7 @@ def default_template(template: resource.ResourceClaimTemplate) -> resource.Resou
     return changed(template, spec=changed(template.spec, spec=_claim_spec(template.spec.spec)))
 
 
+@by_identity
 def _claim_spec(spec: resource.ResourceClaimSpec) -> resource.ResourceClaimSpec:
     requests = spec.devices.requests
     if not requests:

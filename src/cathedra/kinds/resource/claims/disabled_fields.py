@@ -8,12 +8,14 @@ from typing import Any
 from cathedra.api import resource
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
+from cathedra.kinds.identity import by_identity
 
 __all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]
 
 AnyRequest = resource.ExactDeviceRequest | resource.DeviceSubRequest
 
 
+@by_identity
 def enabled_claim_spec(
     spec: resource.ResourceClaimSpec, old: resource.ResourceClaimSpec | None, gates: FeatureGates
 ) -> resource.ResourceClaimSpec:

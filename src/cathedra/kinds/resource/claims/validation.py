@@ -10,6 +10,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.identity import KnownObjects
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
 from cathedra.kinds.resource.lists import validate_items
@@ -51,9 +52,19 @@ RequestNames = dict[str, frozenset[str] | None]
 def validate_claim(claim: resource.ResourceClaim, context: RequestContext) -> ErrorList:
     """What is wrong with a new claim."""
     errors = ErrorList()
-    _admin_access(errors, claim.spec, context)
-    validate_claim_spec(errors, FieldPath("spec"), claim.spec, context, stored=False)
+    spec, gates, expressions = claim.spec, context.gates, context.expressions
+    _admin_access(errors, spec, context)
+    if not _SOUND.knows(spec, gates, expressions):
+        found = ErrorList()
+        validate_claim_spec(found, FieldPath("spec"), spec, context, stored=False)
+        if not found:
+            _SOUND.add(spec, gates, expressions)
+        errors.extend(found)
     return errors
+
+
+_SOUND: Final = KnownObjects()
+"""Specs of claims in which nothing was found wrong, with the gates and the compiler."""
 
 
 def validate_claim_update(
@@ -102,13 +113,11 @@ def admin_access_refusal(context: RequestContext) -> str:
 
 
 def _admin_access(errors: ErrorList, spec: resource.ResourceClaimSpec, context: RequestContext) -> None:
-    refusal = admin_access_refusal(context)
-    if not refusal:
-        return
     for position, request in enumerate(spec.devices.requests or ()):
         if request.exactly is not None and request.exactly.admin_access:
-            path = FieldPath("spec").child("devices", "requests").index(position).child("adminAccess")
-            errors.forbidden(path, refusal)
+            if refusal := admin_access_refusal(context):
+                path = FieldPath("spec").child("devices", "requests").index(position).child("adminAccess")
+                errors.forbidden(path, refusal)
             return
 
 
