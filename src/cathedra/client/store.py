@@ -39,26 +39,37 @@ class IndexConflict(ValueError):
 class _Index(Generic[T]):
     """One index: value → key → object."""
 
-    __slots__ = ("entries", "indexer")
+    __slots__ = ("entries", "indexer", "values")
 
     def __init__(self, indexer: Indexer[T]) -> None:
         self.indexer = indexer
         self.entries: dict[str, dict[ObjectKey, T]] = {}
+        self.values: dict[ObjectKey, Sequence[str]] = {}
+        """What each object is filed under, if there is anything: half of what an event costs would go into asking for
+        the values of the state before."""
 
-    def put(self, key: ObjectKey, old: T | None, new: T) -> None:
+    def put(self, key: ObjectKey, new: T) -> None:
         values = self.indexer(new)
         if not isinstance(values, (tuple, list)):
             values = tuple(values)
-        if old is not None:
-            for value in self.indexer(old):
-                if value not in values:
-                    self._drop(key, value)
+        before = self.values.get(key, ())
+        if before or values:
+            self._refile(key, before, values, new)
+
+    def remove(self, key: ObjectKey) -> None:
+        for value in self.values.pop(key, ()):
+            self._drop(key, value)
+
+    def _refile(self, key: ObjectKey, before: Sequence[str], values: Sequence[str], new: T) -> None:
+        for value in before:
+            if value not in values:
+                self._drop(key, value)
+        if values:
+            self.values[key] = values
+        else:
+            del self.values[key]
         for value in values:
             self.entries.setdefault(value, {})[key] = new
-
-    def remove(self, key: ObjectKey, old: T) -> None:
-        for value in self.indexer(old):
-            self._drop(key, value)
 
     def _drop(self, key: ObjectKey, value: str) -> None:
         bucket = self.entries.get(value)
@@ -118,7 +129,7 @@ class Store(Generic[T]):
             return
         index = _Index(indexer)
         for key, obj in self._objects.items():
-            index.put(key, None, obj)
+            index.put(key, obj)
         self._indexes[name] = index
 
     def put(self, obj: T) -> T | None:
@@ -130,7 +141,7 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         self._objects[key] = obj
         for index in self._indexes.values():
-            index.put(key, old, obj)
+            index.put(key, obj)
         return old
 
     def remove(self, key: ObjectKey) -> T | None:
@@ -138,5 +149,5 @@ class Store(Generic[T]):
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes.values():
-                index.remove(key, old)
+                index.remove(key)
         return old

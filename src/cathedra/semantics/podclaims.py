@@ -9,7 +9,6 @@ ask for a reservation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from cathedra.api.core.core_v1 import ClaimSource, Pod, PodResourceClaim
@@ -101,11 +100,18 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         return EntryClaim(entry.name, source.resource_claim_name, generated=False)
     if source.resource_claim_template_name is None:
         raise EntryUnset(pod, entry)
+    name = _recorded(pod, entry)
+    if name is None:
+        raise ClaimNotCreated(_quoted(pod))
+    return EntryClaim(entry.name, name, generated=True) if name else None
+
+
+def _recorded(pod: Pod, entry: PodResourceClaim) -> str | None:
+    """The claim that was generated for an entry; "" if it turned out to need none, None if there is none yet."""
     for status in pod.status.resource_claim_statuses:
         if status.name == entry.name:
-            name = status.resource_claim_name
-            return EntryClaim(entry.name, name, generated=True) if name else None
-    raise ClaimNotCreated(_quoted(pod))
+            return status.resource_claim_name or ""
+    return None
 
 
 def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | None:
@@ -137,18 +143,19 @@ def has_claims(pod: Pod) -> bool:
     return bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
 
 
-def claim_names(pod: Pod) -> Iterator[str]:
+def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
+    names = []
     for entry in pod.spec.resource_claims:
-        try:
-            found = entry_claim(pod, entry)
-        except PodClaimError:
-            continue
-        if found is not None and found.name:
-            yield found.name
-    extended = extended_claim_name(pod)
-    if extended:
-        yield extended
+        source: PodResourceClaim | ClaimSource = entry if entry.source is None else entry.source
+        name = source.resource_claim_name
+        if name is None and source.resource_claim_template_name is not None:
+            name = _recorded(pod, entry)
+        if name:
+            names.append(name)
+    if pod.status.extended_resource_claim_status is not None:
+        names.append(extended_claim_name(pod))
+    return list(filter(None, names))
 
 
 def extended_claim_name(pod: Pod) -> str:
@@ -157,10 +164,13 @@ def extended_claim_name(pod: Pod) -> str:
     return status.resource_claim_name if status is not None else ""
 
 
-def template_names(pod: Pod) -> Iterator[str]:
+def template_names(pod: Pod) -> list[str]:
     """The templates that the pod uses."""
-    templates = (claim_source(entry).resource_claim_template_name for entry in pod.spec.resource_claims)
-    return (template for template in templates if template)
+    return [
+        template
+        for entry in pod.spec.resource_claims
+        if (template := (entry.source or entry).resource_claim_template_name)
+    ]
 
 
 def pod_group_name(pod: Pod) -> str:

@@ -64,12 +64,14 @@ class Ledger:
     A claim is known by its UID, or by namespace and name if it has none. Entering a claim again replaces what it held.
     """
 
-    __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_snapshot")
+    __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_results", "_snapshot")
 
     def __init__(self) -> None:
         self._pools: SharedMap[PoolID, PoolLedger] = SharedMap()
         self._large: dict[PoolID, SharedMap[str, tuple[Holding, ...]]] = {}
         self._entered: dict[str, tuple[tuple[PoolID, str, Holding], ...]] = {}
+        self._results: dict[str, tuple[DeviceRequestAllocationResult, ...]] = {}
+        """What `_entered` was made of: a claim that is entered again mostly holds the same."""
         self._assumed: set[str] = set()
         self._changelog: Changelog[DeviceID] = Changelog()
         self._snapshot: LedgerSnapshot | None = None
@@ -122,6 +124,7 @@ class Ledger:
         """Another ledger with the same entries, to try things out."""
         other = Ledger()
         other._pools, other._entered, other._assumed = self._pools.copy(), dict(self._entered), set(self._assumed)
+        other._results = dict(self._results)
         other._large = {pool: holdings.copy() for pool, holdings in self._large.items()}
         return other
 
@@ -130,11 +133,16 @@ class Ledger:
         return {"claims": len(self._entered), "assumed": len(self._assumed), "pools": len(self._pools)}
 
     def _enter(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        results = allocation.devices.results
+        if self._results.get(uid) == results:
+            return
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         entries = tuple(
-            ((result.driver, result.pool), result.device, _holding(name, uid, result))
-            for result in allocation.devices.results
-            if not result.admin_access
+            [
+                ((result.driver, result.pool), result.device, _holding(name, uid, result))
+                for result in results
+                if not result.admin_access
+            ]
         )
         if self._entered.get(uid, ()) == entries:
             return
@@ -142,11 +150,13 @@ class Ledger:
         if not entries:
             return
         self._entered[uid] = entries
+        self._results[uid] = results
         self._change(entries, uid, entering=True)
 
     def _leave(self, uid: str) -> None:
         entries = self._entered.pop(uid, ())
         if entries:
+            del self._results[uid]
             self._change(entries, uid, entering=False)
 
     def _change(self, entries: tuple[tuple[PoolID, str, Holding], ...], uid: str, *, entering: bool) -> None:
@@ -195,6 +205,8 @@ _LARGE: Final = 1024
 def _exchanged(before: tuple[Holding, ...], uid: str, made: list[Holding]) -> tuple[Holding, ...]:
     """Who holds a device after ``uid`` holds ``made`` of it instead of what it held."""
     kept = [holding for holding in before if holding.uid != uid]
+    if not kept or not made:
+        return (*kept, *made)
     # The same claims in another order must give the same ledger.
     return tuple(sorted([*kept, *made], key=lambda holding: (holding.uid, holding.share_id or "")))
 
@@ -205,6 +217,8 @@ def key_of(claim: ResourceClaim) -> str:
 
 
 def _holding(claim: str, uid: str, result: DeviceRequestAllocationResult) -> Holding:
+    if not result.consumed_capacity:
+        return Holding(claim, uid, result.share_id, ())
     consumed = tuple(
         sorted((qualified(name, result.driver), amount.nanos) for name, amount in result.consumed_capacity.items())
     )

@@ -103,7 +103,7 @@ class ResourceClaimController:
             return
         if podclaims.is_done_with_claims(pod):
             self._enqueue_claims(pod)
-        if self._needs_work(pod):
+        elif self._needs_work(pod):
             self._enqueue_pod(pod)
 
     def _pod_deleted(self, pod: Pod) -> None:
@@ -118,12 +118,17 @@ class ResourceClaimController:
         for name in podclaims.claim_names(pod):
             self._queue.add(ClaimKey("claim", pod.metadata.namespace, name))
 
+    def _enqueue_claim(self, claim: ResourceClaim) -> None:
+        """Have a claim that has changed looked at; Kubernetes' controller does where it finds nothing to do, too."""
+        if self._release.may_have_work(claim):
+            self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
+
     def _claim_added(self, claim: ResourceClaim) -> None:
-        self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
+        self._enqueue_claim(claim)
         self._reconsider_users(claim)
 
     def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
-        self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
+        self._enqueue_claim(claim)
         # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
         allocated = old.status.allocation is None and claim.status.allocation is not None
         released = len(claim.status.reserved_for) < len(old.status.reserved_for)
@@ -162,8 +167,8 @@ class ResourceClaimController:
             self._pod_changed(pod)
 
     def _needs_work(self, pod: Pod) -> bool:
-        """Whether syncing the pod would do anything (docs/spec/controllers.md §2.3)."""
-        if pod.metadata.deletion_timestamp is not None or podclaims.is_done_with_claims(pod):
+        """Whether syncing the pod, which is not done yet, would do anything (docs/spec/controllers.md §2.3)."""
+        if pod.metadata.deletion_timestamp is not None:
             return False
         return any(self._entry_needs_work(pod, entry) for entry in pod.spec.resource_claims)
 

@@ -7,7 +7,6 @@ answer was lost, a question to the API server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -153,8 +152,7 @@ class _Made(NamedTuple):
     claim: ResourceClaim
 
 
-def _owner_and_entry(claim: ResourceClaim) -> Iterator[str]:
+def _owner_and_entry(claim: ResourceClaim) -> tuple[str, ...]:
     entry = claim.metadata.annotations.get(POD_CLAIM_NAME)
-    owner = controller_of(claim)
-    if entry and owner is not None:
-        yield f"{owner.uid}/{entry}"
+    owner = controller_of(claim) if entry else None
+    return (f"{owner.uid}/{entry}",) if owner is not None else ()

@@ -7,9 +7,11 @@ then the finalizer that protected the allocation is removed (docs/spec/controlle
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, TypeVar
+from typing import Final
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
@@ -17,7 +19,6 @@ from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
-from cathedra.client.transport import ResourceRef
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import SCHEDULING_GROUP, is_done_with_claims
 
@@ -25,8 +26,6 @@ __all__ = ["FINALIZER", "ClaimRelease", "DeletedPods"]
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _REMEMBERED: Final = 500
-
-T = TypeVar("T", bound=KubeObject)
 
 
 class DeletedPods:
@@ -55,6 +54,16 @@ class ClaimRelease:
         self._pods = informers.of(PODS)
         self._groups = informers.of(PODGROUPS) if groups else None
 
+    def may_have_work(self, claim: ResourceClaim) -> bool:
+        """Whether `sync` might do anything; if not, what changes that is an event of a consumer or of the owner."""
+        metadata = claim.metadata
+        if metadata.deletion_timestamp is not None or not self._pods.synced:
+            return True
+        reserved = claim.status.reserved_for
+        if not reserved:
+            return self._owner_is_done(claim)
+        return not all(self._is_known_to_need(metadata.namespace, consumer) for consumer in reserved)
+
     async def sync(self, claim: ResourceClaim) -> None:
         """Drop what is over; a refusal (mostly a conflict) means that the caller tries again."""
         namespace = claim.metadata.namespace
@@ -82,43 +91,57 @@ class ClaimRelease:
         return replace(status, allocation=None, devices=())
 
     async def _still_needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
-        if consumer.api_group == "" and consumer.resource == "pods":
-            return await self._pod_needs(namespace, consumer)
-        is_group = consumer.api_group == SCHEDULING_GROUP and consumer.resource == "podgroups"
-        if is_group and self._groups is not None:
-            return await self._exists(self._groups, PODGROUPS, namespace, consumer) is not None
-        return True
-
-    async def _pod_needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
+        """Whether the consumer goes on needing the claim; the API server is asked if the informer does not know it
+        (yet)."""
+        if self._is_known_to_need(namespace, consumer):
+            return True
+        informer = self._informer_of(consumer)
+        if informer is None or informer.store.get(namespace, consumer.name) is not None:
+            return False
         if consumer.uid in self._deleted:
             return False
-        pod = await self._exists(self._pods, PODS, namespace, consumer)
-        return pod is not None and not is_done_with_claims(pod)
+        try:
+            found = await self._client.resource(informer.ref, namespace).get(consumer.name)
+        except StatusError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return _needs(found, consumer)
 
-    async def _exists(
-        self, informer: Informer[T], ref: ResourceRef[T], namespace: str, consumer: ResourceClaimConsumerReference
-    ) -> T | None:
-        """The consumer itself, asked from the API server if the informer does not know it (yet)."""
+    def _is_known_to_need(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
+        """Whether the consumer, as the informer shows it, goes on needing the claim."""
+        informer = self._informer_of(consumer)
+        if informer is None:
+            return True
         found = informer.store.get(namespace, consumer.name)
-        if found is None:
-            try:
-                found = await self._client.resource(ref, namespace).get(consumer.name)
-            except StatusError as error:
-                if error.is_not_found:
-                    return None
-                raise
-        return found if found.metadata.uid == consumer.uid else None
+        return found is not None and consumer.uid not in self._deleted and _needs(found, consumer)
+
+    def _informer_of(self, consumer: ResourceClaimConsumerReference) -> Informer[Pod] | Informer[PodGroup] | None:
+        """What shows consumers of this kind; None: they need their claims for ever."""
+        if consumer.api_group == "" and consumer.resource == "pods":
+            return self._pods
+        is_group = consumer.api_group == SCHEDULING_GROUP and consumer.resource == "podgroups"
+        return self._groups if is_group else None
 
     async def _delete_if_owner_is_done(self, claim: ResourceClaim) -> None:
-        owner = controller_of(claim)
-        if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
-            return
-        pod = self._pods.store.get(claim.metadata.namespace, owner.name)
-        # A pod that is not there at all leaves its claims to the garbage collector.
-        if pod is None or (pod.metadata.uid == owner.uid and not is_done_with_claims(pod)):
+        if not self._owner_is_done(claim):
             return
         try:
             await self._client.resource(RESOURCECLAIMS, claim.metadata.namespace).delete(claim.metadata.name)
         except StatusError as error:
             if not error.is_not_found:
                 raise
+
+    def _owner_is_done(self, claim: ResourceClaim) -> bool:
+        """Whether the claim was made for a pod that needs it no more, or for an earlier pod of the same name."""
+        owner = controller_of(claim)
+        if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
+            return False
+        pod = self._pods.store.get(claim.metadata.namespace, owner.name)
+        # A pod that is not there at all leaves its claims to the garbage collector.
+        return pod is not None and (pod.metadata.uid != owner.uid or is_done_with_claims(pod))
+
+
+def _needs(found: KubeObject, consumer: ResourceClaimConsumerReference) -> bool:
+    """Whether what has the consumer's name is the consumer, and not done with its claims."""
+    return found.metadata.uid == consumer.uid and not (isinstance(found, Pod) and is_done_with_claims(found))

@@ -103,8 +103,8 @@ def _freed(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
     return new is None or new.status.allocation is None
 
 
-def _waiting_for(pod: Pod) -> Iterable[str]:
+def _waiting_for(pod: Pod) -> Sequence[str]:
     """The claims of a pod without a node, as ``namespace/name``."""
     if pod.spec.node_name or not pod.spec.resource_claims:
         return ()
-    return {f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)}
+    return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]

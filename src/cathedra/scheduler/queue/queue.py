@@ -56,7 +56,8 @@ class SchedulingQueue:
         self._backing_off: list[tuple[float, int, int, QueuedPodInfo]] = []
         self._erring: list[tuple[float, int, int, QueuedPodInfo]] = []
         self._unschedulable: dict[str, QueuedPodInfo] = {}
-        self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {}
+        self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {plugin: {} for plugin in registrations}
+        """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
         self._in_flight = InFlight()
         self._wake = asyncio.Event()
         self._rearm = asyncio.Event()
@@ -141,11 +142,11 @@ class SchedulingQueue:
         self._in_flight.record(change)
         if not self._unschedulable:
             return
-        for plugin, registrations in self._registrations.items():
-            if not self._by_plugin.get(plugin):
+        for plugin, sleepers in tuple(self._by_plugin.items()):
+            if not sleepers:
                 continue
-            for registration in registrations:
-                if registration.matches(change):
+            for registration in self._registrations.get(plugin, ()):
+                if registration.resource is change.resource and registration.matches(change):
                     self._wake_by(plugin, registration, change, up_to_priority)
 
     async def run(self) -> None:
@@ -247,8 +248,8 @@ class SchedulingQueue:
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
         if self._unschedulable.pop(entry.info.uid, None) is None:
             return
-        for sleepers in self._by_plugin.values():
-            sleepers.pop(entry.info.uid, None)
+        for plugin in entry.unschedulable_plugins | entry.pending_plugins:
+            self._by_plugin[plugin].pop(entry.info.uid, None)
 
     def _wake_by(
         self, plugin: str, registration: EventRegistration, change: ClusterEvent, up_to_priority: int | None
