@@ -58,6 +58,7 @@ class KeptStorage:
     """Remembers what is written, in memory and at once: a data directory in virtual time."""
 
     healthy = True
+    settles_at_once = True
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}

@@ -37,9 +37,12 @@ class Registry:
             layout = SharedLayout()
             self._tables = Tables(definitions, layout)
             self._log = SharedCommitLog(storage, self._tables, layout)
+            self.settles_at_once = False
         else:
             self._tables = Tables(definitions, LogLayout())
             self._log = CommitLog(storage, self._tables)
+            self.settles_at_once = storage.settles_at_once
+        """Whether a write is over without having given way to others."""
         self._under_way: dict[tuple[Table, str], list[asyncio.Future[None]]] = {}
         """By object that is being written: the futures of those who wait for the end of that."""
 

@@ -14,6 +14,7 @@ class MemoryStorage:
     """Keeps nothing beyond the registry's own memory."""
 
     healthy = True
+    settles_at_once = True
 
     async def load(self) -> StoreContent:
         """An empty snapshot at revision 0."""

@@ -91,6 +91,9 @@ Settled = Callable[[StorageError | None], None]
 class Storage(Protocol):
     """A durable log of writes that one process orders."""
 
+    settles_at_once: bool
+    """Whether `commit` calls ``settled`` on the spot; otherwise in a later turn of the loop."""
+
     @property
     def healthy(self) -> bool:
         """Whether the last attempt to write succeeded."""
