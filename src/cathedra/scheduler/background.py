@@ -78,7 +78,7 @@ class Background:
             task.cancel()
         overdue = asyncio.get_running_loop().call_later(STOP_SECONDS, self._cancel_spared)
         try:
-            while self._tasks:
+            if self._tasks:
                 await asyncio.wait(self._tasks)
         finally:
             overdue.cancel()

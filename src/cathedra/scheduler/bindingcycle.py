@@ -128,7 +128,12 @@ class BindingCycle:
         async with self._background.writing:
             # A pod that is bound runs: what it holds may not be taken back. So the answer is waited for.
             self._background.spare()
-            return await self._profile.bind(state, pod, node)
+            status = await self._profile.bind(state, pod, node)
+        if status is not None:
+            # What made the binding fail, as the pod's deletion, is on its way to others, who may have to see what the
+            # pod holds: claim controllers of old releases free a claim only where they end its reservation.
+            await asyncio.sleep(0)
+        return status
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:

@@ -32,6 +32,21 @@ def test_leaving_cancels_what_still_runs_and_waits_for_its_end() -> None:
     run_virtual(main())
 
 
+def test_leaving_in_the_turn_in_which_the_last_work_ends_comes_to_an_end() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        ended.append("work")
+
+    async def main() -> None:
+        async with Background(2) as background:
+            background.start(work())
+            await asyncio.sleep(0)
+
+    run_virtual(main())
+    assert ended == ["work"]
+
+
 def test_a_defect_is_logged_and_ends_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
     done = asyncio.Event()
 
