@@ -11,6 +11,7 @@ from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +42,8 @@ class Arrangement(enum.Enum):
     ONE = "one process"
     SOCKET = "API server apart, over a unix socket"
     TLS = "API server apart, over TLS"
-    UP = "cathedra up --processes 3"
+    UP_TWO = "cathedra up --processes 2"
+    UP_THREE = "cathedra up --processes 3"
     PARTS = "API server, scheduler and controllers apart, over TLS"
 
 
@@ -130,9 +132,9 @@ async def _control_plane(transport_of: TransportOf, usage: Usage) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _up() -> AsyncIterator[Stage]:
+async def _up(processes: int) -> AsyncIterator[Stage]:
     with _folder() as folder:
-        options = ("--nodes=0", "--processes=3", "--no-merge", f"--data-dir={folder}")
+        options = ("--nodes=0", f"--processes={processes}", "--no-merge", f"--data-dir={folder}")
         async with (
             _program(folder, "up", *options, until=READY) as pid,
             cluster(folder / "kubeconfig", [pid]) as found,
@@ -210,6 +212,7 @@ _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Sta
     Arrangement.ONE: _one_process,
     Arrangement.SOCKET: _served_over_socket,
     Arrangement.TLS: _served_over_tls,
-    Arrangement.UP: _up,
+    Arrangement.UP_TWO: partial(_up, 2),
+    Arrangement.UP_THREE: partial(_up, 3),
     Arrangement.PARTS: _parts,
 }
