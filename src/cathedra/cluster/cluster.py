@@ -34,6 +34,7 @@ from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.signals import stop_event
+from cathedra.cluster.process.switching import switch_soon
 from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import served_resources
@@ -53,6 +54,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
         OSError: the port is taken.
     """
     data = DataDir(config.data_dir)
+    switch_soon()
     with data.held():
         stopped = stop_event()
         async with RunningCluster(

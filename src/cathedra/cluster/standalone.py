@@ -28,6 +28,7 @@ from cathedra.cluster.partconfig import PartConfig
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.process.health import serving_health
 from cathedra.cluster.process.signals import run_until, stop_event
+from cathedra.cluster.process.switching import switch_soon
 
 if TYPE_CHECKING:
     from cathedra.controllers.certificates.signers import Signer
@@ -51,6 +52,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
     from cathedra.cluster.serving import open_server, write_kubeconfig
 
     data = DataDir(config.data_dir)
+    switch_soon()
     with data.held():
         stopped = stop_event()
         gates = FeatureGates.for_release(config.release, config.gates)
