@@ -49,12 +49,10 @@ class _Index(Generic[T]):
         the values of the state before."""
 
     def put(self, key: ObjectKey, new: T) -> None:
-        values = self.indexer(new)
-        if not isinstance(values, (tuple, list)):
-            values = tuple(values)
-        before = self.values.get(key, ())
-        if before or values:
-            self._refile(key, before, values, new)
+        found = self.indexer(new)
+        values = found if isinstance(found, (tuple, list)) else tuple(found)
+        if values or key in self.values:
+            self._refile(key, self.values.get(key, ()), values, new)
 
     def remove(self, key: ObjectKey) -> None:
         for value in self.values.pop(key, ()):

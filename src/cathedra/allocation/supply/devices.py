@@ -9,7 +9,7 @@ devices of one kind are interchangeable (docs/spec/allocation.md §15.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -256,7 +256,7 @@ class Interner:
     Numbers are never given twice; a thing that has not been used for long may get another one the next time.
     """
 
-    __slots__ = ("_common", "_crowded", "_next", "_shapes", "_signatures", "_values")
+    __slots__ = ("_common", "_crowded", "_next", "_projected", "_shapes", "_signatures", "_values")
 
     SHAPES: Final = 1_000_000
     """So many things are remembered at most."""
@@ -266,6 +266,7 @@ class Interner:
     def __init__(self) -> None:
         self._signatures: WeakValueDictionary[object, Signature] = WeakValueDictionary()
         self._shapes: dict[object, int] = {}
+        self._projected: dict[tuple[int, Projection], int] = {}
         self._next = 0
         self._values: dict[str, set[Any]] = {}
         self._crowded: set[str] = set()
@@ -320,6 +321,16 @@ class Interner:
             if len(self._shapes) >= self.SHAPES:
                 self._shapes.clear()
             known = self._shapes[key] = self.next_number()
+        return known
+
+    def projected(self, shape: int, projection: Projection, project: Callable[[Projection], object]) -> int:
+        """A number for what ``project`` leaves of things of that shape."""
+        key = (shape, projection)
+        known = self._projected.get(key)
+        if known is None:
+            if len(self._projected) >= self.SHAPES:
+                self._projected.clear()
+            known = self._projected[key] = self.shape(project(projection))
         return known
 
     def widened(self, projection: Projection) -> Projection:

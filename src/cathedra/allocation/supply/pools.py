@@ -66,7 +66,7 @@ class PoolView:
         self.counters = counters
         self.has_binding = has_binding
         self.shape = shape
-        self.shareable = sum(1 << place for place, record in enumerate(devices) if record.shareable)
+        self.shareable = sum([1 << place for place, record in enumerate(devices) if record.shareable])
         """Mask of the devices that may be allocated several times."""
         # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
         self._state: tuple[PoolLedger, bool, PoolState] | None = None
@@ -175,11 +175,14 @@ class NodeView:
             return self.shape
         known = self._shapes_under.get(projection)
         if known is None:
-            pools = tuple([pool.shape_under(projection, self.interner) for pool in self.pools])
             if len(self._shapes_under) >= _PROJECTIONS:
                 self._shapes_under.clear()
-            known = self._shapes_under[projection] = self.interner.shape((pools, self.node_mask))
+            known = self._shapes_under[projection] = self.interner.projected(self.shape, projection, self._project)
         return known
+
+    def _project(self, projection: Projection) -> object:
+        """What such a reader can tell; nodes of one shape share it."""
+        return tuple([pool.shape_under(projection, self.interner) for pool in self.pools]), self.node_mask
 
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
         """Whether nothing that this view was made from has changed."""
@@ -293,7 +296,10 @@ def _reachable(devices: list[DeviceRecord], node: core_v1.Node) -> int | None:
 
     A selector that cannot be parsed counts as a match: the search raises when it reaches the device.
     """
-    if all(record.own_target is None for record in devices):
+    for record in devices:
+        if record.own_target is not None:
+            break
+    else:
         return None
     mask = 0
     for position, record in enumerate(devices):
@@ -369,7 +375,7 @@ class _Gathering:
             made = self._pool(pool, records)
             if made is not None:
                 pools.append(made)
-        if not self.features.stable:
+        if len(pools) > 1 and not self.features.stable:
             pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
         return NodeView(
             tuple(pools),
@@ -432,7 +438,7 @@ class _Gathering:
             if whole.has_counters:
                 chosen = set(records)
                 rest = [record for record in whole.records if record not in chosen]
-        if not self.features.stable:
+        if len(records) > 1 and not self.features.stable:
             records.sort(key=lambda record: _bytes((record.name,)))
         # Nodes that see the same slices of a pool share its view, as long as the pool does not change.
         cache = self.snapshot.caches.of(_POOL_VIEWS).setdefault(self.features.about_pools, {})
@@ -461,7 +467,7 @@ class _Gathering:
             kinds = tuple([kind for record in targeting for kind in record.kinds])
             valid = len({device.name for device in devices}) == len(devices)
         counters: dict[tuple[str, str], int] = {}
-        if partitions:
+        if partitions and any(record.counter_sets or record.consumers for record in (*records, *rest)):
             sets = [one for record in (*records, *rest) for one in record.counter_sets]
             names = {one.name for one in sets}
             valid = valid and len(names) == len(sets)

@@ -14,10 +14,11 @@ from cathedra.api.resource import (
     ResourceClaimStatus,
 )
 from cathedra.api.struct import replace
+from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
-from cathedra.controllers.resourceclaim.release import FINALIZER
+from cathedra.controllers.resourceclaim.release import FINALIZER, ClaimRelease, DeletedPods
 from tests.unit.controllers.resourceclaim.objects import allocate, claim, named, pod, template
 from tests.unit.controllers.world import World, play
 
@@ -59,6 +60,33 @@ def test_a_shared_claim_is_freed_when_the_last_consumer_is_gone() -> None:
         assert free.metadata.finalizers == ()
 
     play(ResourceClaimController, story)
+
+
+def test_a_claim_is_looked_at_only_where_something_may_be_due() -> None:
+    async def story(world: World) -> None:
+        informers = world.context.informers
+        claims = informers.of(RESOURCECLAIMS)
+        release = ClaimRelease(world.client, informers, DeletedPods(), groups=True)
+        await world.create(RESOURCECLAIMS, claim())
+        a = await world.create(PODS, pod("a", named("x", "c"), node="n1"))
+        unsynced = SharedInformers(world.client, world.clock)
+        blind = ClaimRelease(world.client, unsynced, DeletedPods(), groups=True)
+        assert blind.may_have_work(await world.of(RESOURCECLAIMS).get("c")), "pods are not known yet"
+        await world.quiet()
+        assert not release.may_have_work(await world.of(RESOURCECLAIMS).get("c")), "it has no consumer"
+        await allocate(world, "c", a)
+        await world.quiet()
+        held = claims.store.get("default", "c")
+        assert held is not None
+        assert not release.may_have_work(held), "its consumer runs"
+        await world.finish("a")
+        await world.quiet()
+        assert release.may_have_work(held), "its consumer has ended"
+        await world.of(PODS).delete("a", grace_period_seconds=0)
+        await world.quiet()
+        assert release.may_have_work(held), "its consumer is gone"
+
+    play((), story)
 
 
 def test_other_consumers_are_kept_for_ever_and_an_unused_allocation_too() -> None:
