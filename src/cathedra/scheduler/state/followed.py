@@ -71,10 +71,13 @@ class NodesThat(Followed):
     def _forget(self, nodes: Set[NodeInfo]) -> None:
         # Nodes that were asked about will be again: as long as all of them hold, a look at their number is enough.
         for node in nodes:
-            before = self._holding if node in self._holding else self._others
-            if node in before:
-                before.remove(node)
-                (self._holding if self._holds(node) else self._others).add(node)
+            if node in self._holding:
+                if not self._holds(node):
+                    self._holding.remove(node)
+                    self._others.add(node)
+            elif node in self._others and self._holds(node):
+                self._others.remove(node)
+                self._holding.add(node)
 
     def _forget_all(self) -> None:
         self._holding.clear()
