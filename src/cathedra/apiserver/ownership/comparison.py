@@ -16,7 +16,7 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
-__all__ = ["ADDED", "CHANGED", "MODIFIED", "Comparison", "Outline", "compare", "outline", "spelled"]
+__all__ = ["ADDED", "CHANGED", "MODIFIED", "Comparison", "Outline", "compare", "fields_of_new", "outline", "spelled"]
 
 Outline = tuple[str, tuple[Any, ...]]
 """What became of a field, and the same for the fields below, each with its path element. Below what was added there
@@ -78,7 +78,13 @@ class Comparison:
 def _grow(node: FieldSet, below: Iterable[tuple[str, Any]]) -> None:
     node.member = True
     for element, part in below:
-        _grow(node.children.setdefault(element, FieldSet()), part)
+        if part:
+            _grow(node.children.setdefault(element, FieldSet()), part)
+        else:
+            node.children[element] = _ONE_FIELD  # as most are
+
+
+_ONE_FIELD: Final = FieldSet(member=True)
 
 
 def compare(old: Any, new: Any, shape: Shape) -> Comparison:
@@ -105,6 +111,17 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     if new is MISSING:
         return _REMOVED, below
     return (CHANGED, below) if below else None
+
+
+def fields_of_new(value: JSONValue, shape: Shape) -> FieldSet:
+    """The fields at and below a value that was not there before.
+
+    Raises:
+        TypedError: an element of a keyed list has no key.
+    """
+    fields = FieldSet()
+    _grow(fields, spelled(value, shape))
+    return fields
 
 
 def spelled(value: JSONValue, shape: Shape) -> tuple[Any, ...]:

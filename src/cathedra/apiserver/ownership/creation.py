@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.struct import Time
+from cathedra.apiserver.ownership.comparison import fields_of_new
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import (
     REMEMBERED_SIZE,
@@ -87,6 +88,8 @@ def _spelled(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | N
 
 def _worked_out(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:
     """What the creator of an object owns that has this one field, which was ``before`` or not there."""
+    if not before and key != _METADATA:
+        return fields_of_new(msgspec.json.decode(part), field_shape(shape, key))
     old, new = (View(b'{"%b":%b}' % (key.encode(), one) if one else b"{}", shape) for one in (before, part))
     managed = ManagedFields({}).update(_SOMEONE, old, new, Time(0), _NOTHING, lambda *_: None)
     for versioned in managed.managers.values():

@@ -44,7 +44,7 @@ class _Walk:
 
     def _heard(self, *, stable: bool) -> ErrorList:
         """Where to report: what only beta rules find while they are off is dropped."""
-        return self.errors if stable or self._beta else ErrorList()
+        return self.errors if self._beta or stable else ErrorList()
 
     def struct(self, path: FieldPath, tags: TypeTags, obj: Any, old: Any) -> None:
         if tags.union:
@@ -60,7 +60,9 @@ class _Walk:
             elif is_empty and not field.required:
                 continue
             where, errors = path.child(name), self._heard(stable=field.stable)
-            is_over = _stops(errors, where, field, value, is_empty=is_empty)
+            is_over = (is_empty or field.max_items is not None) and _stops(
+                errors, where, field, value, is_empty=is_empty
+            )
             if old is not None and _is_frozen(errors, where, field, value, before):
                 is_over = True
             if is_over:
