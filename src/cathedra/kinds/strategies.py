@@ -5,6 +5,7 @@ Most kinds need nothing but these; the others inherit and add their rules."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -91,7 +92,7 @@ class SpecStrategy(DefaultedStrategy[T]):
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
         """Empty the status."""
-        return replace(obj, status=_parts(type(obj)()).status)
+        return replace(obj, status=_empty_status(type(obj)))
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
         """Keep the stored status."""
@@ -136,6 +137,11 @@ class StatusStrategy(Strategy[T]):
 def _parts(obj: Any) -> Any:
     """``obj`` as what every kind with these strategies is: something with metadata, spec and status."""
     return obj
+
+
+@cache
+def _empty_status(kind: type[KubeObject]) -> Any:
+    return _parts(kind()).status
 
 
 def first_generation(obj: T) -> T:

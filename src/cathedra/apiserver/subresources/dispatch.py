@@ -70,4 +70,7 @@ async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
 
 
 def _trusted(server: ServerContext) -> ServerContext:
-    return msgspec.structs.replace(server, admission=AdmissionChain(()))
+    return msgspec.structs.replace(server, admission=_NO_PLUGINS)
+
+
+_NO_PLUGINS: Final = AdmissionChain(())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Pod, PodSpec
+from cathedra.api.core.core_v1 import Namespace, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
@@ -24,6 +24,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import NAMESPACES, PODS
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.identity import by_identity
 from cathedra.semantics.owners import controller_of
 
 __all__ = ["PodSecurity"]
@@ -38,6 +39,11 @@ _WORKLOADS: Final = frozenset(
         *(GroupResource("batch", plural) for plural in ("jobs", "cronjobs")),
     }
 )
+
+
+@by_identity
+def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList]:
+    return policy_of(namespace.metadata.labels)
 
 
 class PodSecurity(AdmissionPlugin):
@@ -137,7 +143,7 @@ class PodSecurity(AdmissionPlugin):
         namespace = self._registry.find(NAMESPACES, request.namespace)
         if namespace is None:
             raise internal_error(f'failed to lookup namespace "{request.namespace}"')
-        return policy_of(namespace.metadata.labels)
+        return _policy_in(namespace)
 
     def _note(
         self, request: AdmissionAttributes, policy: Policy, errors: ErrorList, metadata: ObjectMeta, spec: PodSpec

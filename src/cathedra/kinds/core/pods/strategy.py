@@ -23,7 +23,7 @@ from cathedra.kinds.definition import (
     ResourceDefinition,
     Strategy,
 )
-from cathedra.kinds.strategies import GenerationStrategy, next_generation
+from cathedra.kinds.strategies import GenerationStrategy, first_generation, next_generation
 
 __all__ = ["EphemeralContainersStrategy", "PodStatusStrategy", "PodStrategy", "ResizeStrategy", "pod_definition"]
 
@@ -48,8 +48,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
     def prepare_create(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Begin pending, in the quality class that follows from the resources."""
-        pod = super().prepare_create(obj, context)
-        spec = enabled_pod_spec(pod.spec, None, context.gates)
+        spec = enabled_pod_spec(obj.spec, None, context.gates)
         conditions: tuple[core_v1.PodCondition, ...] = ()
         if spec.scheduling_gates:
             conditions = (
@@ -62,7 +61,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
                 ),
             )
         status = core_v1.PodStatus(phase="Pending", qos_class=qos_class(spec), conditions=conditions)
-        return replace(pod, spec=spec, status=status)
+        return replace(first_generation(obj), spec=spec, status=status)
 
     def validate_create(self, obj: core_v1.Pod, context: RequestContext) -> ErrorList:
         """The rules of a pod."""

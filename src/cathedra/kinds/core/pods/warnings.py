@@ -175,9 +175,12 @@ def _token_paths(path: FieldPath, volumes: Sequence[core_v1.Volume]) -> Iterator
     for position, sources in projected if tokens else ():
         where = path.index(position).child("projected", "sources")
         for source in sources:
-            yield from _same_path(where.child("configMap"), tokens, source.config_map)
-            yield from _same_path(where.child("secrets"), tokens, source.secret)
-            yield from _same_path(where.child("downwardAPI"), tokens, source.downward_api)
+            if source.config_map is not None:
+                yield from _same_path(where.child("configMap"), tokens, source.config_map)
+            if source.secret is not None:
+                yield from _same_path(where.child("secrets"), tokens, source.secret)
+            if source.downward_api is not None:
+                yield from _same_path(where.child("downwardAPI"), tokens, source.downward_api)
             bundle = source.cluster_trust_bundle
             if bundle is not None and bundle.path in tokens:
                 named = go_quote(bundle.path)
@@ -185,7 +188,7 @@ def _token_paths(path: FieldPath, volumes: Sequence[core_v1.Volume]) -> Iterator
 
 
 def _same_path(path: FieldPath, tokens: set[str], source: Any) -> Iterator[str]:
-    for position, item in enumerate(source.items if source is not None else ()):
+    for position, item in enumerate(source.items):
         if item.path in tokens:
             yield f"{path.index(position)}: has duplicated path with ServiceAccountToken {go_quote(item.path)}"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
 from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check
 from cathedra.api.quantity import Quantity
 from cathedra.kinds.core.pods.validation.claims import validate_container_claims
 
@@ -56,20 +56,32 @@ def validate_container_resources(
 
 def _amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]) -> None:
     for name, amount in sorted(amounts.items()):
-        _name(errors, path.key(name), name)
-        _amount(errors, path.key(name), name, amount)
+        _name(errors, path, name)
+        _amount(errors, path, name, amount)
 
 
 def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
-    prior = len(errors)
-    check(errors, path, name, formats.qualified_name)
-    if len(errors) == prior and "/" not in name and not _is_standard(name):
-        errors.invalid(path, name, "must be a standard resource type or fully qualified")
+    problems = _remembered_problems if len(name) <= _LONGEST else _problems
+    for problem in problems(name):
+        errors.invalid(path.key(name), name, problem)
+
+
+def _problems(name: str) -> list[str]:
+    """What is wrong with the name of a resource of containers."""
+    found = formats.qualified_name(name)
+    if not found and "/" not in name and not _is_standard(name):
+        found.append("must be a standard resource type or fully qualified")
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
-            errors.invalid(path, name, "must be a standard resource for containers")
+            found.append("must be a standard resource for containers")
     elif not is_native(name) and not formats.extended_resource_name(name):
-        errors.invalid(path, name, "doesn't follow extended resource name standard")
+        found.append("doesn't follow extended resource name standard")
+    return found
+
+
+_LONGEST: Final = 317
+"""No name of a resource may be longer."""
+_remembered_problems: Final = lru_cache(maxsize=1024)(_problems)
 
 
 def _is_standard(name: str) -> bool:
@@ -78,16 +90,16 @@ def _is_standard(name: str) -> bool:
 
 def _amount(errors: ErrorList, path: FieldPath, name: str, amount: Quantity) -> None:
     if amount.sign() < 0:
-        errors.invalid(path, str(amount), "must be greater than or equal to 0")
+        errors.invalid(path.key(name), str(amount), "must be greater than or equal to 0")
     if formats.extended_resource_name(name) and amount.milli_value() % 1000:
-        errors.invalid(path, amount, "must be an integer")
+        errors.invalid(path.key(name), amount, "must be an integer")
 
 
 def _requests(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements) -> None:
     where = path.child("requests")
     for name, amount in sorted(resources.requests.items()):
-        _name(errors, where.key(name), name)
-        _amount(errors, where.key(name), name, amount)
+        _name(errors, where, name)
+        _amount(errors, where, name, amount)
         limit = resources.limits.get(name)
         if limit is None:
             if not is_overcommittable(name):
@@ -113,9 +125,9 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
         errors.forbidden(path.child("claims"), "claims may not be set for Resources at pod-level")
     for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
         for name, amount in sorted(amounts.items()):
-            where = path.child(kind).key(name)
+            where = path.child(kind)
             if name not in _POD_RESOURCES and not name.startswith(_HUGE_PAGES):
-                errors.not_supported(where, name, (*_POD_RESOURCES, _HUGE_PAGES))
+                errors.not_supported(where.key(name), name, (*_POD_RESOURCES, _HUGE_PAGES))
             _amount(errors, where, name, amount)
     for name, amount in sorted(resources.requests.items()):
         limit = resources.limits.get(name)
