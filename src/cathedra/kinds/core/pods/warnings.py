@@ -211,9 +211,12 @@ def _fractions(path: FieldPath, amounts: dict[str, Any], names: Iterable[str] = 
 
 
 def _amounts(path: FieldPath, container: Container) -> Iterator[str]:
+    limits, requests = container.resources.limits, container.resources.requests
     for name in _BYTES:
-        yield from _fractions(path.child("limits"), container.resources.limits, (name,))
-        yield from _fractions(path.child("requests"), container.resources.requests, (name,))
+        if name in limits:
+            yield from _fractions(path.child("limits"), limits, (name,))
+        if name in requests:
+            yield from _fractions(path.child("requests"), requests, (name,))
 
 
 def _profiles_of_pod(path: FieldPath, annotations: dict[str, str], spec: core_v1.PodSpec) -> Iterator[str]:
