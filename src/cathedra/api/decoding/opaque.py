@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import GenericAlias
 from typing import Any, Final
@@ -24,12 +24,32 @@ __all__ = ["restore_empty_lists", "restore_opaque"]
 
 
 @cache
-def _skeleton(kind: type[KubeStruct]) -> tuple[Any, tuple[str, ...]] | None:
-    """A struct with just the fields of ``kind`` that lead to opaque JSON, and their names; None if none does."""
-    return _build(kind, frozenset())
+def _skeleton(kind: type[KubeStruct]) -> tuple[Any, tuple[bytes, ...]] | None:
+    """A struct with just the fields of ``kind`` that lead to opaque JSON, and the names of those that hold it, quoted;
+    None if none does."""
+    skeleton = _build(kind, frozenset())
+    return None if skeleton is None else (skeleton, tuple(sorted(_holding(skeleton))))
 
 
-def _build(kind: type[KubeStruct], above: frozenset[type]) -> tuple[Any, tuple[str, ...]] | None:
+def _holding(skeleton: Any) -> set[bytes]:
+    names: set[bytes] = set()
+    for field in msgspec.structs.fields(skeleton):
+        below = list(_structs(field.type))
+        if not below:
+            names.add(f'"{field.encode_name}"'.encode())
+        for inner in below:
+            names |= _holding(inner)
+    return names
+
+
+def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _structs(part)
+
+
+def _build(kind: type[KubeStruct], above: frozenset[type]) -> Any:
     if kind in above:
         return None
     names = json_names(kind)
@@ -42,8 +62,7 @@ def _build(kind: type[KubeStruct], above: frozenset[type]) -> tuple[Any, tuple[s
     if not fields:
         return None
     rename = {attribute: names[attribute] for attribute, _, _ in fields}
-    made = msgspec.defstruct(f"{kind.__name__}Opaque", fields, rename=rename)
-    return made, tuple(rename)
+    return msgspec.defstruct(f"{kind.__name__}Opaque", fields, rename=rename)
 
 
 def _or_null(annotation: Any) -> Any:
@@ -69,8 +88,7 @@ def _leading(annotation: Any, above: frozenset[type]) -> Any:
     if annotation is RawJSON:
         return msgspec.Raw
     if isinstance(annotation, type) and issubclass(annotation, KubeStruct):
-        built = _build(annotation, above)
-        return built[0] if built is not None else None
+        return _build(annotation, above)
     return None
 
 
@@ -85,7 +103,14 @@ def restore_opaque(obj: Any, body: bytes) -> Any:
     built = _skeleton(kind)
     if built is None:
         return obj
-    return _merged(obj, _decoder(built[0]).decode(body))
+    skeleton, names = built
+    if b"\\" not in body:  # else a name may be spelled in many ways
+        for name in names:
+            if name in body:
+                break
+        else:
+            return obj
+    return _merged(obj, _decoder(skeleton).decode(body))
 
 
 def _merged(obj: Any, found: Any) -> Any:
