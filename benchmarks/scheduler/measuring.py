@@ -17,6 +17,7 @@ from benchmarks.scheduler.running import Bound, clear, furnish, run
 from benchmarks.scheduler.staging import Arrangement, Stage, cluster, stage
 from benchmarks.scheduler.workloads import WORKLOADS, Shape, Workload
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
+from cathedra.cluster.process.switching import switch_soon
 
 __all__ = ["alone", "measure", "rows"]
 
@@ -60,6 +61,7 @@ def measure(workload: Workload, arrangement: Arrangement = Arrangement.ONE, agai
 
 async def _measure(workload: Workload, arrangement: Arrangement, against: str) -> Throughput:
     suspend_collection()
+    switch_soon()
     async with _foreign(against, workload) if against else stage(arrangement) as found:
         await furnish(found.client, workload)
         bound = Bound(found.informers)

@@ -18,10 +18,12 @@ from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
+from cathedra.cluster.process.switching import switch_soon
 
 
 async def _serve(folder: Path) -> None:
     suspend_collection()
+    switch_soon()
     server = await APIServer.open(
         ServerConfig(gates=FeatureGates.for_release()),
         clock=SystemClock(),
