@@ -18,9 +18,13 @@ _SIMPLE: Final = (
     r'(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null|\{\}|\[\]|"[^"\\\x00-\x1f]*+")'
     r"[ \t\r\n]*+,[ \t\r\n]*+"
 )
-_ELEMENTS: Final = re.compile(f"(?:{_SIMPLE})++")
-_FIELDS: Final = re.compile(rf'(?:"[^"\\\x00-\x1f]*+"[ \t\r\n]*+:[ \t\r\n]*+{_SIMPLE})++')
-"""Rows of simple elements and fields, each with its comma: a body of millions of them is passed over in one step."""
+_ELEMENTS: Final = re.compile(f"(?:{_SIMPLE}){{1,4096}}")
+_FIELDS: Final = re.compile(rf'(?:"[^"\\\x00-\x1f]*+"[ \t\r\n]*+:[ \t\r\n]*+{_SIMPLE}){{1,4096}}')
+"""Rows of simple elements and fields, each with its comma: a body of millions of them is passed over in few steps.
+
+Rows have an end because each element takes memory while it is matched. ``++`` would let go of it; but before Python
+3.11.5 a possessive group that begins to match and fails leaves behind what it had passed over.
+"""
 _END: Final = "unexpected end of JSON input"
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _ESCAPES: Final = '"\\/bfnrt'

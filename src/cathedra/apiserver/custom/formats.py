@@ -14,6 +14,8 @@ __all__ = ["FORMATS"]
 
 
 def _matches(pattern: str, flags: int = re.ASCII) -> Callable[[str], bool]:
+    """Whether a text is of that form. No group is possessive: before Python 3.11.5 one that begins to match and fails
+    leaves behind what it had passed over."""
     compiled = re.compile(pattern, flags)
     return lambda text: compiled.fullmatch(text) is not None
 
@@ -23,15 +25,15 @@ _is_email = _matches(
     # A name may stand in front of an address in angle brackets.
     r"""(?x)
     (?: (?P<bracket> [^<>@\x00-\x1f]*+ < ) )?
-    (?: [^\s@<>()\[\]:;,\\".]++ (?: \. [^\s@<>()\[\]:;,\\".]++ )*+ | "(?:[^"\\\r\n]|\\.)*+" )
+    (?: [^\s@<>()\[\]:;,\\".]++ (?: \. [^\s@<>()\[\]:;,\\".]++ )* | "(?:[^"\\\r\n]++|\\.)*" )
     @
-    (?: [^\s@<>()\[\]:;,\\".]++ (?: \. [^\s@<>()\[\]:;,\\".]++ )*+ | \[ [^\[\]\\\s]*+ \] )
+    (?: [^\s@<>()\[\]:;,\\".]++ (?: \. [^\s@<>()\[\]:;,\\".]++ )* | \[ [^\[\]\\\s]*+ \] )
     (?(bracket) > )
     """
 )
 _is_time = _matches(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:.\d+)?(?:z|[+-]\d\d:\d\d)")
 _is_label = _matches(r"[^\W_]|[^\W_](?:[^\W_]|-){0,61}[^\W_]", re.UNICODE)
-_is_go_duration = _matches(r"[+-]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))++)")
+_is_go_duration = _matches(r"[+-]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _WORDED_DURATION: Final = re.compile(r"(?<!\d)(\d++)\s*+([A-Za-zµ]++)", re.ASCII)
 _UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
 _UNIT_BEGINNINGS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")

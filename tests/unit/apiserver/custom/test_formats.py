@@ -19,7 +19,10 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "datetime": (("2024-02-29T23:59:59Z",), ("2024-02-29",)),
     "duration": (("1h30m", "1.5s", "3 weeks", "2 days", "0", "1min"), ("", "h", "1 parsec", "-")),
-    "email": (("a@b.c", "A Name <a.b@c>", '"a b"@c', "a@[127.0.0.1]"), ("a", "a@", "a b@c", "a@b@c", "<a@b", "a..b@c")),
+    "email": (
+        ("a@b.c", "A Name <a.b@c>", '"a b"@c', "a@[127.0.0.1]"),
+        ("a", "a@", "a b@c", "a@b@c", "<a@b", "a..b@c", "a.@b.c"),
+    ),
     "hexcolor": (("#fff", "00FF00"), ("#ff", "#ggg")),
     "hostname": (("a", "node-1.example.com", "bücher.de"), ("", "-a", "a.b1", "a..com", "a_b.com", "a" * 64 + ".com")),
     "ipv4": (("10.0.0.1",), ("10.0.0", "10.0.0.256", "::1")),
