@@ -1,15 +1,15 @@
-"""Keys, controllers and references of objects of any kind."""
+"""Keys and references of objects of any kind."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
 from cathedra.api.core.core_v1 import ObjectReference
-from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace
 
-__all__ = ["ObjectKey", "controller_of", "key_of", "reference_to", "with_metadata"]
+__all__ = ["ObjectKey", "key_of", "reference_to", "with_metadata"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -33,11 +33,6 @@ def key_of(obj: KubeObject) -> ObjectKey:
     """Namespace and name of an object."""
     metadata = obj.metadata
     return ObjectKey(metadata.namespace, metadata.name)
-
-
-def controller_of(obj: KubeObject) -> OwnerReference | None:
-    """The owner reference with ``controller: true``, if there is one."""
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
 
 
 def reference_to(obj: KubeObject | ObjectReference, field_path: str = "") -> ObjectReference:

@@ -81,11 +81,9 @@ class EntryClaim(NamedTuple):
     generated: bool
 
 
-def claim_source(entry: PodResourceClaim) -> ClaimSource:
-    """The claim or the template that an entry names; until 1.30 they stood in a field of their own, ``source``."""
-    if entry.source is not None:
-        return entry.source
-    return ClaimSource(entry.resource_claim_name, entry.resource_claim_template_name)
+def claim_source(entry: PodResourceClaim) -> PodResourceClaim | ClaimSource:
+    """What names an entry's claim or template: the entry itself; until 1.30 a field of its own, ``source``."""
+    return entry if entry.source is None else entry.source
 
 
 def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
@@ -95,7 +93,7 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         EntryUnset: the entry says nothing.
         ClaimNotCreated: its claim is not generated yet.
     """
-    source: PodResourceClaim | ClaimSource = entry if entry.source is None else entry.source
+    source = claim_source(entry)
     if source.resource_claim_name is not None:
         return EntryClaim(entry.name, source.resource_claim_name, generated=False)
     if source.resource_claim_template_name is None:
@@ -147,15 +145,15 @@ def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
     names = []
     for entry in pod.spec.resource_claims:
-        source: PodResourceClaim | ClaimSource = entry if entry.source is None else entry.source
+        source = claim_source(entry)
         name = source.resource_claim_name
         if name is None and source.resource_claim_template_name is not None:
             name = _recorded(pod, entry)
         if name:
             names.append(name)
-    if pod.status.extended_resource_claim_status is not None:
-        names.append(extended_claim_name(pod))
-    return list(filter(None, names))
+    if extended := extended_claim_name(pod):
+        names.append(extended)
+    return names
 
 
 def extended_claim_name(pod: Pod) -> str:
@@ -167,9 +165,7 @@ def extended_claim_name(pod: Pod) -> str:
 def template_names(pod: Pod) -> list[str]:
     """The templates that the pod uses."""
     return [
-        template
-        for entry in pod.spec.resource_claims
-        if (template := (entry.source or entry).resource_claim_template_name)
+        template for entry in pod.spec.resource_claims if (template := claim_source(entry).resource_claim_template_name)
     ]
 
 
