@@ -167,8 +167,8 @@ class NodeAgent:
         tls = self._prepare()
         self.claims.recover()
         runtime = await self._open_runtime()
-        found = await runtime.open(self._container_ended)
         try:
+            found = await runtime.open(self._container_ended)
             await self._run_parts(runtime, found, tls)
         finally:
             await runtime.close(stop_containers=self.config.stop_containers)

@@ -38,7 +38,7 @@ from cathedra.node.runtime.runtime import (
     RuntimeFailure,
 )
 from cathedra.node.runtime.usage import usage_of_process
-from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
+from cathedra.node.shim.client import ShimListing, ShimOptions, connect, connect_or_launch, end
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 
 __all__ = ["HostedRuntime", "Launcher"]
@@ -385,17 +385,21 @@ class HostedRuntime:
     async def close(self, *, stop_containers: bool) -> None:
         """Hang up, or have everything killed and cleaned up, also what a lost shim has left."""
         self._on_exit = _ignore
-        if self._shim is None:
-            return
         if stop_containers:
-            with contextlib.suppress(OSError, IncompatibleShim, TimeoutError):
-                if self._shim.connection.lost:
-                    self._shim = await self._connect()
-                async with asyncio.timeout(_END_SECONDS):
-                    await self._shim.connection.ask({"do": "end"})
-                    await self._shim.connection.wait_lost()
-        await self._shim.connection.close()
-        self._shim = None
+            await self._end_shim()
+        if self._shim is not None:
+            await self._shim.connection.close()
+            self._shim = None
+
+    async def _end_shim(self) -> None:
+        with contextlib.suppress(OSError, IncompatibleShim, TimeoutError):
+            if self._shim is None:
+                # An `open` that was interrupted leaves a shim that found containers of an earlier one.
+                self._shim = await connect(self._directory, self._exited)
+            elif self._shim.connection.lost:
+                self._shim = await self._connect()
+            async with asyncio.timeout(_END_SECONDS):
+                await end(self._shim.connection)
 
 
 def _ignore(_: ContainerRun) -> None:

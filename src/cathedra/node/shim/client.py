@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from cathedra.node.shim.connection import ShimConnection
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 from cathedra.node.shim.protocol import PROTOCOL
 
-__all__ = ["ShimListing", "ShimOptions", "connect", "connect_or_launch"]
+__all__ = ["ShimListing", "ShimOptions", "connect", "connect_or_launch", "end"]
 
 _PROGRAM: Final = (
     f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
@@ -49,10 +50,40 @@ class ShimListing:
 async def connect_or_launch(options: ShimOptions, on_exit: Callable[[dict[str, Any]], None]) -> ShimListing:
     """Connect to the directory's shim; start it if there is none.
 
+    Whoever is cancelled meanwhile leaves no shim without an agent: it is waited for, and ended unless it holds
+    containers.
+
     Raises:
         ShimLost: it cannot be started, or ended at once.
         IncompatibleShim: one of another version runs there.
     """
+    connecting = asyncio.create_task(_connect_or_launch(options, on_exit))
+    try:
+        return await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        await _give_up(connecting)
+        raise
+
+
+async def _give_up(connecting: asyncio.Task[ShimListing]) -> None:
+    with contextlib.suppress(OSError, IncompatibleShim):
+        shim = await connecting
+        if not shim.containers:
+            await end(shim.connection)
+        await shim.connection.close()
+
+
+async def end(connection: ShimConnection) -> None:
+    """Have a shim kill and remove its containers and end; returns when it is gone.
+
+    Raises:
+        ShimLost: it was lost before it could answer.
+    """
+    await connection.ask({"do": "end"})
+    await connection.wait_lost()
+
+
+async def _connect_or_launch(options: ShimOptions, on_exit: Callable[[dict[str, Any]], None]) -> ShimListing:
     options.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for _ in range(_ATTEMPTS):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -114,3 +115,45 @@ async def test_a_shim_that_cannot_start_says_why(tmp_path: Path) -> None:
     (directory / "shim.lock").mkdir()
     with pytest.raises(ShimLost, match=r"the container shim ended with code 1: .*shim.lock"):
         await connect_or_launch(options(directory), no_exit)
+
+
+@pytest.mark.parametrize("file", ["", "shim.log", "shim.lock", "shim.sock", "shim.json"])
+async def test_a_start_that_is_cancelled_leaves_no_shim(tmp_path: Path, file: str) -> None:
+    starting = asyncio.create_task(connect_or_launch(options(tmp_path), no_exit))
+    while not (tmp_path / file).exists():  # noqa: ASYNC110 - files do not set events
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    with (tmp_path / "shim.lock").open("a") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)  # which it holds until it has ended
+    assert not (tmp_path / "shim.sock").exists()
+
+
+async def test_a_shim_that_holds_containers_is_left_to_the_next_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    launching_now = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            asked.append((request := json.loads(line))["do"])
+            answer = {"tag": request["tag"], "protocol": PROTOCOL, "pid": 7, "containers": [{"id": "a"}]}
+            writer.write(json.dumps(answer).encode() + b"\n")
+        writer.close()
+
+    async def launch(wanted: ShimOptions) -> None:
+        launching_now.set()
+        await asyncio.sleep(0)
+        servers.append(await asyncio.start_unix_server(serve, wanted.directory / "shim.sock"))
+
+    servers: list[asyncio.Server] = []
+    launching(monkeypatch, launch)
+    starting = asyncio.create_task(connect_or_launch(options(tmp_path), no_exit))
+    await launching_now.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert asked == ["list"]
+    servers[0].close()
