@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.signals import held_back
 from cathedra.files.private import private_directory, private_file
 
 __all__ = ["READY", "StartError", "last_words", "start", "stop"]
@@ -34,31 +35,51 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
     """
     private_directory(log.parent)
     private_file(log)
-    reading, writing = os.pipe()
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "cathedra.cli.main", "up", *arguments, "--report-fd", str(writing)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
-    os.close(writing)
+    pid = 0
     try:
-        with os.fdopen(reading) as report:
+        # An interruption in here would lose the child's process ID, and with it the child.
+        with held_back():
+            pid, report = _spawn(arguments, log)
+        with report:
             for line in report:
                 if line.strip() == READY:
-                    return child.pid
+                    return pid
                 progress(line.rstrip("\n"))
-        code = child.wait()
+        code = _wait(pid)
     except BaseException:
         # Interrupted while waiting: a cluster that nothing waits for must not stay behind.
-        child.terminate()
-        child.wait()
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+            _wait(pid)
         raise
     why = last_words(log.read_text(errors="replace"))
     raise StartError(f"the cluster ended with code {code} before it was ready: {why} (all of it: {log})")
+
+
+def _spawn(arguments: Sequence[str], log: Path) -> tuple[int, TextIO]:
+    """The child's process ID and its report.
+
+    A `subprocess.Popen` looks at its child once more when it is forgotten, and an interruption that comes just then is
+    lost.
+    """
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    command = [sys.executable, "-m", "cathedra.cli.main", "up", *arguments, "--report-fd", str(writing)]
+    files = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.fspath(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    )
+    try:
+        pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
+    finally:
+        os.close(writing)
+    return pid, os.fdopen(reading)
+
+
+def _wait(pid: int) -> int:
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 def last_words(printed: str) -> str:

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["end_as_interrupted", "run_until", "stop_event"]
+__all__ = ["end_as_interrupted", "held_back", "run_until", "stop_event"]
 
 
 def end_as_interrupted() -> None:
     """From now on SIGTERM and SIGHUP end a program without a loop of its own as Ctrl-C does: with its clean-up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let a signal that ends programs wait until the block has ended; to be used on the main thread."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [(number, signal.signal(number, lambda number, _: came.append(number))) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        for interruption in came:
+            signal.raise_signal(interruption)
 
 
 def stop_event() -> asyncio.Event:

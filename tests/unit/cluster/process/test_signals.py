@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from cathedra.cluster.process.signals import held_back
+
 PROGRAM = """
 import signal
 from cathedra.cluster.process.signals import end_as_interrupted
@@ -31,3 +33,28 @@ def test_a_signal_ends_it_with_its_clean_up(number: signal.Signals) -> None:
     out, error = program.communicate(timeout=150)
     assert out == "cleaned up\n"
     assert error.endswith("KeyboardInterrupt\n")
+
+
+def test_a_signal_that_is_held_back_comes_when_the_block_has_ended() -> None:
+    done = []
+
+    def work() -> None:
+        with held_back():
+            signal.raise_signal(signal.SIGINT)
+            done.append("the block")
+        done.append("what follows")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["the block"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_that_is_ignored_is_ignored_when_it_has_been_held_back() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with held_back():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
