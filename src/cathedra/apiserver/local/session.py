@@ -24,7 +24,7 @@ from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.client.local.connection import peer_user
-from cathedra.client.local.frames import FrameError, MessageReader, write_frames
+from cathedra.client.local.frames import FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
     Attach,
@@ -38,6 +38,7 @@ from cathedra.client.local.messages import (
     Shown,
     StatusFailure,
 )
+from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import SentObjects
 from cathedra.client.transport import Page
 
@@ -108,9 +109,7 @@ class LocalSession(asyncio.Protocol):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._watches: dict[int, _Watch] = {}
         self._ready: dict[int, None] = {}
-        self._messages: list[Any] = []
-        self._sizes: list[int] = []
-        self._scheduled = False
+        self._outgoing: Outgoing | None = None
         self._reading = True
         self._slow: asyncio.TimerHandle | None = None
 
@@ -123,6 +122,7 @@ class LocalSession(asyncio.Protocol):
             self._transport.close()
             return
         self._sessions.add(self)
+        self._outgoing = Outgoing(self._transport, self._take_events)
         self._transport.set_write_buffer_limits(high=_BUFFERED)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -133,12 +133,15 @@ class LocalSession(asyncio.Protocol):
             task.cancel()
         for watch in tuple(self._watches.values()):
             self._end_watch(watch)
+        if self._outgoing is not None:
+            self._outgoing.close()
+            self._outgoing = None
         self._transport = None
 
     def close(self) -> None:
         """End the connection, behind what was written."""
-        if self._transport is not None:
-            self._flush()
+        if self._outgoing is not None:
+            self._outgoing.flush()
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -160,8 +163,8 @@ class LocalSession(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on with watches."""
         self._stop_timer()
-        if self._ready:
-            self._schedule()
+        if self._outgoing is not None and self._ready:
+            self._outgoing.schedule()
 
     def _receive(self, message: Attach | LocalRequest | Cancel) -> None:
         if type(message) is LocalRequest:
@@ -316,10 +319,13 @@ class LocalSession(asyncio.Protocol):
 
     def _events_wait(self, number: int) -> None:
         self._ready[number] = None
-        self._schedule()
+        if self._outgoing is not None:
+            self._outgoing.schedule()
 
     def _take_events(self) -> None:
         """Put the events of all watches that have some on the way."""
+        if self._slow is not None:
+            return
         ready, self._ready = self._ready, {}
         for number in ready:
             watch = self._watches.get(number)
@@ -329,11 +335,9 @@ class LocalSession(asyncio.Protocol):
             for seen in watch.taken():
                 entry = seen.entry
                 shown = self._shown(entry.view(version), form, entry.body(version))
-                self._messages.append(Event(number, seen.type.value, shown))
-                self._sizes.append(len(shown.body) + _ENVELOPE)
+                self._put(Event(number, seen.type.value, shown), len(shown.body))
             if watch.start.watcher.closed:
-                self._messages.append(Ended(number))
-                self._sizes.append(_ENVELOPE)
+                self._put(Ended(number))
                 self._end_watch(watch)
 
     def _end_watch(self, watch: _Watch) -> None:
@@ -343,22 +347,8 @@ class LocalSession(asyncio.Protocol):
         self._server.recorder.end(watch.record, 200)
 
     def _put(self, message: Any, size: int = 0) -> None:
-        self._messages.append(message)
-        self._sizes.append(size + _ENVELOPE)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        if self._slow is None and self._ready:
-            self._take_events()
-        messages, sizes, self._messages, self._sizes = self._messages, self._sizes, [], []
-        if messages and self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(write_frames(messages, sizes))
+        if self._outgoing is not None:
+            self._outgoing.put(message, size + _ENVELOPE)
 
     def _cut(self) -> None:
         LOG.warning("a local connection is closed: its client takes nothing off it")

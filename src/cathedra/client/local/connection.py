@@ -18,7 +18,7 @@ from cathedra.api.core.meta_v1 import Status
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode, decoder_of
-from cathedra.client.local.frames import MOST_BYTES, FrameError, MessageReader, write_frames
+from cathedra.client.local.frames import MOST_BYTES, FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
     STATUS,
@@ -34,6 +34,7 @@ from cathedra.client.local.messages import (
     Shown,
     StatusFailure,
 )
+from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import ReceivedObjects
 from cathedra.client.transport import EventType, Page, WatchEvent
 
@@ -65,6 +66,7 @@ class LocalConnection(asyncio.Protocol):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._transport: asyncio.Transport | None = None
+        self._outgoing: Outgoing | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._tokens: list[tuple[str, str]] = []
         self._forms: dict[type, int] = {}
@@ -76,14 +78,11 @@ class LocalConnection(asyncio.Protocol):
     def _clear(self) -> None:
         self._reader = MessageReader(FromServer)
         self._received = ReceivedObjects()
-        self._messages: list[Any] = []
-        self._sizes: list[int] = []
 
     def attach(self, token: str, agent: str) -> int:
         """The number of a user on this connection, on every one that is made."""
         self._tokens.append((token, agent))
-        if self._transport is not None:
-            self._send(self._attachment(len(self._tokens) - 1))
+        self._send(self._attachment(len(self._tokens) - 1))
         return len(self._tokens) - 1
 
     def form_of(self, kind: type) -> int:
@@ -132,7 +131,8 @@ class LocalConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Attach the users."""
         self._clear()
-        self._transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's, and the same
+        connected: asyncio.Transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's, and the same
+        self._transport, self._outgoing = connected, Outgoing(connected)
         for user in range(len(self._tokens)):
             self._send(self._attachment(user))
 
@@ -181,19 +181,12 @@ class LocalConnection(asyncio.Protocol):
         return pending
 
     def _cancel(self, number: int) -> None:
-        if self._pending.pop(number, None) is not None and self._transport is not None:
+        if self._pending.pop(number, None) is not None:
             self._send(Cancel(number))
 
     def _send(self, message: Any, size: int = 0) -> None:
-        if not self._messages:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._messages.append(message)
-        self._sizes.append(size + _ENVELOPE_BYTES)
-
-    def _flush(self) -> None:
-        messages, sizes, self._messages, self._sizes = self._messages, self._sizes, [], []
-        if messages and self._transport is not None:
-            self._transport.writelines(write_frames(messages, sizes))
+        if self._outgoing is not None:
+            self._outgoing.put(message, size + _ENVELOPE_BYTES)
 
     def _receive(self, message: Any) -> None:
         if type(message) is Event:
@@ -244,6 +237,9 @@ class LocalConnection(asyncio.Protocol):
 
     def _lost(self, why: str) -> None:
         self._transport = None
+        if self._outgoing is not None:
+            self._outgoing.close()
+            self._outgoing = None
         waiting, self._pending = self._pending, {}
         for pending in waiting.values():
             pending.fail(ConnectionResetError(f"{self._path}: {why}"))

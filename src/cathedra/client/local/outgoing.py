@@ -1,0 +1,83 @@
+"""What goes out of one end of a connection: a few messages at a time at once, the rest when the turn of the loop ends.
+
+If all that a turn makes went out in one piece, the two ends would take turns at working: the one that has answered
+everything waits until the other has made everything that follows from it. So as soon as there is something to do it is
+told, and both work at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from cathedra.client.local.frames import write_frames
+
+__all__ = ["AT_ONCE", "Outgoing"]
+
+AT_ONCE: Final = 8
+"""So many messages do not wait for the end of the turn. A system call is cheap beside the work that they cause."""
+
+
+class Outgoing:
+    """The messages of one connection. Its owner closes it when the connection is lost."""
+
+    def __init__(self, transport: asyncio.Transport, more: Callable[[], None] = lambda: None) -> None:
+        """``more`` puts what else is to go out with the turn; it is called before the turn's last write."""
+        self._transport = transport
+        self._more = more
+        self._loop = asyncio.get_running_loop()
+        self._messages: list[Any] = []
+        self._sizes: list[int] = []
+        self._scheduled = False
+        # uvloop writes when the turn ends, whenever it is told to.
+        self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+
+    def put(self, message: Any, size: int) -> None:
+        """Send a message of about so many bytes, soon."""
+        self._messages.append(message)
+        self._sizes.append(size)
+        if len(self._messages) >= AT_ONCE:
+            self._write()
+        else:
+            self.schedule()
+
+    def schedule(self) -> None:
+        """See to it that `flush` is called when the turn has ended."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        try:
+            self._more()
+            self._write()
+        finally:
+            self._scheduled = False
+
+    def close(self) -> None:
+        """Let go of the socket; what was not sent is dropped."""
+        self._messages.clear()
+        self._socket.close()
+
+    def _write(self) -> None:
+        if not self._messages:
+            return
+        messages, sizes, self._messages, self._sizes = self._messages, self._sizes, [], []
+        if self._transport.is_closing():
+            return
+        frames = write_frames(messages, sizes)
+        # Behind what the transport has not sent yet nothing can be sent at once.
+        sent = 0 if self._transport.get_write_buffer_size() else self._sent_at_once(frames)
+        if sent < sum(map(len, frames)):
+            self._transport.write(b"".join(frames)[sent:])
+
+    def _sent_at_once(self, frames: list[bytes]) -> int:
+        try:
+            return self._socket.sendmsg(frames, (), socket.MSG_DONTWAIT)
+        except OSError:
+            # It is full, or has gone: the transport waits, or tells its protocol.
+            return 0
