@@ -4,7 +4,7 @@ While a commit is on its way to the disk the next writes gather; then they go to
 transaction is on disk (``synchronous=FULL``), so what was acknowledged survives a kill and a power cut.
 
 The loop and the writer share one interpreter lock, and every step of a statement gives it away and asks for it again.
-So they meet as rarely as can be: once per batch, not once per write, and a batch is a handful of statements.
+So they meet as rarely as can be: once per batch, not once per write, and a batch is one statement or a few.
 
 A writer that ends by an error is replaced by one with a new connection, which first finds out what became of the batch
 under way. Until then the store is not healthy, and writes fail at once.
@@ -207,7 +207,7 @@ class SQLiteStorage:
                 f"{self._path} has format {facts['format']}, this version of Cathedra reads format {FORMAT}: "
                 "use another data directory, or the version that wrote it"
             )
-        found, acknowledged = facts.get("revision", 0), last.read()
+        found, acknowledged = facts["revision"], last.read()
         if found < acknowledged and self._accepted != acknowledged:
             raise LostWrites(self._path, found, acknowledged)
         if found < acknowledged:

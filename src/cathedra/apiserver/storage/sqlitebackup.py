@@ -28,7 +28,7 @@ def copy_database(source: Path, target: Path) -> int:
             reader.backup(copy, pages=-1)
             # One file: opening the copy needs no log beside it.
             copy.execute("pragma journal_mode=delete")
-            revision = int(stored_facts(copy).get("revision", 0))
+            revision = stored_facts(copy)["revision"]
         finally:
             copy.close()
             reader.close()

@@ -1,5 +1,8 @@
 """Transactions on the SQLite database: its tables, one transaction per batch of writes, and what became of each write.
 
+Every statement gives the interpreter away and has to get it back from a loop that is busy. So a batch is one statement,
+which is a transaction of its own, wherever nothing is removed.
+
 A batch fails or succeeds as one. If it fails for a reason that lies in one of its writes (a key that is no UTF-8, a
 value that is too big), or for want of memory, each write is tried alone, so that only the bad one fails.
 """
@@ -7,7 +10,8 @@ value that is too big), or for want of memory, each write is tried alone, so tha
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cathedra.apiserver.storage.protocol import Record, StorageError, Write
@@ -23,18 +27,22 @@ __all__ = [
     "stored_facts",
 ]
 
-FORMAT: Final = 1
-"""Version of the tables; a file of another version is refused."""
+FORMAT: Final = 2
+"""Version of the tables; a file of another version is refused, but for the former one."""
+_FORMER: Final = 1
+"""In which ``revision`` was written with every batch, and not only with those that remove something."""
 
 SCHEMA: Final = """
 create table if not exists meta (name text primary key, value integer not null) without rowid;
 create table if not exists objects (key text primary key, revision integer not null, value blob not null) without rowid;
 """
 _PUT: Final = "insert or replace into objects (key, revision, value) values (?, ?, ?)"
-_REMOVE: Final = "delete from objects where key = ?"
-_TOGETHER: Final = (64, 16, 4, 1)
-"""How many rows go into one statement; few numbers, so that the statements stay prepared."""
+_REMOVE: Final = "delete from objects where key in (?"
+_TOGETHER: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""How many rows a statement may have; few numbers, so that the statements stay prepared. The last row fills it up."""
+_MOST: Final = _TOGETHER[-1]
 _PUTS: Final = {rows: _PUT + ", (?, ?, ?)" * (rows - 1) for rows in _TOGETHER}
+_REMOVES: Final = {rows: _REMOVE + ", ?" * (rows - 1) + ")" for rows in _TOGETHER}
 _REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
 
 
@@ -70,14 +78,19 @@ def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
 
 
 def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
-    """What the database says of itself: ``format`` and, once something was written, ``revision``.
+    """What the database says of itself: ``format``, and ``revision``, the last that was committed (0: none).
+
+    A database without a format, or with the former one, has this version's from now on.
 
     Raises:
         sqlite3.Error: it is none of ours.
     """
     facts: dict[str, int] = dict(connection.execute("select name, value from meta"))
-    if facts.setdefault("format", FORMAT) == FORMAT:
-        connection.execute("insert or ignore into meta (name, value) values ('format', ?)", (FORMAT,))
+    if facts.get("format", _FORMER) == _FORMER:
+        connection.execute("insert or replace into meta (name, value) values ('format', ?)", (FORMAT,))
+        facts["format"] = FORMAT
+    (last,) = connection.execute("select max(revision) from objects").fetchone()
+    facts["revision"] = max(facts.get("revision", 0), last or 0)
     return facts
 
 
@@ -101,9 +114,16 @@ def records(connection: sqlite3.Connection) -> Iterator[Record]:
 
 
 def _commit(connection: sqlite3.Connection, writes: Sequence[Write]) -> StorageError | None:
+    last = {write.key: write for write in writes}.values()
+    put = [write for write in last if write.value is not None]
     try:
+        if len(put) == len(last) <= _MOST:
+            _put(connection, put)
+            return None
         connection.execute("begin immediate")
-        _write(connection, {write.key: write for write in writes}.values())
+        _remove(connection, [write.key for write in last if write.value is None])
+        for begin in range(0, len(put), _MOST):
+            _put(connection, put[begin : begin + _MOST])
         connection.execute(_REVISION, (writes[-1].revision,))
         connection.execute("commit")
     except Exception as error:  # a MemoryError or a key that cannot be bound must end as the failure of these writes
@@ -123,16 +143,14 @@ def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exc
     return failure
 
 
-def _write(connection: sqlite3.Connection, last: Iterable[Write]) -> None:
-    """Enter the last write of each key."""
-    rows: list[str | int | bytes] = []
-    for write in last:
-        if write.value is None:
-            connection.execute(_REMOVE, (write.key,))
-        else:
-            rows += (write.key, write.revision, write.value)
-    begin = 0
-    for together in _TOGETHER:
-        while len(rows) - begin >= together * 3:
-            connection.execute(_PUTS[together], rows[begin : begin + together * 3])
-            begin += together * 3
+def _put(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
+    rows = [value for write in writes for value in (write.key, write.revision, write.value)]
+    together = _TOGETHER[bisect_left(_TOGETHER, len(writes))]
+    connection.execute(_PUTS[together], rows + rows[-3:] * (together - len(writes)))
+
+
+def _remove(connection: sqlite3.Connection, keys: Sequence[str]) -> None:
+    for begin in range(0, len(keys), _MOST):
+        some = keys[begin : begin + _MOST]
+        together = _TOGETHER[bisect_left(_TOGETHER, len(some))]
+        connection.execute(_REMOVES[together], (*some, *[some[-1]] * (together - len(some))))

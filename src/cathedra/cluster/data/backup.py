@@ -181,7 +181,7 @@ def _check_database(database: Path, backup: Backup) -> None:
         (verdict,) = connection.execute("pragma integrity_check(1)").fetchone()
     finally:
         connection.close()
-    if facts.get("format") != FORMAT:
-        raise tarfile.TarError(f"its objects have format {facts.get('format')}, this version reads {FORMAT}")
-    if verdict != "ok" or facts.get("revision", 0) != backup.revision:
-        raise tarfile.TarError(f"its objects are damaged ({verdict}, revision {facts.get('revision', 0)})")
+    if facts["format"] != FORMAT:
+        raise tarfile.TarError(f"its objects have format {facts['format']}, this version reads {FORMAT}")
+    if verdict != "ok" or facts["revision"] != backup.revision:
+        raise tarfile.TarError(f"its objects are damaged ({verdict}, revision {facts['revision']})")

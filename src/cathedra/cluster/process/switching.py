@@ -1,7 +1,7 @@
 """How soon a thread of this process gets the interpreter that another one holds.
 
-The store's writer needs it back after every step of a statement, eight times and more for a transaction, and Python
-lets it wait 5 ms each time while the event loop has work. So the busier the server is, the longer a commit takes: with
+The store's writer needs it back a few times for each statement, and Python lets it wait 5 ms each time while the event
+loop has work. So the busier the server is, the longer a commit takes: with
 64 clients that create objects it took most of a write's latency, and in the end all of them waited for it.
 """
 

@@ -7,15 +7,18 @@ import shutil
 import sqlite3
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cathedra.apiserver.storage import sqlite, transactions
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import LostWrites, SQLiteStorage
+from cathedra.apiserver.storage.transactions import FORMAT, commit_writes, records, stored_facts
 
 
 async def settled(store: SQLiteStorage, write: Write) -> StorageError | None:
@@ -118,6 +121,59 @@ async def test_writes_of_one_batch_settle_in_order_and_the_last_of_a_key_counts(
     assert (found["/g/r/3"], found["/g/r/5"]) == ((101, b"second"), (104, b"again"))
 
 
+async def test_a_database_of_the_former_format_goes_on_with_its_revision_and_has_the_new_format(tmp_path: Path) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    assert await settled(store, Write("/g/r/a", 1, b"a")) is None
+    await store.close()
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.execute("update meta set value = 1 where name = 'format'")
+    connection.execute("insert into meta (name, value) values ('revision', 7)")
+    connection.commit()
+    connection.close()
+    assert await kept(tmp_path / "db") == (7, {"/g/r/a": b"a"})
+    connection = sqlite3.connect(tmp_path / "db")
+    assert dict(connection.execute("select name, value from meta")) == {"format": 2, "revision": 7}
+    connection.close()
+
+
+@pytest.mark.parametrize("removed", [1, 3, 300])
+async def test_the_revision_of_a_removal_outlives_what_it_removes(tmp_path: Path, removed: int) -> None:
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    await together(store, *(Write(f"/g/r/{number}", number + 1, b"x") for number in range(removed)))
+    await together(store, *(Write(f"/g/r/{number}", removed + number + 1, None) for number in range(removed)))
+    await store.close()
+    assert await kept(tmp_path / "db") == (2 * removed, {})
+
+
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.integers(0, 400), st.booleans()), min_size=1, max_size=300), min_size=1, max_size=4
+    )
+)
+@settings(max_examples=25)
+def test_a_database_holds_what_its_batches_say(batches: list[list[tuple[int, bool]]]) -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.executescript(transactions.SCHEMA)
+    expected: dict[str, tuple[int, bytes]] = {}
+    revision = 0
+    for batch in batches:
+        writes = []
+        for number, removes in batch:
+            revision += 1
+            key = f"/g/r/{number}"
+            writes.append(Write(key, revision, None if removes else b"%d" % revision))
+            expected.pop(key, None)
+            if not removes:
+                expected[key] = (revision, b"%d" % revision)
+        assert commit_writes(connection, writes) == [None] * len(writes)
+        assert not connection.in_transaction
+        assert stored_facts(connection) == {"format": FORMAT, "revision": revision}
+    assert {record.key: (record.revision, record.value) for record in records(connection)} == expected
+    connection.close()
+
+
 async def test_writes_that_wait_at_the_end_are_kept(tmp_path: Path) -> None:
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
@@ -163,15 +219,14 @@ async def test_a_write_that_cannot_be_stored_fails_alone(tmp_path: Path, bad: Wr
 async def test_want_of_memory_fails_the_write_and_the_store_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = transactions._write
+    real = transactions._put
 
-    def write(connection: sqlite3.Connection, last: Iterable[Write]) -> None:
-        last = list(last)
-        real(connection, last)
-        if any(write.key == "/g/r/huge" for write in last):
+    def put(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
+        if any(write.key == "/g/r/huge" for write in writes):
             raise MemoryError
+        real(connection, writes)
 
-    monkeypatch.setattr(transactions, "_write", write)
+    monkeypatch.setattr(transactions, "_put", put)
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
     errors = await together(store, Write("/g/r/a", 1, b"a"), Write("/g/r/huge", 2, b"h"))
