@@ -203,6 +203,7 @@ class APIServer:
             OSError: the socket cannot be made there.
         """
         server = LocalServer(
+            self.context.registry,
             self.catalog,
             StaticTokens(tokens),
             Recorder(self.context, self.app.metrics, self._audit),

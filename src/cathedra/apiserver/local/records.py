@@ -16,7 +16,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.local.messages import LocalRequest, Options
 from cathedra.client.transport import PatchType
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "request_path"]
 
 _METHODS: Final = {
     "get": "GET",
@@ -48,7 +48,7 @@ class Recorder:
         """A request has come."""
         began = self._server.clock.monotonic()
         if self._audit is None:
-            record = RequestRecord(_info(request), b"", "", began, user)
+            record = RequestRecord(_info(request, ""), b"", "", began, user)  # the path is for the log alone
         else:
             record = self._audited(request, user, agent, began)
         if request.options.patch_type in PatchType.__members__:
@@ -69,7 +69,9 @@ class Recorder:
 
     def _audited(self, request: LocalRequest, user: UserInfo, agent: str, began: float) -> RequestRecord:
         query = _query(request.verb, request.options)
-        record = RequestRecord(_info(request), query, generate_uid(self._server.random), began, user)
+        record = RequestRecord(
+            _info(request, request_path(request)), query, generate_uid(self._server.random), began, user
+        )
         record.user_agent = agent
         record.request_body = request.body
         selected = request.verb in _SELECTED
@@ -91,10 +93,10 @@ class Recorder:
         self._audit.write(record, stage, now - (self._server.clock.monotonic() - record.began), now)
 
 
-def _info(request: LocalRequest) -> RequestInfo:
+def _info(request: LocalRequest, path: str) -> RequestInfo:
     return RequestInfo(
         method=_METHODS.get(request.verb, "POST"),
-        path=_path(request),
+        path=path,
         verb=request.verb,
         is_resource=True,
         group=request.group,
@@ -107,7 +109,7 @@ def _info(request: LocalRequest) -> RequestInfo:
     )
 
 
-def _path(request: LocalRequest) -> str:
+def request_path(request: LocalRequest) -> str:
     """The path that the request would have over HTTP."""
     root = f"/apis/{request.group}/{request.version}" if request.group else f"/api/{request.version}"
     inside = f"/namespaces/{request.namespace}" if request.namespace else ""

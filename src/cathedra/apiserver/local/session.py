@@ -15,8 +15,9 @@ from cathedra.api.struct import KubeStruct, encode
 from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.local.records import Recorder
+from cathedra.apiserver.local.records import Recorder, request_path
 from cathedra.apiserver.local.requests import RequestedResource, carry_out, find, list_options, plain_answer, refused
+from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
@@ -62,6 +63,7 @@ _ENVELOPE: Final = 64
 class LocalServer(msgspec.Struct, frozen=True):
     """What sessions need of the server."""
 
+    registry: Registry
     catalog: Catalog
     tokens: KnownTokens
     recorder: Recorder
@@ -230,7 +232,7 @@ class LocalSession(asyncio.Protocol):
             self._put(StatusFailure(request.id, refused(internal_error(str(error)))))
         except Exception as error:
             # The last resort, as over HTTP: whatever failed, the client gets an answer.
-            LOG.exception("%s %s failed", request.verb, record.info.path)
+            LOG.exception("%s %s failed", request.verb, request_path(request))
             status = 500
             self._put(StatusFailure(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
         finally:
@@ -250,7 +252,7 @@ class LocalSession(asyncio.Protocol):
         elif isinstance(answer, Page):
             self._show_page(request, answer)
         elif type(answer) is found.version.type and not (request.verb == "create" and request.subresource):
-            shown = self._shown(answer, request.form, None)
+            shown = self._shown(answer, request.form, self._stored(found, answer))
             if self._server.recorder.audits:
                 record.response_body = shown.body or encode(answer)
                 record.created_name = answer.metadata.name
@@ -279,6 +281,13 @@ class LocalSession(asyncio.Protocol):
             return Shown(number)
         self._sent.add(obj, form)
         return Shown(form, encode(obj) if body is None else body)
+
+    def _stored(self, found: RequestedResource, obj: Any) -> bytes | None:
+        """The bytes that the store has of an object, as long as nothing else has been written in its place."""
+        metadata = obj.metadata
+        key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        entry = self._server.registry.entry(found.definition.group_resource, key)
+        return entry.body(found.version) if entry is not None and entry.object is obj else None
 
     def _watch(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         try:

@@ -85,9 +85,13 @@ class Registry:
 
     def find(self, resource: GroupResource, key: str) -> Any | None:
         """The object of that key, if the resource is served and the object is there."""
-        table = self._tables.get(resource)
-        entry = None if table is None else table.get(key)
+        entry = self.entry(resource, key)
         return None if entry is None else entry.object
+
+    def entry(self, resource: GroupResource, key: str) -> StoredObject | None:
+        """The state of that key, if the resource is served and the object is there."""
+        table = self._tables.get(resource)
+        return None if table is None else table.get(key)
 
     def count(self, resource: GroupResource) -> int:
         """How many objects of a resource there are; 0 if it is not served."""

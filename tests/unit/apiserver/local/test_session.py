@@ -126,6 +126,19 @@ async def test_a_writes_answer_and_its_event_are_one_object(tmp_path: Path) -> N
             assert (await anext(events)).object is made
 
 
+async def test_an_answer_is_what_the_store_holds_also_where_another_write_came_between(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        user = there.user()
+        await user.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        labels = [{"metadata": {"labels": {"turn": str(turn)}}} for turn in range(8)]
+        answers = await asyncio.gather(
+            *(user.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, one, WRITE) for one in labels)
+        )
+        assert [answer.metadata.labels["turn"] for answer in answers] == [str(turn) for turn in range(8)]
+        assert len({answer.metadata.resource_version for answer in answers}) == 8
+        assert await there.user().get(CONFIGMAPS, "default", "a") in answers
+
+
 async def test_a_watch_that_is_refused_ends_with_the_refusal(tmp_path: Path) -> None:
     async with served(tmp_path) as there:
         local = there.user()
