@@ -3,6 +3,9 @@
 All claims of a template have the template's spec, the very same object, and a change of anything else leaves a spec as
 it was. So what was worked out from one holds wherever that object turns up again, and to look whether it does costs
 less than a comparison. The objects are held as long as they are known: no other can take their place.
+
+What clients send is decoded anew each time. `by_json` makes the very same object of equal ones; and where the server
+then writes a name of its own making into each, `Likeness` still tells that they are alike.
 """
 
 from __future__ import annotations
@@ -11,13 +14,18 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-__all__ = ["KnownObjects", "by_identity"]
+from cathedra.api.struct import KubeStruct, encode
+
+__all__ = ["KnownObjects", "Likeness", "by_identity", "by_json"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K", bound=KubeStruct)
 
 LIMIT: Final = 64
 """Objects, or groups of them, that are known at a time. Specs can be large, and few are in use at once."""
+LARGEST: Final = 16 * 1024
+"""Bytes of JSON up to which an object is known by them."""
 
 
 class KnownObjects:
@@ -55,3 +63,54 @@ def by_identity(function: Callable[P, R]) -> Callable[P, R]:
         return found[0]
 
     return remembered
+
+
+def by_json(function: Callable[[K], R]) -> Callable[[K], R]:
+    """The function, which works on one frozen object alone, with its results remembered by the object's JSON: equal
+    objects get the very same result."""
+    known: dict[bytes, R] = {}
+
+    @wraps(function)
+    def remembered(obj: K) -> R:
+        body = encode(obj)
+        found = known.get(body)
+        if found is None:
+            found = function(obj)
+            if len(body) <= LARGEST:
+                if len(known) >= LIMIT:
+                    del known[next(iter(known))]
+                known[body] = found
+        return found
+
+    return remembered
+
+
+@by_identity
+def _changed_pattern(*_: object) -> object:
+    return object()
+
+
+class Likeness:
+    """Objects that differ from others in nothing that matters to a rule, as in a name that the server has made up."""
+
+    __slots__ = ("_patterns",)
+
+    def __init__(self) -> None:
+        self._patterns: dict[int, tuple[object, object]] = {}
+
+    def note(self, obj: object, pattern: object) -> None:
+        """Remember that an object is like all others of that pattern, for the next few that are noted."""
+        if len(self._patterns) >= LIMIT:
+            self._patterns.clear()
+        self._patterns[id(obj)] = obj, pattern
+
+    def follow(self, old: object, new: object, *change: object) -> None:
+        """Remember that an object was made from another by a change that these objects determine, whichever of its
+        pattern it is made from."""
+        self.note(new, _changed_pattern(self.pattern(old), *change))
+
+    def pattern(self, obj: object) -> object:
+        """What stands for the object and all that are like it: the object itself, if it is not known to be like
+        another."""
+        found = self._patterns.get(id(obj))
+        return obj if found is None else found[1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.kinds.identity import LIMIT, KnownObjects, by_identity
+from cathedra.api.core.core_v1 import Container
+from cathedra.kinds.identity import LARGEST, LIMIT, KnownObjects, Likeness, by_identity, by_json
 
 
 class Thing:
@@ -52,3 +53,49 @@ def test_the_first_that_were_added_give_way() -> None:
         known.add(thing, things)
     assert [known.knows(thing, things) for thing in things] == [False, *[True] * LIMIT]
     assert not known.knows(things[-1])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2 * LIMIT), st.booleans()), max_size=6 * LIMIT))
+def test_equal_objects_get_the_result_of_the_function_and_other_objects_theirs(asked: list[tuple[int, bool]]) -> None:
+    @by_json
+    def named(one: Container) -> tuple[str, str]:
+        return one.name, one.image
+
+    for number, tagged in asked:
+        image = "i:1" if tagged else "i"
+        one, other = (Container(name=str(number), image=image) for _ in range(2))
+        assert named(one) == (str(number), image)
+        assert named(one) is named(other)
+
+
+def test_what_is_large_is_worked_out_each_time() -> None:
+    calls: list[int] = []
+
+    @by_json
+    def length(one: Container) -> int:
+        calls.append(len(one.image))
+        return calls[-1]
+
+    for image in ("i", "i", "i" * LARGEST, "i" * LARGEST):
+        assert length(Container(image=image)) == len(image)
+    assert calls == [1, LARGEST, LARGEST]
+
+
+def test_objects_are_alike_that_were_made_from_one_by_the_same_change() -> None:
+    alike, origin, change = Likeness(), Thing(0), Thing(1)
+    first, second, other, further = (Thing(number) for number in range(4))
+    for made in (first, second):
+        alike.follow(origin, made, change)
+    alike.follow(origin, other, Thing(1))
+    alike.follow(second, further)
+    assert alike.pattern(first) is alike.pattern(second)
+    assert len({alike.pattern(one) for one in (origin, first, other, further)}) == 4
+
+
+def test_an_object_that_is_like_no_other_any_more_stands_for_itself() -> None:
+    alike, things = Likeness(), [Thing(number) for number in range(LIMIT + 1)]
+    assert alike.pattern(things[0]) is things[0]
+    for thing in things:
+        alike.note(thing, alike)
+    assert alike.pattern(things[0]) is things[0]
+    assert alike.pattern(things[-1]) is alike

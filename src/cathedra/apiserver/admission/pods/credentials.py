@@ -7,7 +7,7 @@ The volume only says what the pod wants; the token is asked for by the node agen
 from __future__ import annotations
 
 import random as random_module
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from cathedra.api.core.core_v1 import (
     ConfigMapProjection,
@@ -16,7 +16,7 @@ from cathedra.api.core.core_v1 import (
     DownwardAPIVolumeFile,
     KeyToPath,
     ObjectFieldSelector,
-    Pod,
+    PodSpec,
     ProjectedVolumeSource,
     ServiceAccount,
     ServiceAccountTokenProjection,
@@ -26,8 +26,9 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.struct import replace
 from cathedra.apiserver.names import generate_name
+from cathedra.kinds.identity import by_identity
 
-__all__ = ["MOUNT_PATH", "with_credentials"]
+__all__ = ["MOUNT_PATH", "mentions_credentials", "with_credentials"]
 
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PREFIX: Final = "kube-api-access-"
@@ -56,29 +57,52 @@ _SOURCE: Final = ProjectedVolumeSource(
     default_mode=_MODE,
 )
 
-AnyContainer = TypeVar("AnyContainer", bound=Container)
+
+def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_module.Random) -> PodSpec:
+    """The pod's spec with its credentials, unless it or its account does not want them, or it mounts something else
+    there."""
+    if not _wants(spec, account):
+        return spec
+    existing = _existing(spec)
+    name = existing or generate_name(_PREFIX, random)
+    mount = VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
+    return replace(
+        spec,
+        containers=_mounted(spec.containers, mount),
+        init_containers=_mounted(spec.init_containers, mount),
+        volumes=spec.volumes if existing else (*spec.volumes, Volume(name=name, projected=_SOURCE)),
+    )
 
 
-def with_credentials(pod: Pod, account: ServiceAccount, random: random_module.Random) -> Pod:
-    """The pod with its credentials, unless it or its account does not want them, or it mounts something else there."""
-    spec: Any = pod.spec
+@by_identity
+def mentions_credentials(spec: PodSpec) -> bool:
+    """Whether a spec that was sent has a name in it that the volume with credentials may get."""
+    names = [one.name for one in spec.volumes]
+    names += [mount.name for one in (*spec.containers, *spec.init_containers) for mount in one.volume_mounts]
+    return any(name.startswith(_PREFIX) for name in names)
+
+
+@by_identity
+def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
     wanted = spec.automount_service_account_token
     if wanted is None:
         wanted = account.automount_service_account_token
-    if wanted is False:
-        return pod
-    existing = next((one.name for one in spec.volumes if one.name.startswith(_PREFIX)), "")
-    name = existing or generate_name(_PREFIX, random)
-    containers = tuple(_mounted(one, name) for one in spec.containers)
-    starters = tuple(_mounted(one, name) for one in spec.init_containers)
-    if (containers, starters) == (spec.containers, spec.init_containers):
-        return pod
-    volumes = spec.volumes if existing else (*spec.volumes, Volume(name=name, projected=_SOURCE))
-    return replace(pod, spec=replace(spec, containers=containers, init_containers=starters, volumes=volumes))
+    return wanted is not False and not all(map(_has_mount, (*spec.containers, *spec.init_containers)))
 
 
-def _mounted(container: AnyContainer, volume: str) -> AnyContainer:
-    if any(mount.mount_path == MOUNT_PATH for mount in container.volume_mounts):
-        return container
-    mount = VolumeMount(name=volume, read_only=True, mount_path=MOUNT_PATH)
-    return replace(container, volume_mounts=(*container.volume_mounts, mount))
+def _existing(spec: PodSpec) -> str:
+    """The volume with credentials that the pod brings along."""
+    return next((one.name for one in spec.volumes if one.name.startswith(_PREFIX)), "") if spec.volumes else ""
+
+
+def _mounted(containers: tuple[Container, ...], mount: VolumeMount) -> tuple[Container, ...]:
+    if not containers:
+        return containers
+    return tuple(
+        [one if _has_mount(one) else replace(one, volume_mounts=(*one.volume_mounts, mount)) for one in containers]
+    )
+
+
+def _has_mount(container: Container) -> bool:
+    mounts = container.volume_mounts
+    return bool(mounts) and any(mount.mount_path == MOUNT_PATH for mount in mounts)

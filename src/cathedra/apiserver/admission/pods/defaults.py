@@ -17,13 +17,16 @@ from cathedra.api.status import forbidden
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.admission.pods.credentials import with_credentials
+from cathedra.apiserver.admission.pods.credentials import mentions_credentials, with_credentials
 from cathedra.apiserver.authorization.noderelations import references
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.resources import PODS
 from cathedra.clock import Clock
+from cathedra.kinds.core.pods.patterns import SPECS
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.identity import by_identity
 from cathedra.semantics.tolerations import concerns_taint
 
 __all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
@@ -75,9 +78,11 @@ class PodServiceAccount(AdmissionPlugin):
         secrets = pod.spec.image_pull_secrets
         if account is not None and not secrets:
             secrets = account.image_pull_secrets
-        spec = replace(pod.spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
-        pod = replace(pod, spec=spec)
-        return with_credentials(pod, account, self._random) if account is not None else pod
+        spec = pod.spec if account is None else with_credentials(pod.spec, account, self._random)
+        spec = replace(spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
+        if not mentions_credentials(pod.spec):
+            SPECS.follow(pod.spec, spec, account)
+        return replace(pod, spec=spec)
 
     async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
         """The account; ``default`` is waited for, so that a manifest may hold a namespace and its pods."""
@@ -112,6 +117,9 @@ class PodPriority(AdmissionPlugin):
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._default: tuple[str, int, str] | None = None
+        """What pods get that name no class, until a class is written."""
+        registry.observe(PRIORITY_CLASSES, self._forget_default)
 
     def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """New pods."""
@@ -140,7 +148,9 @@ class PodPriority(AdmissionPlugin):
                 f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission "
                 f"controller computed {policy} from the given PriorityClass name",
             )
-        return replace(pod, spec=replace(pod.spec, priority_class_name=name, priority=value, preemption_policy=policy))
+        spec = replace(pod.spec, priority_class_name=name, priority=value, preemption_policy=policy)
+        SPECS.follow(pod.spec, spec, name, value, policy)
+        return replace(pod, spec=spec)
 
     def _chosen(self, pod: Pod, request: AdmissionAttributes) -> tuple[str, int, str]:
         name = pod.spec.priority_class_name
@@ -151,19 +161,24 @@ class PodPriority(AdmissionPlugin):
             if found is None:
                 raise forbidden(PODS, request.name, f"no PriorityClass with name {name} was found")
             return name, found.value, found.preemption_policy or "PreemptLowerPriority"
-        default = self._default()
+        if self._default is None:
+            self._default = self._of_cluster()
+        return self._default
+
+    def _of_cluster(self) -> tuple[str, int, str]:
+        """What pods get that name no class; of several default classes, that with the lowest value counts."""
+        try:
+            table = self._registry.table(PRIORITY_CLASSES)
+        except KeyError:
+            return "", 0, "PreemptLowerPriority"
+        found: list[PriorityClass] = [e.object for e in table.select(Selection("")) if e.object.global_default]
+        default = min(found, key=lambda one: one.value, default=None)
         if default is None:
             return "", 0, "PreemptLowerPriority"
         return default.metadata.name, default.value, default.preemption_policy or "PreemptLowerPriority"
 
-    def _default(self) -> PriorityClass | None:
-        """The class for pods that name none; of several, the one with the lowest value."""
-        try:
-            table = self._registry.table(PRIORITY_CLASSES)
-        except KeyError:
-            return None
-        found: list[PriorityClass] = [e.object for e in table.select(Selection("")) if e.object.global_default]
-        return min(found, key=lambda one: one.value, default=None)
+    def _forget_default(self, _: StoredChange) -> None:
+        self._default = None
 
 
 class DefaultTolerations(AdmissionPlugin):
@@ -181,11 +196,19 @@ class DefaultTolerations(AdmissionPlugin):
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Add the tolerations that the pod has no own word about."""
         pod: Pod = request.object
-        added = tuple(
-            Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)
-            for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-            if not any(concerns_taint(toleration, key, "NoExecute") for toleration in pod.spec.tolerations)
-        )
-        if not added:
+        tolerations = _completed(pod.spec.tolerations)
+        if tolerations is pod.spec.tolerations:
             return pod
-        return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *added)))
+        spec = replace(pod.spec, tolerations=tolerations)
+        SPECS.follow(pod.spec, spec, tolerations)
+        return replace(pod, spec=spec)
+
+
+@by_identity
+def _completed(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    added = tuple(
+        Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+        if not any(concerns_taint(toleration, key, "NoExecute") for toleration in tolerations)
+    )
+    return (*tolerations, *added) if added else tolerations

@@ -8,19 +8,34 @@ from typing import Any
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import absent, changed, each
+from cathedra.kinds.identity import by_json
 
-__all__ = ["default_pod", "default_pod_spec", "default_pod_template"]
+__all__ = ["default_new_pod", "default_pod", "default_pod_spec", "default_pod_template"]
 
 
 def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
     """A pod with everything filled in that does not depend on other objects."""
-    spec = changed(
-        pod.spec,
-        containers=each(pod.spec.containers, _requests_from_limits),
-        init_containers=each(pod.spec.init_containers, _requests_from_limits),
-        enable_service_links=True if pod.spec.enable_service_links is None else pod.spec.enable_service_links,
+    return changed(pod, spec=_filled(pod.spec))
+
+
+def default_new_pod(pod: core_v1.Pod) -> core_v1.Pod:
+    """`default_pod` of a pod that is being made: the pods of one workload get the very same spec."""
+    return changed(pod, spec=_filled_alike(pod.spec))
+
+
+def _filled(spec: core_v1.PodSpec) -> core_v1.PodSpec:
+    links = spec.enable_service_links
+    return default_pod_spec(
+        changed(
+            spec,
+            containers=each(spec.containers, _requests_from_limits),
+            init_containers=each(spec.init_containers, _requests_from_limits),
+            enable_service_links=True if links is None else links,
+        )
     )
-    return changed(pod, spec=default_pod_spec(spec))
+
+
+_filled_alike = by_json(_filled)
 
 
 def _requests_from_limits(container: core_v1.Container) -> core_v1.Container:

@@ -6,6 +6,7 @@ from typing import Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import Quantity
+from cathedra.kinds.identity import by_identity
 
 __all__ = ["qos_class"]
 
@@ -14,11 +15,16 @@ _ZERO: Final = Quantity("0")
 
 def qos_class(spec: core_v1.PodSpec) -> str:
     """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
-    containers = (*spec.containers, *spec.init_containers)
+    if spec.resources is not None:
+        return _class_of(spec.resources)
+    return _class_of(*[container.resources for container in (*spec.containers, *spec.init_containers)])
+
+
+@by_identity
+def _class_of(*sources: core_v1.ResourceRequirements) -> str:
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True
-    sources = [spec.resources] if spec.resources is not None else [c.resources for c in containers]
     for resources in sources:
         for name in ("cpu", "memory"):
             request, limit = resources.requests.get(name, _ZERO), resources.limits.get(name, _ZERO)

@@ -11,7 +11,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.core.pods import validation
 from cathedra.kinds.core.pods.columns import POD_COLUMNS, pod_cells
-from cathedra.kinds.core.pods.defaults import default_pod
+from cathedra.kinds.core.pods.defaults import default_new_pod, default_pod
 from cathedra.kinds.core.pods.deletion import PodDeletion
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
 from cathedra.kinds.core.pods.qos import qos_class
@@ -44,7 +44,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Fill in what was left out."""
-        return default_pod(obj)
+        return default_pod(obj) if obj.metadata.uid else default_new_pod(obj)
 
     def prepare_create(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Begin pending, in the quality class that follows from the resources."""

@@ -14,6 +14,8 @@ from cathedra.api.field import FieldPath
 from cathedra.api.formats import dns_label
 from cathedra.api.goquote import go_quote
 from cathedra.api.quantity import NANO
+from cathedra.kinds.core.pods.patterns import SPECS
+from cathedra.kinds.identity import KnownObjects
 
 __all__ = ["named_workload_warnings", "pod_warnings", "template_warnings", "workload_warnings"]
 
@@ -57,7 +59,16 @@ def pod_warnings(pod: core_v1.Pod) -> Iterator[str]:
     """What is to be said of a new pod."""
     if problems := dns_label(pod.metadata.name):
         yield f"metadata.name: this is used in the Pod's hostname, {_RECOMMENDED}: [{' '.join(problems)}]"
-    yield from _warnings(FieldPath(""), pod.metadata.annotations, pod.spec)
+    pattern = SPECS.pattern(pod.spec)
+    if pod.metadata.annotations or not _QUIET.knows(pattern):
+        found = list(_warnings(FieldPath(""), pod.metadata.annotations, pod.spec))
+        if not found and not pod.metadata.annotations:
+            _QUIET.add(pattern)
+        yield from found
+
+
+_QUIET: Final = KnownObjects()
+"""Patterns of specs of which nothing is to be said."""
 
 
 def template_warnings(path: FieldPath, template: core_v1.PodTemplateSpec) -> Iterator[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict, to_dict
+from cathedra.kinds.core.pods.defaults import default_new_pod, default_pod
 from tests.unit.kinds.objects import defaulted, pod
 
 CONTAINERS = st.lists(
@@ -38,8 +39,17 @@ SPECS = st.fixed_dictionaries(
 @settings(max_examples=40, deadline=None)
 @given(SPECS)
 def test_defaults_of_pods_are_idempotent(spec: dict[str, Any]) -> None:
-    once = defaulted("pods", from_dict(core_v1.Pod, {"metadata": {"name": "p"}, "spec": spec}))
+    once = defaulted("pods", from_dict(core_v1.Pod, {"metadata": {"name": "p", "uid": "u"}, "spec": spec}))
     assert defaulted("pods", once) is once
+
+
+@given(SPECS)
+def test_new_pods_of_one_spec_share_it_with_the_defaults_of_any_pod(spec: dict[str, Any]) -> None:
+    first, second = (from_dict(core_v1.Pod, {"metadata": {"name": name}, "spec": spec}) for name in ("a", "b"))
+    filled = default_new_pod(first)
+    assert filled == default_pod(first)
+    assert default_new_pod(second).spec is filled.spec
+    assert default_new_pod(filled) == filled
 
 
 def test_a_pod_is_filled_in() -> None:

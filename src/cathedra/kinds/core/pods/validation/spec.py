@@ -8,6 +8,7 @@ from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
+from cathedra.kinds.core.pods.patterns import SPECS
 from cathedra.kinds.core.pods.validation.claims import (
     MIRROR_ANNOTATION,
     claim_names,
@@ -30,6 +31,7 @@ from cathedra.kinds.core.pods.validation.scheduling import (
 )
 from cathedra.kinds.core.pods.validation.security import validate_pod_security
 from cathedra.kinds.core.pods.validation.volumes import validate_volumes
+from cathedra.kinds.identity import KnownObjects
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 
 __all__ = ["SPEC", "validate_any_pod", "validate_pod", "validate_pod_template"]
@@ -57,14 +59,28 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     if MIRROR_ANNOTATION in pod.metadata.annotations and not pod.spec.node_name:
         where = FieldPath("metadata").child("annotations").key(MIRROR_ANNOTATION)
         errors.invalid(where, "", "must set spec.nodeName if mirror pod annotation is set")
-    _validate_spec(errors, SPEC, pod.spec)
-    for name, group in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+    pattern = SPECS.pattern(pod.spec)
+    if not _SOUND.knows(pattern):
+        found = ErrorList()
+        _validate_spec(found, SPEC, pod.spec)
+        _validate_images(found, pod.spec)
+        if not found:
+            _SOUND.add(pattern)
+        errors.extend(found)
+    validate_mirror(errors, pod)
+    return errors
+
+
+_SOUND: Final = KnownObjects()
+"""Patterns of specs in which nothing was found wrong."""
+
+
+def _validate_images(errors: ErrorList, spec: core_v1.PodSpec) -> None:
+    for name, group in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for position, container in enumerate(group):
             if container.image != container.image.strip():
                 where = SPEC.child(name).index(position).child("image")
                 errors.invalid(where, container.image, "must not have leading or trailing whitespace")
-    validate_mirror(errors, pod)
-    return errors
 
 
 def validate_pod_template(template: core_v1.PodTemplateSpec, path: FieldPath) -> ErrorList:
