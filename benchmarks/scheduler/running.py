@@ -41,13 +41,22 @@ class Bound:
 
     def __init__(self, informers: SharedInformers) -> None:
         self.total = 0
-        self.names: asyncio.Queue[str] = asyncio.Queue()
+        self._names: list[str] = []
+        self._some = asyncio.Event()
         informers.of(PODS).add_handler(on_update=self._updated)
 
     def _updated(self, old: Pod, new: Pod) -> None:
-        if new.metadata.namespace == NAMESPACE and new.spec.node_name and not old.spec.node_name:
+        if new.spec.node_name and not old.spec.node_name and new.metadata.namespace == NAMESPACE:
             self.total += 1
-            self.names.put_nowait(new.metadata.name)
+            self._names.append(new.metadata.name)
+            self._some.set()
+
+    async def names(self) -> list[str]:
+        """The pods that have been bound since the last time, as soon as there are any."""
+        await self._some.wait()
+        self._some.clear()
+        names, self._names = self._names, []
+        return names
 
 
 async def run(client: Client, workload: Workload, bound: Bound) -> int:
@@ -113,9 +122,10 @@ async def _create_pods(client: Client, workload: Workload) -> None:
 
 
 async def _burst(client: Client, workload: Workload, bound: Bound) -> int:
+    before = bound.total
     await _create_pods(client, workload)
-    for _ in range(workload.pods):
-        await bound.names.get()
+    while bound.total - before < workload.pods:
+        await bound.names()
     return workload.pods
 
 
@@ -132,8 +142,9 @@ async def _steady(client: Client, workload: Workload, bound: Bound) -> int:
 
     async with asyncio.TaskGroup() as group:
         while time.monotonic() < ends:
-            group.create_task(turn_over(await bound.names.get(), index))
-            index += 1
+            for name in await bound.names():
+                group.create_task(turn_over(name, index))
+                index += 1
     return bound.total
 
 

@@ -45,13 +45,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
-    def now(self) -> float:
-        """Seconds since the Unix epoch."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """Seconds of the system's monotonic clock."""
-        return time.monotonic()
+    # The functions themselves: a pod on its way reads the clock a dozen times.
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running event loop."""

@@ -174,17 +174,18 @@ class Informer(Generic[T]):
         self._resource_version = event.object.metadata.resource_version
 
     def _put(self, obj: T) -> None:
-        key = key_of(obj)
-        namesake = self.store.get(*key)
-        if namesake is not None and namesake.metadata.uid != obj.metadata.uid:
-            self._remove(namesake)
-        old = self.store.put_at(key, obj)
+        metadata = obj.metadata
+        old = self.store.get(metadata.namespace, metadata.name)
+        if old is not None and old.metadata.uid != metadata.uid:
+            self._remove(old)
+            old = None
+        self.store.put(obj)
         if old is None:
             for handler in self._handlers:
                 if handler.on_add is not None:
                     handler.on_add(obj)
             return
-        if old.metadata.resource_version == obj.metadata.resource_version:
+        if old.metadata.resource_version == metadata.resource_version:
             return
         for handler in self._handlers:
             if handler.on_update is not None:

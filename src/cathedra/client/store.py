@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.client.objects import ObjectKey, key_of
 
 __all__ = ["BY_NAMESPACE", "IndexConflict", "Indexer", "Store", "by_namespace"]
 
@@ -18,6 +17,9 @@ T = TypeVar("T", bound=KubeObject)
 
 Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
+
+_Key = tuple[str, str]
+"""Namespace and name: a plain pair, since making an `ObjectKey` costs more than looking it up."""
 
 BY_NAMESPACE: Final = "namespace"
 """Name of the index of objects by their namespace."""
@@ -43,22 +45,26 @@ class _Index(Generic[T]):
 
     def __init__(self, indexer: Indexer[T]) -> None:
         self.indexer = indexer
-        self.entries: dict[str, dict[ObjectKey, T]] = {}
-        self.values: dict[ObjectKey, Sequence[str]] = {}
+        self.entries: dict[str, dict[_Key, T]] = {}
+        self.values: dict[_Key, tuple[str, ...]] = {}
         """What each object is filed under, if there is anything: half of what an event costs would go into asking for
         the values of the state before."""
 
-    def put(self, key: ObjectKey, new: T) -> None:
+    def put(self, key: _Key, new: T) -> None:
         found = self.indexer(new)
-        values = found if isinstance(found, (tuple, list)) else tuple(found)
-        if values or key in self.values:
-            self._refile(key, self.values.get(key, ()), values, new)
+        values = found if type(found) is tuple else tuple(found)
+        before = self.values.get(key, ())
+        if before != values:
+            self._refile(key, before, values, new)
+            return
+        for value in values:
+            self.entries[value][key] = new
 
-    def remove(self, key: ObjectKey) -> None:
+    def remove(self, key: _Key) -> None:
         for value in self.values.pop(key, ()):
             self._drop(key, value)
 
-    def _refile(self, key: ObjectKey, before: Sequence[str], values: Sequence[str], new: T) -> None:
+    def _refile(self, key: _Key, before: tuple[str, ...], values: tuple[str, ...], new: T) -> None:
         for value in before:
             if value not in values:
                 self._drop(key, value)
@@ -69,7 +75,7 @@ class _Index(Generic[T]):
         for value in values:
             self.entries.setdefault(value, {})[key] = new
 
-    def _drop(self, key: ObjectKey, value: str) -> None:
+    def _drop(self, key: _Key, value: str) -> None:
         bucket = self.entries.get(value)
         if bucket is None:
             return
@@ -82,7 +88,7 @@ class Store(Generic[T]):
     """Objects by namespace and name, with indexes. Only its informer writes to it."""
 
     def __init__(self) -> None:
-        self._objects: dict[ObjectKey, T] = {}
+        self._objects: dict[_Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
 
     def __len__(self) -> int:
@@ -93,8 +99,7 @@ class Store(Generic[T]):
 
     def get(self, namespace: str, name: str) -> T | None:
         """The object of that name, or None; ``namespace`` is "" for cluster-scoped kinds."""
-        # A plain pair is found as well: making a key costs more than looking it up.
-        return self._objects.get((namespace, name))  # type: ignore[call-overload, no-any-return]
+        return self._objects.get((namespace, name))
 
     def list(self) -> Sequence[T]:
         """Every object, in no particular order; a snapshot."""
@@ -132,17 +137,15 @@ class Store(Generic[T]):
 
     def put(self, obj: T) -> T | None:
         """Enter ``obj`` and answer what was there before."""
-        return self.put_at(key_of(obj), obj)
-
-    def put_at(self, key: ObjectKey, obj: T) -> T | None:
-        """The same, where the object's key is known."""
+        metadata = obj.metadata
+        key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
         for index in self._indexes.values():
             index.put(key, obj)
         return old
 
-    def remove(self, key: ObjectKey) -> T | None:
+    def remove(self, key: _Key) -> T | None:
         """Forget the object and answer what it was."""
         old = self._objects.pop(key, None)
         if old is not None:

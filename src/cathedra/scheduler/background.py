@@ -1,6 +1,6 @@
 """Work that goes on while the next pod is tried: bindings and status patches.
 
-One task group owns every task, and a limit keeps the API server from being asked for everything at once.
+One owner has every task, and a limit keeps the API server from being asked for everything at once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
-
-from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 
 __all__ = ["STOP_SECONDS", "Background", "Places"]
 
@@ -63,13 +61,11 @@ class Background:
     def __init__(self, limit: int) -> None:
         """``limit``: how many may write to the API at the same time."""
         self.writing = Places(limit)
-        self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
         self._spared: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def __aenter__(self) -> Background:
-        await self._group.__aenter__()
         return self
 
     async def __aexit__(self, *failure: Any) -> None:
@@ -82,14 +78,14 @@ class Background:
                 await asyncio.wait(self._tasks)
         finally:
             overdue.cancel()
-            await self._group.__aexit__(*failure)
+            await self._end_all()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work`` beside everything else; nothing is begun any more once the context is being left."""
         if self._closed:
             work.close()
             return
-        task = self._group.create_task(_contained(work))
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -110,17 +106,24 @@ class Background:
         return len(self._tasks)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        """A defect in some work is logged and ends nothing but that work."""
         self._tasks.discard(task)
         self._spared.discard(task)
+        if task.cancelled():
+            if not task.cancelling():
+                _LOG.error("work in the background broke: it cancelled itself")
+            return
+        defect = task.exception()
+        if defect is not None:
+            _LOG.error("work in the background broke", exc_info=defect)
+
+    async def _end_all(self) -> None:
+        """Cancel what is left, which there is if who leaves is cancelled while waiting, and wait for its end."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def _cancel_spared(self) -> None:
         for task in self._spared:
             task.cancel()
-
-
-async def _contained(work: Coroutine[Any, Any, None]) -> None:
-    """Do ``work``; a defect in it is logged and ends nothing but itself."""
-    try:
-        await work
-    except DEFECTS as defect:
-        defect_status(defect, _LOG, "work in the background broke")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from cathedra.scheduler.metrics import SchedulerMetrics
 from tests.unit.scheduler.objects import node, pod
@@ -25,6 +25,25 @@ def test_attempts_are_counted_by_result_and_profile() -> None:
         'scheduler_scheduling_attempt_duration_seconds_bucket{le="0.004",profile="default-scheduler",'
         'result="scheduled"} 2.0'
     ) in shown
+
+
+def test_the_histogram_of_attempts_is_that_of_the_prometheus_client() -> None:
+    """Sums, counts and cumulative buckets; a value at a bound counts below it."""
+    metrics = SchedulerMetrics()
+    registry = CollectorRegistry()
+    bounds = tuple(0.001 * 2**step for step in range(15))
+    histogram = Histogram(
+        "scheduler_scheduling_attempt_duration_seconds",
+        "Seconds that an attempt took.",
+        ["result", "profile"],
+        buckets=bounds,
+        registry=registry,
+    )
+    for result, seconds in (("scheduled", 0.001), ("scheduled", 0.0), ("error", 0.003), ("scheduled", 99.0)):
+        metrics.attempted(result, "p", seconds)
+        histogram.labels(result, "p").observe(seconds)
+    expected = [line for line in generate_latest(registry).decode().splitlines() if "_created" not in line]
+    assert [line for line in lines(metrics) if "attempt_duration" in line] == expected
 
 
 def test_what_is_held_is_read_when_it_is_asked_for() -> None:
