@@ -115,7 +115,7 @@ class NodeSearch:
         whole = len(nodes) == len(state.snapshot.nodes) > 1
         left = len(nodes)
         while left and len(feasible) < wanted:
-            part = nodes[start : start + min(left, max(wanted - len(feasible), FEWEST_NODES))]
+            part = _around(nodes, start, min(left, max(wanted - len(feasible), FEWEST_NODES)))
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
             if broken is not None:
@@ -167,6 +167,12 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
+    """So many of ``nodes``, from the one at ``start`` on; after the last comes the first."""
+    part = nodes[start : start + number]
+    return part if len(part) == number else [*part, *nodes[: number - len(part)]]
 
 
 def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:

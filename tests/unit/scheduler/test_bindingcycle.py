@@ -25,9 +25,9 @@ HELD = ("assumed", "nominated", "inflight", "binding", "claims_in_flight")
 POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
     points.PreEnqueuePlugin: ("pre_enqueue",),
     points.PreFilterPlugin: ("pre_filter",),
-    points.FilterPlugin: ("filter_batch", "filter"),
+    points.FilterPlugin: ("predicate", "filter_batch", "filter"),
     points.PostFilterPlugin: ("post_filter",),
-    points.ScorePlugin: ("score",),
+    points.ScorePlugin: ("node_score", "score"),
     points.ReservePlugin: ("reserve", "unreserve"),
     points.PreBindPlugin: ("pre_bind_pre_flight", "pre_bind", "settle"),
     points.BindPlugin: ("bind",),
@@ -107,7 +107,15 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
     monkeypatch.setattr(kind, method, breaks_later if asyncio.iscoroutinefunction(whole) else breaks)
     if method == "filter":
         # What a plugin answers for all nodes at once it is not asked one by one.
-        monkeypatch.setattr(kind, "filter_batch", points.FilterPlugin.filter_batch)
+        for method_for_many in ("predicate", "filter_batch"):
+            monkeypatch.setattr(kind, method_for_many, getattr(points.FilterPlugin, method_for_many))
+    if method == "filter_batch":
+        monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
+    if method == "score" and issubclass(kind, points.ScorePlugin):
+        monkeypatch.setattr(kind, "node_score", points.ScorePlugin.node_score)
+        monkeypatch.setattr(kind, "silent_where", None)
+    if method == "node_score":
+        monkeypatch.setattr(kind, "silent_where", None)
 
     async def body(world: World) -> None:
         await scene(world)

@@ -11,7 +11,6 @@ from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import from_dict
 from cathedra.scheduler.configuration.reading import ProfileConfiguration, SchedulerConfiguration
-from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT
 from cathedra.scheduler.framework.status import error
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
@@ -188,7 +187,7 @@ def test_a_broken_search_sends_the_whole_group_back(monkeypatch: pytest.MonkeyPa
         return error("out of order") if info.name == "b" else original(self, state, info, where)
 
     monkeypatch.setattr(NodeResourcesFit, "filter", broken)
-    monkeypatch.setattr(NodeResourcesFit, "filter_batch", lambda *_: NO_BATCH_RESULT)
+    monkeypatch.setattr(NodeResourcesFit, "predicate", lambda *_: None)
 
     async def body(world: World) -> None:
         await make_group(world, {"basic": {}})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cathedra.clock import run_virtual
 from cathedra.scheduler.framework.diagnosis import Diagnosis
@@ -20,6 +23,9 @@ from cathedra.scheduler.framework.plugin import (
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.plugins.image_locality import ImageLocality
+from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable, TaintToleration
+from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.profile import Profile, Scope
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -150,3 +156,37 @@ def test_the_first_nomination_ends_post_filtering_and_words_are_collected(
 ) -> None:
     profile = Profile([Says("A", [], unschedulable("first")), Says("B", [], **second)])  # type: ignore[arg-type]
     assert run_virtual(profile.post_filter(state(), POD, Diagnosis(1))) == expected
+
+
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_what_is_kept_about_nodes_is_what_each_plugin_says_anew(dice: random.Random) -> None:
+    """Predicates and scores of all plugins together, while nodes and pods come, go and change."""
+    fit = NodeResourcesFit(lambda _: False)
+    plugins = [NodeUnschedulable(), TaintToleration(), fit, NodeResourcesBalancedAllocation(), ImageLocality()]
+    profile, cache = Profile(plugins), Cache()
+    for step in range(12):
+        soft = dice.random() < 0.1
+        taints = [{"key": "k", "effect": "PreferNoSchedule" if soft else "NoSchedule"}] if dice.random() < 0.2 else []
+        name = f"n{dice.randrange(4)}"
+        cache.set_node(node(name, unschedulable=dice.random() < 0.1, taints=taints, pods=str(dice.randint(1, 3))))
+        cache.add_pod(pod(f"old{step}", nodeName=name, requests={"cpu": str(dice.randint(0, 2))}))
+        if dice.random() < 0.3:
+            cache.remove_pod(pod(f"old{dice.randrange(step + 1)}").metadata.uid)
+        info = PodInfo(pod("new", requests={"cpu": "1"} if dice.random() < 0.8 else {}))
+        found = CycleState(cache.snapshot())
+        nodes = found.snapshot.nodes
+        calls = profile.batch_filters(found, info, nodes)
+        alone = CycleState(Snapshot.of(nodes, {}))
+        for one in nodes:
+            each = [plugin.filter(alone, info, one) for plugin in plugins if isinstance(plugin, FilterPlugin)]
+            refusal = next((status for status in each if status is not None), None)
+            said = profile.filter(calls, found, info, one)
+            assert (said and said.reasons) == (refusal and refusal.reasons)
+        expected = [0] * len(nodes)
+        for plugin in plugins:
+            scores = plugin.score(alone, info, nodes) if isinstance(plugin, ScorePlugin) else None
+            for place, score in enumerate(scores or ()):
+                assert isinstance(plugin, ScorePlugin)
+                expected[place] += plugin.weight * score
+        assert profile.score(found, info, nodes) == expected

@@ -9,8 +9,8 @@ would cost more than the sums.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,8 @@ __all__ = [
     "DeviceUsage",
     "FilterPlugin",
     "Narrowed",
+    "NodePredicate",
+    "NodeScore",
     "Nomination",
     "PermitPlugin",
     "Plugin",
@@ -58,7 +60,7 @@ def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
 class CycleState:
     """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("data", "group", "measured", "skipped_filters", "skipped_scores", "snapshot", "taken")
+    __slots__ = ("data", "group", "measured", "skipped_filters", "snapshot", "taken")
 
     def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None) -> None:
         self.snapshot = snapshot
@@ -68,7 +70,6 @@ class CycleState:
         self.measured = False
         """Whether every plugin is measured in this cycle, filters on every node."""
         self.skipped_filters: set[str] = set()
-        self.skipped_scores: set[str] = set()
         self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
         """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""
 
@@ -119,15 +120,39 @@ class BatchFilterResult(msgspec.Struct, frozen=True):
 NO_BATCH_RESULT = BatchFilterResult()
 
 
+class NodePredicate(NamedTuple):
+    """Something that holds for a node or does not, told by nothing but the node, its pods and ``key``."""
+
+    key: Hashable
+    holds: Callable[[NodeInfo], bool]
+
+
+class NodeScore(NamedTuple):
+    """A score of a node, told by nothing but the node, its pods and ``key``."""
+
+    key: Hashable
+    of: Callable[[NodeInfo], int]
+
+
 class FilterPlugin(Plugin):
     """Asked for every node, until the first refusal."""
+
+    def predicate(self, pod: PodInfo) -> NodePredicate | None:
+        """What makes sure that `filter` lets a node pass; None: that is told by more than the node itself.
+
+        The predicates of all plugins are looked at together, once for each node that has changed.
+        """
+        return None
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """What `filter` is known to answer, before it is asked about ``nodes`` of the snapshot one by one.
 
         What holds for many nodes is cheaper found out at once. The answer may speak of other nodes as well.
         """
-        return NO_BATCH_RESULT
+        predicate = self.predicate(pod)
+        if predicate is None:
+            return NO_BATCH_RESULT
+        return BatchFilterResult(state.snapshot.nodes_that(predicate.key, predicate.holds, nodes))
 
     @abstractmethod
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -153,6 +178,15 @@ class ScorePlugin(Plugin):
     """Asked for all feasible nodes when there is more than one."""
 
     weight: int = 1
+    silent_where: NodePredicate | None = None
+    """The plugin has no opinion on any pod where this holds for all nodes."""
+
+    def node_score(self, pod: PodInfo) -> NodeScore | None:
+        """What `score` answers for a node, whichever others there are; None: that is told by more than the node.
+
+        The sum over all such plugins is kept for each node until it changes.
+        """
+        return None
 
     @abstractmethod
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:

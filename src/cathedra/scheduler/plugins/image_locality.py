@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, ScorePlugin
+from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, NodePredicate, ScorePlugin
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
@@ -14,6 +15,7 @@ _MEGABYTE = 1024 * 1024
 SMALLEST = 23 * _MEGABYTE
 """Images below this size are not worth a thought."""
 LARGEST_PER_CONTAINER = 1000 * _MEGABYTE
+_WITHOUT_IMAGES: Final = NodePredicate("without images", lambda node: not node.image_sizes)
 
 
 class ImageLocality(ScorePlugin):
@@ -21,11 +23,12 @@ class ImageLocality(ScorePlugin):
 
     name = "ImageLocality"
     weight = 1
+    silent_where = _WITHOUT_IMAGES
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """0 below 23 MB, 100 at 1000 MB per container."""
         everywhere = state.snapshot.nodes
-        if state.snapshot.all_are("without images", lambda node: not node.image_sizes, nodes):
+        if state.snapshot.all_are(*_WITHOUT_IMAGES, nodes):
             return None
         spec = pod.pod.spec
         images = [_normalized(container.image) for container in (*spec.init_containers, *spec.containers)]

@@ -9,10 +9,10 @@ from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
-    BatchFilterResult,
     CycleState,
     FilterPlugin,
     Narrowed,
+    NodePredicate,
     PreFilterPlugin,
     ScorePlugin,
 )
@@ -27,6 +27,9 @@ __all__ = ["NodeAffinity", "NodeName", "NodeUnschedulable", "TaintToleration", "
 
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SKIP = Status(Code.SKIP)
+_UNCORDONED = NodePredicate("schedulable", lambda node: not node.unschedulable)
+_UNTAINTED = NodePredicate("untainted", lambda node: not node.hard_taints)
+_WITHOUT_SOFT_TAINTS = NodePredicate("without soft taints", lambda node: not node.soft_taints)
 
 
 class NodeName(PreFilterPlugin, FilterPlugin):
@@ -62,9 +65,9 @@ class NodeUnschedulable(FilterPlugin):
             EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
-    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+    def predicate(self, pod: PodInfo) -> NodePredicate:
         """All nodes that are not cordoned pass."""
-        return BatchFilterResult(state.snapshot.nodes_that("schedulable", lambda node: not node.unschedulable, nodes))
+        return _UNCORDONED
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a cordoned node."""
@@ -82,6 +85,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     name = "TaintToleration"
     weight = 3
+    silent_where = _WITHOUT_SOFT_TAINTS
     _refusal = unresolvable("node(s) had untolerated taint(s)")
 
     def events(self) -> Sequence[EventRegistration]:
@@ -91,9 +95,9 @@ class TaintToleration(FilterPlugin, ScorePlugin):
             EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
-    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+    def predicate(self, pod: PodInfo) -> NodePredicate:
         """All nodes without taints pass."""
-        return BatchFilterResult(state.snapshot.nodes_that("untainted", lambda node: not node.hard_taints, nodes))
+        return _UNTAINTED
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses at the first taint that the pod does not tolerate."""
@@ -103,7 +107,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
-        if state.snapshot.all_are("without soft taints", lambda node: not node.soft_taints, nodes):
+        if state.snapshot.all_are(*_WITHOUT_SOFT_TAINTS, nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]

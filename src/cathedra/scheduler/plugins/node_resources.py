@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,10 +13,11 @@ from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScorin
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
     MAX_SCORE,
-    BatchFilterResult,
     CycleState,
     DeviceUsage,
     FilterPlugin,
+    NodePredicate,
+    NodeScore,
     ScorePlugin,
     no_devices,
 )
@@ -78,12 +78,11 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             EventRegistration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
         )
 
-    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+    def predicate(self, pod: PodInfo) -> NodePredicate:
         """Nodes with room for one more pod and for all that it asks for pass."""
         wanted = tuple(pod.requests.items())
         backed = tuple([name for name, _ in wanted if "/" in name and self._backed_by_devices(name)])
-        holds = partial(_has_room, wanted=wanted, backed=backed)
-        return BatchFilterResult(state.snapshot.nodes_that(("with room", wanted, backed), holds, nodes))
+        return NodePredicate(("with room", wanted, backed), lambda node: _has_room(node, wanted, backed))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""
@@ -102,15 +101,20 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         reasons = (*(("Too many pods",) if full else ()), *(f"Insufficient {name}" for name in short))
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, reasons)
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+    def node_score(self, pod: PodInfo) -> NodeScore | None:
         """LeastAllocated over cpu and memory, unless another strategy is configured."""
-        scoring = self._options.scoring
-        if scoring is not LEAST_ALLOCATED:
-            devices = self._device_usage()
-            return [scoring.score(pod, node, devices) for node in nodes]
+        if self._options.scoring is not LEAST_ALLOCATED:
+            return None
         wanted = pod.scoring_requests
-        scores = state.snapshot.value_of_each(("least allocated", wanted), lambda node: _least_allocated(node, wanted))
-        return list(map(scores.__getitem__, nodes))
+        return NodeScore(("least allocated", wanted), lambda node: _least_allocated(node, wanted))
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """What the configured strategy says; devices may be asked."""
+        least_allocated = self.node_score(pod)
+        if least_allocated is not None:
+            return state.snapshot.values_of(*least_allocated, nodes)
+        devices, scoring = self._device_usage(), self._options.scoring
+        return [scoring.score(pod, node, devices) for node in nodes]
 
     def _left_to_devices(self, name: str, node: NodeInfo) -> bool:
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
@@ -145,13 +149,17 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
     name = "NodeResourcesBalancedAllocation"
     weight = 1
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """100 minus the standard deviation of the two fractions, in percent."""
+    def node_score(self, pod: PodInfo) -> NodeScore | None:
+        """100 minus the standard deviation of the two fractions, in percent; none for a pod that asks for neither."""
         cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
         if not cpu and not memory:
             return None
-        scores = state.snapshot.value_of_each(("balance", cpu, memory), lambda node: _balance(node, cpu, memory))
-        return list(map(scores.__getitem__, nodes))
+        return NodeScore(("balance", cpu, memory), lambda node: _balance(node, cpu, memory))
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        """The same of each node."""
+        balance = self.node_score(pod)
+        return None if balance is None else state.snapshot.values_of(*balance, nodes)
 
 
 def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...]) -> bool:
@@ -159,11 +167,11 @@ def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...], backed: tuple
     allocatable, requested = node.allocatable, node.requested
     if len(node.pods) >= allocatable.get(PODS, 0):
         return False
-    return all(
-        amount <= allocatable.get(name, 0) - requested.get(name, 0)
-        or (name in backed and allocatable.get(name, 0) == 0)
-        for name, amount in wanted
-    )
+    for name, amount in wanted:
+        there = allocatable.get(name, 0)
+        if amount > there - requested.get(name, 0) and (there or name not in backed):
+            return False
+    return True
 
 
 def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:

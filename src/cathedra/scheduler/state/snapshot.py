@@ -61,6 +61,10 @@ class Snapshot(msgspec.Struct, frozen=True):
         found = self.nodes_that(key, holds, nodes)
         return len(found) == len(self.nodes) or found.issuperset(nodes)
 
+    def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
+        """The value of each of ``nodes``, under the same condition."""
+        return list(map(self.value_of_each(key, value).__getitem__, nodes))
+
     def value_of_each(self, key: Hashable, value: Callable[[NodeInfo], int]) -> Mapping[NodeInfo, int]:
         """The value of every node, by ``[node]``, under the same condition."""
         found = self.followed.get(key)
