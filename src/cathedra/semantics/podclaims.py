@@ -9,7 +9,9 @@ ask for a reservation.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from cathedra.api.core.core_v1 import ClaimSource, Pod, PodResourceClaim
 from cathedra.api.core.meta_v1 import KubeObject
@@ -73,7 +75,7 @@ class NotOwner(PodClaimError):
         super().__init__(f"ResourceClaim {where} was not created for {made_for} ({why})")
 
 
-class EntryClaim(NamedTuple):
+class EntryClaim(msgspec.Struct, frozen=True):
     """The claim of one entry: its name, and whether it was generated from a template, so that its owner counts."""
 
     entry: str
@@ -98,18 +100,11 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         return EntryClaim(entry.name, source.resource_claim_name, generated=False)
     if source.resource_claim_template_name is None:
         raise EntryUnset(pod, entry)
-    name = _recorded(pod, entry)
-    if name is None:
-        raise ClaimNotCreated(_quoted(pod))
-    return EntryClaim(entry.name, name, generated=True) if name else None
-
-
-def _recorded(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """The claim that was generated for an entry; "" if it turned out to need none, None if there is none yet."""
     for status in pod.status.resource_claim_statuses:
         if status.name == entry.name:
-            return status.resource_claim_name or ""
-    return None
+            name = status.resource_claim_name
+            return EntryClaim(entry.name, name, generated=True) if name else None
+    raise ClaimNotCreated(_quoted(pod))
 
 
 def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | None:
@@ -143,12 +138,13 @@ def has_claims(pod: Pod) -> bool:
 
 def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
+    generated = {status.name: status.resource_claim_name for status in reversed(pod.status.resource_claim_statuses)}
     names = []
     for entry in pod.spec.resource_claims:
         source = claim_source(entry)
         name = source.resource_claim_name
         if name is None and source.resource_claim_template_name is not None:
-            name = _recorded(pod, entry)
+            name = generated.get(entry.name)
         if name:
             names.append(name)
     if extended := extended_claim_name(pod):

@@ -155,7 +155,8 @@ def reported_resources(pod: Pod) -> tuple[object, ...]:
 
 def is_resize_infeasible(pod: Pod) -> bool:
     """Whether the node can never grant what the pod asks for now (IsPodResizeInfeasible)."""
-    pending = find_condition(pod.status.conditions, "PodResizePending")
+    conditions = pod.status.conditions
+    pending = find_condition(conditions, "PodResizePending") if conditions else None
     return pending is not None and pending.reason == "Infeasible"
 
 

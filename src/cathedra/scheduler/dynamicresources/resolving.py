@@ -74,7 +74,7 @@ class Resolver:
         return pod_consumer(pod)
 
     def _group_of(self, pod: Pod) -> PodGroup | None:
-        name = pod_group_name(pod)
+        name = pod_group_name(pod) if self._groups is not None else ""
         if self._groups is None or not name:
             return None
         return self._groups.get(pod.metadata.namespace, name)

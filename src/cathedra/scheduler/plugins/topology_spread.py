@@ -33,6 +33,7 @@ SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5),
 )
 """The constraints of pods that have none of their own."""
+_SKIP: Final = Status(Code.SKIP)
 FindRelatives = Callable[[Pod], Selector | None]
 """Selects the pods that a pod without constraints is spread from, if there are any."""
 
@@ -83,6 +84,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         self._relatives = relatives
         self._has_own_defaults = defaults is not None
         self._defaults = SYSTEM_DEFAULTS if defaults is None else tuple(defaults)
+        self._spreads_hard = any(one.when_unsatisfiable == "DoNotSchedule" for one in self._defaults)
 
     _skewed = unschedulable("node(s) didn't match pod topology spread constraints")
     _unlabelled = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -99,9 +101,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Counts matching pods per domain for the hard constraints."""
+        if not self._spreads_hard and not pod.pod.spec.topology_spread_constraints:
+            return _SKIP
         constraints = self._constraints(pod, "DoNotSchedule")
         if not constraints:
-            return Status(Code.SKIP)
+            return _SKIP
         _count(pod, constraints, snapshot.nodes, [constraint.key for constraint in constraints])
         state.data[self.name] = constraints
         return None

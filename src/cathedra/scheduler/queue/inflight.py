@@ -47,8 +47,12 @@ class InFlight:
         """The pod is no longer being tried; events that no other pod in flight needs are dropped."""
         if self._left_at.pop(uid, None) is None:
             return
+        if not self._left_at:
+            self._first += len(self._log)
+            self._log.clear()
+            return
         # Pods leave in the order of the log, so the first one in the dict is the oldest.
-        oldest = next(iter(self._left_at.values()), self._first + len(self._log))
+        oldest = next(iter(self._left_at.values()))
         while self._first < oldest:
             self._log.popleft()
             self._first += 1

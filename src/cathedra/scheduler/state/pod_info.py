@@ -132,7 +132,7 @@ class PodInfo:
     @_Derived
     def scoring_requests(self) -> tuple[int, int]:
         """Milli-cpu and bytes of memory for scoring, where a container that does not ask counts as a small one."""
-        counted = pod_requests(self.pod, _SCORING_DEFAULTS)
+        counted = self.requests if _states_both(self.pod) else pod_requests(self.pod, _SCORING_DEFAULTS)
         return counted.get(CPU, 0), counted.get(MEMORY, 0)
 
     @_Derived
@@ -188,6 +188,18 @@ def selector_with_keys(
     if added:
         selector = replace(selector, match_expressions=(*selector.match_expressions, *added))
     return from_label_selector(selector)
+
+
+def _states_both(pod: Pod) -> bool:
+    """Whether every container asks for processor and memory, so that there is nothing to assume."""
+    if pod.spec.init_containers or any(reported_resources(pod)):
+        # What the kubelet has granted may lack what was asked for.
+        return False
+    for container in pod.spec.containers:
+        requests = container.resources.requests
+        if CPU not in requests or MEMORY not in requests:
+            return False
+    return True
 
 
 def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:

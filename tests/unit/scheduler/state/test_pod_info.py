@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
+from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.state.pod_info import PodInfo, selector_with_keys
+from cathedra.scheduler.state.resources import CPU, MEMORY, pod_requests
 from tests.unit.scheduler.objects import pod
 
 
@@ -24,6 +28,22 @@ def test_a_container_that_asks_for_nothing_scores_as_a_small_one() -> None:
     assert PodInfo(pod("p")).requests == {}
     assert PodInfo(pod("p")).scoring_requests == (100, 200 * 1024 * 1024)
     assert PodInfo(pod("p", requests={"cpu": "0"})).scoring_requests[0] == 0
+
+
+@pytest.mark.parametrize("cpu", ["", "0", "1500m"])
+@pytest.mark.parametrize("memory", ["", "0", "1Ki"])
+@pytest.mark.parametrize("granted", [{}, {"cpu": "1"}, {"cpu": "1", "memory": "1Gi"}])
+@pytest.mark.parametrize("step", [{}, {"cpu": "3"}, {"cpu": "3", "memory": "1Mi"}])
+def test_what_scores_is_the_sum_with_what_is_assumed(
+    cpu: str, memory: str, granted: dict[str, str], step: dict[str, str]
+) -> None:
+    """Also where every container says all, so that nothing is assumed."""
+    requests = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
+    status = {"containerStatuses": [{"name": "c", "allocatedResources": granted}]} if granted else {}
+    first = [{"name": "step", "resources": {"requests": step}}] if step else []
+    made = pod("p", requests=requests, status=status, initContainers=first)
+    counted = pod_requests(made, {CPU: Quantity("100m"), MEMORY: Quantity("200Mi")})
+    assert PodInfo(made).scoring_requests == (counted.get(CPU, 0), counted.get(MEMORY, 0))
 
 
 def test_devices_that_take_of_the_node_are_counted_where_the_pod_goes() -> None:
