@@ -23,8 +23,8 @@ from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
-from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import SharedInformers
+from cathedra.client.opening import open_transport
 from cathedra.clock import SystemClock
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.scheduler.metrics import SchedulerMetrics
@@ -33,6 +33,9 @@ from cathedra.scheduler.scheduler import Scheduler
 __all__ = ["Arrangement", "Stage", "cluster", "stage"]
 
 READY: Final = b"export KUBECONFIG="
+CONTROLLING: Final = b"controllers for"
+SCHEDULING: Final = b"scheduling for"
+CLAIMS_ALONE: Final = ("--controllers=resourceclaim-controller",)
 """What `cathedra up` and `cathedra apiserver` say when they accept requests."""
 
 
@@ -45,6 +48,7 @@ class Arrangement(enum.Enum):
     UP_TWO = "cathedra up --processes 2"
     UP_THREE = "cathedra up --processes 3"
     PARTS = "API server, scheduler and controllers apart, over TLS"
+    PARTS_SOCKET = "API server, scheduler and controllers apart, over its unix socket"
 
 
 @dataclass(frozen=True)
@@ -137,20 +141,20 @@ async def _up(processes: int) -> AsyncIterator[Stage]:
         options = ("--nodes=0", f"--processes={processes}", "--no-merge", f"--data-dir={folder}")
         async with (
             _program(folder, "up", *options, until=READY) as pid,
-            cluster(folder / "kubeconfig", [pid]) as found,
+            cluster(folder / "local.kubeconfig", [pid]) as found,
         ):
             yield found
 
 
 @asynccontextmanager
-async def _parts() -> AsyncIterator[Stage]:
+async def _parts(kubeconfig: str) -> AsyncIterator[Stage]:
     with _folder() as folder:
-        config = f"--kubeconfig={folder / 'kubeconfig'}"
+        config = f"--kubeconfig={folder / kubeconfig}"
         async with (
             _program(folder, "apiserver", f"--data-dir={folder}", until=READY) as server,
-            _program(folder, "controller-manager", config, "--controllers=resourceclaim-controller") as controllers,
-            _program(folder, "scheduler", config) as scheduler,
-            cluster(folder / "kubeconfig", [server, controllers, scheduler]) as found,
+            _program(folder, "controller-manager", config, *CLAIMS_ALONE, until=CONTROLLING) as controllers,
+            _program(folder, "scheduler", config, until=SCHEDULING) as scheduler,
+            cluster(folder / kubeconfig, [server, controllers, scheduler]) as found,
         ):
             yield found
 
@@ -159,7 +163,7 @@ async def _parts() -> AsyncIterator[Stage]:
 async def cluster(path: Path, pids: Sequence[int] = ()) -> AsyncIterator[Stage]:
     """A cluster that runs already, as this kubeconfig's user sees it."""
     clock = SystemClock()
-    async with await HTTPTransport.open(kubeconfig.load(path)) as transport:
+    async with open_transport(kubeconfig.load(path), user_agent="bench") as transport:
         client = Client(transport, clock=clock, field_manager="bench")
         informers = SharedInformers(client, clock)
         async with _running(informers):
@@ -214,5 +218,6 @@ _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Sta
     Arrangement.TLS: _served_over_tls,
     Arrangement.UP_TWO: partial(_up, 2),
     Arrangement.UP_THREE: partial(_up, 3),
-    Arrangement.PARTS: _parts,
+    Arrangement.PARTS: partial(_parts, "kubeconfig"),
+    Arrangement.PARTS_SOCKET: partial(_parts, "local.kubeconfig"),
 }

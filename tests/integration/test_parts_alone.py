@@ -108,7 +108,9 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
+@pytest.mark.parametrize("control", ["kubeconfig", "local.kubeconfig"])
+def test_a_pod_gets_its_device_from_five_processes(folder: Path, control: str) -> None:
+    """Scheduler and controllers by TLS, or by the socket of an API server on the same machine."""
     with ExitStack() as stack:
         parts = Parts(folder, stack)
         parts.start("apiserver", f"--data-dir={folder}")
@@ -116,8 +118,8 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
         kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
         where = f"--kubeconfig={folder / 'kubeconfig'}"
         node = ("--node-name=alone", f"--root-dir={folder / 'n'}")
-        parts.start("controller-manager", where, "--leader-elect")
-        parts.start("scheduler", where, "--leader-elect")
+        parts.start("controller-manager", f"--kubeconfig={folder / control}", "--leader-elect")
+        parts.start("scheduler", f"--kubeconfig={folder / control}", "--leader-elect")
         parts.start("node", *node, *enrolled(folder, "alone"))
         parts.wait_for("node", "node alone is Ready")
         parts.start("driver", where, *node, "--gpus=2")
@@ -131,10 +133,14 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path) -> None:
 
         # The scheduler goes, another one takes over without waiting for the lease to run out.
         assert parts.stop("scheduler") == 0
-        parts.start("scheduler", where, "--leader-elect")
+        parts.start("scheduler", f"--kubeconfig={folder / control}", "--leader-elect")
+        # And the API server is killed; the parts go on with the next one.
+        parts.kill("apiserver")
+        parts.start_as("second apiserver", "apiserver", f"--data-dir={folder}")
+        parts.wait_for("second apiserver", "export KUBECONFIG=")
         kubectl("delete", "pod", "user")
         kubectl("apply", "-f", "-", stdin=CLAIMING)
         kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
-        for part in ("driver", "node", "scheduler", "controller-manager", "apiserver"):
+        for part in ("driver", "node", "scheduler", "controller-manager", "second apiserver"):
             assert parts.stop(part) == 0, parts.log(part)
             assert "Traceback" not in parts.log(part), parts.log(part)

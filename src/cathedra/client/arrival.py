@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from cathedra.clock import Clock
 
 __all__ = ["server_arrives"]
 
+Connector = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 _PAUSES: Final = (0.2, 5.0)
 """First and longest pause between attempts, in seconds."""
 _CONNECT_SECONDS: Final = 5.0
@@ -25,14 +27,11 @@ async def server_arrives(target: Target, stopped: asyncio.Event, *, clock: Clock
     Raises:
         KubeconfigError: the target is no URL with a host.
     """
-    url = urlsplit(target.server)
-    if not url.hostname:
-        raise KubeconfigError(f"the kubeconfig's server {target.server!r} is no URL of an API server")
-    port = url.port or (80 if url.scheme == "http" else 443)
+    connect = _connector(target)
     pauses = ExponentialBackoff(clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=3600.0)
     told = False
     while not stopped.is_set():
-        problem = await _problem(url.hostname, port)
+        problem = await _problem(connect)
         if not problem:
             if told:
                 say(f"the API server at {target.server} is there")
@@ -44,11 +43,20 @@ async def server_arrives(target: Target, stopped: asyncio.Event, *, clock: Clock
     return False
 
 
-async def _problem(host: str, port: int) -> str:
+def _connector(target: Target) -> Connector:
+    if target.socket is not None:
+        return partial(asyncio.open_unix_connection, str(target.socket))
+    url = urlsplit(target.server)
+    if not url.hostname:
+        raise KubeconfigError(f"the kubeconfig's server {target.server!r} is no URL of an API server")
+    return partial(asyncio.open_connection, url.hostname, url.port or (80 if url.scheme == "http" else 443))
+
+
+async def _problem(connect: Connector) -> str:
     """Why there is no connection; "" if there is one."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await connect()
     except TimeoutError:
         return f"no answer within {_CONNECT_SECONDS:g} s"
     except OSError as error:

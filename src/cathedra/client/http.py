@@ -28,7 +28,7 @@ from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
 from cathedra.client.credentials import TokenFile, TokenSource
-from cathedra.client.kubeconfig import Target
+from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.transport import (
     EventType,
     ListOptions,
@@ -88,8 +88,14 @@ class HTTPTransport:
         """A transport to ``target``; nothing is sent yet.
 
         Raises:
+            KubeconfigError: the server is a unix socket, over which not all can be asked.
             ssl.SSLError: certificates or keys cannot be read.
         """
+        if target.socket is not None:
+            raise KubeconfigError(
+                f"{target.server} is for cathedra scheduler and cathedra controller-manager alone; for anything else "
+                "name the kubeconfig beside it, whose server is a URL"
+            )
         # A cluster in one process never opens this transport, and aiohttp is a fifth of its start.
         import aiohttp
 

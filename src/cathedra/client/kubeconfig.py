@@ -25,6 +25,7 @@ __all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "loa
 
 MARK: Final = "cathedra.dev/cluster"
 """Name of the extension that marks clusters entered by `merge`."""
+_UNIX: Final = "unix://"
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -69,6 +70,11 @@ class Target:
     password: str = field(default="", repr=False)
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
+
+    @property
+    def socket(self) -> Path | None:
+        """The unix socket of an API server of Cathedra on this machine, if ``server`` is ``unix:`` with its path."""
+        return Path(self.server.removeprefix(_UNIX)) if self.server.startswith(_UNIX) else None
 
 
 def load(path: str | Path | None = None, *, context: str = "", environment: Mapping[str, str] | None = None) -> Target:

@@ -35,7 +35,7 @@ from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.signals import stop_event
 from cathedra.cluster.process.switching import switch_soon
-from cathedra.cluster.serving import open_server, write_kubeconfig
+from cathedra.cluster.serving import open_server, serve_parts, write_kubeconfig
 from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import served_resources
 from cathedra.profiles import HardwareProfile
@@ -203,7 +203,7 @@ class RunningCluster:
     async def _in_several_processes(self) -> AsyncIterator[None]:
         """The API server here, everything else in children that reach it over a unix socket."""
         # start-up time: with several processes alone
-        from cathedra.cluster.processes.order import Passes, socket_of
+        from cathedra.cluster.processes.order import Passes
         from cathedra.cluster.processes.supervisor import Supervisor
 
         passes = Passes(self.config)
@@ -211,7 +211,7 @@ class RunningCluster:
         await children.launch()
         try:
             async with self._serving():
-                await self.server.serve_locally(socket_of(self.config.data_dir), passes.users)
+                await serve_parts(self.server, self.config, passes.users)
                 async with asyncio.TaskGroup() as parts:
                     supervising = parts.create_task(children.run(self._served()))
                     try:

@@ -6,15 +6,17 @@ Used by the whole cluster in one process and by the API server alone, so that a 
 from __future__ import annotations
 
 import errno
+import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
-from cathedra.apiserver.authentication.pki import PKI, KubeletTLS, NodeIdentity
+from cathedra.apiserver.authentication.pki import ADMIN, PKI, KubeletTLS, NodeIdentity
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
@@ -22,14 +24,16 @@ from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.apiserver.traffic.audit import AuditPolicy, load_policy
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
-from cathedra.client.kubeconfig import Target
+from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
+from cathedra.cluster.data.datadir import SOCKET, DataDir
+from cathedra.cluster.data.sockets import short_root
 from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
 
-__all__ = ["open_server", "write_kubeconfig"]
+__all__ = ["open_server", "serve_parts", "write_kubeconfig"]
 
 _METRICS: Final = "metrics.k8s.io/v1beta1"
 """Served in a metrics server's stead, for ``kubectl top``."""
@@ -145,6 +149,31 @@ def write_kubeconfig(
     if merge:
         backup = kubeconfig.merge(target)
         say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
+
+
+async def serve_parts(server: APIServer, config: ClusterConfig, tokens: Mapping[str, UserInfo]) -> None:
+    """Listen on the data directory's socket too, for those who show one of ``tokens``, and for parts of this machine.
+
+    How these get there is written into a kubeconfig. They are the administrator, by a token that stays the same over
+    restarts: whoever may read it may read the administrator's key beside it.
+
+    Raises:
+        OSError: the socket cannot be made.
+    """
+    assert server.pki is not None, "the server serves TLS"
+    data = DataDir(config.data_dir)
+    path, authority = short_root(config.data_dir) / SOCKET, server.pki.authority_certificate
+    token = _former_token(data.local_kubeconfig) or secrets.token_urlsafe(32)
+    await server.serve_locally(path, {**tokens, token: UserInfo(*ADMIN)})
+    target = Target(f"unix://{path}", config.context, certificate_authority=authority, token=token)
+    kubeconfig.write(data.local_kubeconfig, target)
+
+
+def _former_token(path: Path) -> str:
+    try:
+        return kubeconfig.load(path).token
+    except KubeconfigError:
+        return ""
 
 
 def _store(config: ClusterConfig, clock: Clock) -> Storage | SharedStorage | None:

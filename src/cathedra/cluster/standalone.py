@@ -21,6 +21,7 @@ from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.leaderelection import LeaderElector, LeaseTiming, make_elector
+from cathedra.client.opening import open_transport
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
@@ -49,7 +50,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
         OSError: the port is taken.
     """
     # Only this part: the others would double the start of its process.
-    from cathedra.cluster.serving import open_server, write_kubeconfig
+    from cathedra.cluster.serving import open_server, serve_parts, write_kubeconfig
 
     data = DataDir(config.data_dir)
     switch_soon()
@@ -59,6 +60,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
         server = await open_server(config, gates=gates, clock=SystemClock(), random=_random())
         try:
             write_kubeconfig(server, config, data.kubeconfig, merge=False, say=say)
+            await serve_parts(server, config, {})
             say(f"API server {server.url}")
             say(f"export KUBECONFIG={data.kubeconfig}")
             tune_collection()
@@ -86,7 +88,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
     stopped, target = stop_event(), config.target()
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with await HTTPTransport.open(target, user_agent="kube-scheduler") as transport:
+    async with open_transport(target, user_agent="kube-scheduler") as transport:
         generation = generation_of(config.feature_gates)
         client = generation.client(Client(transport, clock=SystemClock()))
         metrics = SchedulerMetrics(SystemClock())
@@ -107,6 +109,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
         elector = _scheduler_elector(config, chosen.lease, client)
         health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
         async with serving_health(health, client, metrics.registry, elector, say=say):
+            tune_collection()
             await run_until(stopped, scheduler.run() if elector is None else elector.run(scheduler.run))
 
 
@@ -130,7 +133,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     stopped, target = stop_event(), config.target()
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with await HTTPTransport.open(target, user_agent="kube-controller-manager") as transport:
+    async with open_transport(target, user_agent="kube-controller-manager") as transport:
         clock = SystemClock()
         generation = generation_of(config.feature_gates)
         client = generation.client(Client(transport, clock=clock))
@@ -156,6 +159,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
             async with serving_health(health, client, registry, elector, say=say):
+                tune_collection()
                 await run_until(stopped, manager.run())
 
 
@@ -171,6 +175,8 @@ async def _accounts(config: PartConfig, target: Target) -> AsyncIterator[Callabl
     if not config.own_credentials:
         yield None
         return
+    if target.socket is not None:
+        raise InvalidOption("--use-service-account-credentials: over a socket all controllers are one user; name a URL")
     from cathedra.client.serviceaccounts import AccountTokens  # start-up time: with the option alone
 
     # Without the certificate of the manager itself: the API server would look at that before it looks at a token.

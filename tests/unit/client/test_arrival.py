@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,22 @@ async def test_a_server_that_is_there_needs_no_word() -> None:
         target = Target(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         assert await server_arrives(target, asyncio.Event(), clock=SystemClock(), say=said.append)
     assert said == []
+
+
+async def test_a_socket_is_waited_for_as_a_port_is(tmp_path: Path) -> None:
+    said: list[str] = []
+    stopped = asyncio.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        stopped.set()
+
+    target = Target(f"unix://{tmp_path / 'api.sock'}")
+    assert not await server_arrives(target, stopped, clock=SystemClock(), say=say)
+    assert said == [f"waiting for the API server at {target.server}: no such file or directory"]
+    async with await asyncio.start_unix_server(lambda r, w: w.close(), tmp_path / "api.sock"):
+        assert await server_arrives(target, asyncio.Event(), clock=SystemClock(), say=say)
+    assert len(said) == 1
 
 
 async def test_one_that_comes_later_is_waited_for_with_one_line() -> None:

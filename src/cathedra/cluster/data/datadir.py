@@ -24,7 +24,8 @@ __all__ = ["SOCKET", "DataDir", "DataDirInUse"]
 SOCKET: Final = "api.sock"
 """Where the API server listens for other processes of the same cluster."""
 _FILES: Final = (
-    *(SOCKET, "cathedra.log", "cluster.yaml", "kubeconfig", "layout", "nodes", "objects.sqlite*", "pki", "port"),
+    *(SOCKET, "cathedra.log", "cluster.yaml", "kubeconfig", "layout", "local.kubeconfig", "nodes", "objects.sqlite*"),
+    *("pki", "port"),
 )
 _ENTRIES: Final = tuple(form.format(file) for file in _FILES for form in ("{}", ".{}.*.tmp", "{}.before-restore"))
 """What a cluster puts into its directory; nothing else is ever removed, for it may be the user's."""
@@ -51,6 +52,11 @@ class DataDir:
     def kubeconfig(self) -> Path:
         """A kubeconfig that needs no other file."""
         return self.path / "kubeconfig"
+
+    @property
+    def local_kubeconfig(self) -> Path:
+        """A kubeconfig for parts on this machine, that leads to the socket."""
+        return self.path / "local.kubeconfig"
 
     @property
     def log(self) -> Path:
