@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.api import facts
 from cathedra.api.struct import KubeStruct
 
@@ -30,8 +32,7 @@ _QUALIFIERS: Final[Mapping[str, tuple[str, ...]]] = {
 """Names under which Go files import packages, and which packages those are."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldInfo:
+class FieldInfo(msgspec.Struct, frozen=True):
     """A field of a struct."""
 
     name: str

@@ -7,9 +7,10 @@ of them. `Environment.extend` makes a larger one. It holds declarations only; va
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from cathedra.cel.checking import types, wellknown
 from cathedra.cel.checking.types import Type
@@ -50,18 +51,17 @@ _LIBRARY_MACROS: Mapping[str, MacroTable] = {
 }
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(msgspec.Struct, frozen=True, dict=True):
     """Declarations. ``size_of`` tells the cost estimate how large the value behind a path can get.
 
     ``checked_literals`` runs the validators, which also demand one type for all elements of a literal, as Kubernetes
     does everywhere; ``homogeneous`` lets the checker demand it.
     """
 
-    variables: Mapping[str, Type] = field(default_factory=dict)
-    objects: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    variables: Mapping[str, Type] = msgspec.field(default_factory=dict)
+    objects: Mapping[str, Mapping[str, Type]] = msgspec.field(default_factory=dict)
     libraries: tuple[str, ...] = BASE_LIBRARIES
-    functions_extra: Functions = field(default_factory=dict)
+    functions_extra: Functions = msgspec.field(default_factory=dict)
     container: str = ""
     homogeneous: bool = False
     checked_literals: bool = True

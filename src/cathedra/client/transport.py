@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -23,8 +22,7 @@ T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRef(Generic[T_co]):
+class ResourceRef(msgspec.Struct, Generic[T_co], frozen=True):
     """A resource in one version, and the struct its objects have."""
 
     group: str

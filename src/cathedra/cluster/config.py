@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.gates import RELEASES, FeatureGates
@@ -49,8 +49,7 @@ def default_data_dir(environment: Mapping[str, str] | None = None) -> Path:
     return Path(state) / "cathedra"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverConfig:
+class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The example driver: its profile, its name, and what its devices say of themselves."""
 
     profile: str = "gpu"
@@ -61,7 +60,7 @@ class DriverConfig:
     partitions: int = 0
     """Equal parts into which each GPU can be cut; 0: it cannot."""
     memory: str = "80Gi"
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Attributes that replace or join the example's own, as text."""
     shared: bool = False
     """Whether many claims may have a share of a GPU each."""
@@ -76,7 +75,7 @@ class DriverConfig:
         if self.profile not in PROFILE_FAMILIES:
             raise InvalidOption(f"--driver-profile must be one of {', '.join(PROFILE_FAMILIES)}, got {self.profile!r}")
         if not self.name:
-            object.__setattr__(self, "name", f"{PROFILE_FAMILIES[self.profile]}.example.com")
+            force_setattr(self, "name", f"{PROFILE_FAMILIES[self.profile]}.example.com")
         if self.profile != "gpu" and (self.partitions or self.shared):
             option = "--gpu-partitions" if self.partitions else "--allow-multiple-allocations"
             raise InvalidOption(f"{option} is for the profile gpu; {self.profile!r} has it not")

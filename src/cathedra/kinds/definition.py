@@ -7,10 +7,10 @@ given."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, ErrorType
@@ -205,8 +205,7 @@ class Column(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceDefinition(Generic[T]):
+class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A kind with its names, versions, rules and table. ``versions`` is in order of preference; the hub is ``type``."""
 
     group: str
@@ -218,7 +217,7 @@ class ResourceDefinition(Generic[T]):
     """The hub struct, in which objects are kept and strategies see them."""
     versions: tuple[VersionDefinition, ...]
     strategy: Strategy[T]
-    subresources: Mapping[str, Strategy[T]] = field(default_factory=dict)
+    subresources: Mapping[str, Strategy[T]] = msgspec.field(default_factory=dict)
     """Writable sub-resources that share the object, as ``status``."""
     connected: tuple[ConnectedSubresource, ...] = ()
     """Sub-resources with kinds of their own, as ``binding`` and ``exec``."""
@@ -227,12 +226,12 @@ class ResourceDefinition(Generic[T]):
     columns: tuple[Column, ...] = ()
     cells: Callable[[T, float], list[Any]] | None = None
     """One table row: the object and the time now (epoch seconds) → cells in order of ``columns``."""
-    field_selectors: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
+    field_selectors: Mapping[str, Callable[[T], str]] = msgspec.field(default_factory=dict)
     """Selectable fields besides ``metadata.name`` and ``metadata.namespace``."""
     verbs: tuple[str, ...] = ALL_VERBS
     gate: str = ""
     """The feature gate without which the kind is not served."""
-    deletion: DeletionRules[T] = field(default_factory=DeletionRules)
+    deletion: DeletionRules[T] = msgspec.field(default_factory=DeletionRules)
     """How objects are deleted."""
     scalable: bool = False
     """Whether the kind has the sub-resource ``scale``, for ``spec.replicas``."""
@@ -244,20 +243,20 @@ class ResourceDefinition(Generic[T]):
     """The version whose form is kept, where it is not the preferred one."""
     stored_as: GroupResource | None = None
     """The resource whose objects these are, where one kind is served in two groups."""
-    stored_types: Mapping[str, Any] = field(default_factory=dict)
+    stored_types: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """apiVersion → struct, where the store holds objects in several versions; "" for those that do not say it."""
     conversion: ObjectConversion | None = None
     """How objects get from the store to the only version of this definition, and back; None: by the versions' own
     functions."""
     equivalents: tuple[VersionDefinition, ...] = ()
     """The served versions that show the same objects, where ``versions`` has the one of the request alone."""
-    by_version: Mapping[str, ResourceDefinition[T]] = field(default_factory=dict)
+    by_version: Mapping[str, ResourceDefinition[T]] = msgspec.field(default_factory=dict)
     """The definitions of single versions, where objects are converted outside: the hub of each is its own version."""
-    group_resource: GroupResource = field(init=False, repr=False, compare=False)
-    """Group and plural, made once: each request needs them a dozen times."""
+    group_resource: GroupResource = GroupResource("", "")
+    """Group and plural, always made of those, once: each request needs them a dozen times."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "group_resource", GroupResource(self.group, self.plural))
+        force_setattr(self, "group_resource", GroupResource(self.group, self.plural))
 
     def version(self, name: str) -> VersionDefinition:
         """The version of that name.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +39,7 @@ def all_definitions(gates: FeatureGates, devices: tuple[AnyDefinition, ...] | No
 
 def _with_null_times(definition: AnyDefinition) -> AnyDefinition:
     versions = tuple(msgspec.structs.replace(one, shown=_null_times_of(one)) for one in definition.versions)
-    return dataclasses.replace(definition, versions=versions)
+    return msgspec.structs.replace(definition, versions=versions)
 
 
 def _null_times_of(version: VersionDefinition) -> Callable[[Any], Any]:

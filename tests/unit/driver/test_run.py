@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -164,7 +164,9 @@ async def newest(world: World) -> str:
     """The newest version of the group that the server has, asked without a client that looks for another one."""
     for version in ("v1", "v1beta2", "v1beta1"):
         try:
-            await world.server.transport().list(dataclasses.replace(RESOURCESLICES, version=version), "", ListOptions())
+            await world.server.transport().list(
+                msgspec.structs.replace(RESOURCESLICES, version=version), "", ListOptions()
+            )
         except StatusError:
             continue
         return version

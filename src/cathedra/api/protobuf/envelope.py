@@ -6,8 +6,9 @@ A watch is a row of frames, each a length in four bytes and a WatchEvent that ho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.api.protobuf.wire import LENGTH, ProtobufError, delimited, fields, tag
 from cathedra.api.scheme import GroupVersionKind
@@ -21,8 +22,7 @@ _NO_ENCODING: Final = tag(3, LENGTH) + b"\0" + tag(4, LENGTH) + b"\0"
 """contentEncoding and contentType, both empty: that means protobuf, uncompressed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProtobufEnvelope:
+class ProtobufEnvelope(msgspec.Struct, frozen=True):
     """What a body claims to be, and the bare message."""
 
     api_version: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -30,8 +29,7 @@ _SECOND_VARINT: Final = tag(2, VARINT)
 _THIRD_BYTES: Final = tag(3, LENGTH)
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """One kind of value. ``read`` gets an integer for varints, else the bytes without their length."""
 
     wire_type: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace as with_fields
 from typing import Any, Final
+
+from msgspec.structs import replace as with_fields
 
 from cathedra.api.core.apiextensions_v1 import (
     CustomResourceConversion,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -101,7 +100,7 @@ def _converted_outside(
     for own in own_versions:
         version = versions[f"{group}/{own.name}"]
         columns, cells = _table(version.source)
-        single[own.name] = dataclasses.replace(
+        single[own.name] = msgspec.structs.replace(
             definition,
             type=version.type,
             versions=(own,),
@@ -112,7 +111,7 @@ def _converted_outside(
             equivalents=own_versions,
         )
     oldest = next((f"{group}/{name}" for name in obj.status.stored_versions), storage)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         definition,
         type=stored[storage],
         versions=own_versions,

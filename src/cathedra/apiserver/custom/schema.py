@@ -6,7 +6,6 @@ Only what every instance passes through is here; what may be wrong with a value 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -39,13 +38,12 @@ _SAY_NOTHING_OF_VALUES: Final = frozenset({"type", "description", "title", "defa
 _LEAVES: Final[dict[str, Leaf]] = {"integer": NUMERIC, "number": NUMERIC, "boolean": BOOLEAN}
 
 
-@dataclass(frozen=True, eq=False)
-class Schema:
+class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One node of a structural schema. ``source`` is what the definition says, for validation and for OpenAPI."""
 
     source: Mapping[str, Any]
     type: str = ""
-    properties: dict[str, Schema] = field(default_factory=dict)
+    properties: dict[str, Schema] = msgspec.field(default_factory=dict)
     additional: Schema | None = None
     items: Schema | None = None
     preserve: bool = False

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from cathedra.api import facts
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info

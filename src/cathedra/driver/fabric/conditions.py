@@ -7,7 +7,8 @@ conditions is (KEP-5007; docs/spec/driver-sdk.md §14).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
@@ -28,8 +29,7 @@ DeviceKey = tuple[str, str, str | None]
 """Pool, device and share."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindingConditionTypes:
+class BindingConditionTypes(msgspec.Struct, frozen=True):
     """The conditions that one controller sets."""
 
     attached: Sequence[str]
@@ -41,8 +41,7 @@ class BindingConditionTypes:
         return frozenset((*self.attached, *self.failed))
 
 
-@dataclass(frozen=True, slots=True)
-class BindingOutcome:
+class BindingOutcome(msgspec.Struct, frozen=True):
     """What became of a device."""
 
     reason: str

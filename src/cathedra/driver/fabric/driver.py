@@ -8,7 +8,8 @@ and `FabricDriver.detach`; on nodes the same class is a driver like any other, w
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.driver.claim import Claim, ClaimedDevice, Ref
 from cathedra.driver.device import Pool
@@ -17,8 +18,7 @@ from cathedra.driver.driver import Driver
 __all__ = ["Attachment", "FabricDriver"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A device that is attached for a claim, or may be: then attaching it was interrupted."""
 
     pool: str

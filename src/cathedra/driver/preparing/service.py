@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
@@ -55,8 +56,7 @@ class NamedClaim(Protocol):
     def uid(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareResult:
+class PrepareResult(msgspec.Struct, frozen=True):
     """The answer for one claim: its devices, or why it failed."""
 
     devices: tuple[DeviceAnswer, ...] = ()

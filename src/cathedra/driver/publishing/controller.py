@@ -7,9 +7,10 @@ back what others change. Work is queued per pool and done by one worker (docs/sp
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
@@ -257,7 +258,7 @@ class ResourceSliceController:
         devices = adopt_taint_times(sent.spec.devices, stored.spec.devices)
         got = DesiredSlice(stored.spec.devices, stored.spec.shared_counters, stored.spec.per_device_node_selection)
         wanted = DesiredSlice(devices, sent.spec.shared_counters, sent.spec.per_device_node_selection)
-        accepted = dataclasses.replace(
+        accepted = msgspec.structs.replace(
             pool,
             slices=pool.slices if wanted == got else (*pool.slices[:index], got, *pool.slices[index + 1 :]),
             skip_node_operations=stored.spec.skip_node_operations,

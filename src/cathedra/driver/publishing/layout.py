@@ -8,7 +8,8 @@ sees one slice at a time only (docs/spec/driver-sdk.md §10 and §11.7).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
@@ -31,8 +32,7 @@ MAX_DEVICES_WITH_FEATURES = 64
 MAX_COUNTER_SETS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredSlice:
+class DesiredSlice(msgspec.Struct, frozen=True):
     """What one slice is to hold."""
 
     devices: tuple[resource.Device, ...] = ()
@@ -40,8 +40,7 @@ class DesiredSlice:
     per_device_node_selection: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredPool:
+class DesiredPool(msgspec.Struct, frozen=True):
     """What the cluster is to show of one pool."""
 
     name: str

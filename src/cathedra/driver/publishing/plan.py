@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core import meta_v1
@@ -22,8 +23,7 @@ _TAINT_TOLERANCE = 1.0
 """Seconds by which two times of one taint may differ and still count as equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publisher:
+class Publisher(msgspec.Struct, frozen=True):
     """Whose slices they are."""
 
     driver: str
@@ -32,8 +32,7 @@ class Publisher:
     """Set on every slice; None where the slices are for several nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What to do, in this order. Numbers are positions in the desired pool."""
 
     generation: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from cathedra.driver.errors import OptionError, RegistrationFailed
 
@@ -57,8 +58,7 @@ def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...
     return tuple(service for service in wanted if health or service in for_claims)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginInfo:
+class PluginInfo(msgspec.Struct, frozen=True):
     """The answer to ``GetInfo``."""
 
     name: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from cathedra.driver.errors import OptionError
 
@@ -21,8 +22,7 @@ MAX_PATH = 107
 """Bytes of the longest socket path that Linux takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketPaths:
+class SocketPaths(msgspec.Struct, frozen=True):
     """The two sockets of a driver instance."""
 
     service: Path

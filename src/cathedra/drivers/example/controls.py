@@ -12,9 +12,10 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast, get_args
+
+import msgspec
 
 from cathedra.api.resource import DeviceTaint
 from cathedra.driver import DeviceHealth, DriverError, Health
@@ -74,8 +75,7 @@ class OrderError(DriverError):
     """An order that cannot be carried out; the text says how it is to be given."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(msgspec.Struct, frozen=True):
     """A call that has ended, or a message of a stream."""
 
     method: str

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cathedra.client.client import Client
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS
 from cathedra.driver import Claim, Device, DeviceHealth, Driver, Edits, Pool, Prepared, PreparedClaim, Ref
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DriverOptions", "ExampleDriver"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DriverOptions:
+class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the example driver does beside its profile."""
 
     name: str = ""

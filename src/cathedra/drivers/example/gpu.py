@@ -8,8 +8,9 @@ here, and so do those of the DRA tutorials when name, memory and attributes are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
@@ -30,8 +31,7 @@ _STEPS: Final = {"memory": "1Gi", "compute": "1"}
 _TOLD: Final = ("uuid", "model", "driverVersion")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuOptions:
+class GpuOptions(msgspec.Struct, frozen=True):
     """What the simulated GPUs of a node look like."""
 
     count: int = 8
@@ -44,7 +44,7 @@ class GpuOptions:
     compute: str = "100"
     model: str = "LATEST-GPU-MODEL"
     driver_version: str = "1.0.0"
-    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeValue] = msgspec.field(default_factory=dict)
     """Attributes that replace or join those above."""
 
 

@@ -8,8 +8,9 @@ slices there; the allocator sees to it that parts do not overlap. The table is t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from cathedra.driver import Device, Pool
 from cathedra.driver.device import AttributeValue
@@ -22,8 +23,7 @@ MEMORY_SLICES: Final = 8
 MULTIPROCESSORS: Final = 132
 
 
-@dataclass(frozen=True, slots=True)
-class MigSize:
+class MigSize(msgspec.Struct, frozen=True):
     """One size of part: what it has of a GPU, and the slices of memory at which it may begin."""
 
     name: str

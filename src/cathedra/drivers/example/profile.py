@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from cathedra.driver import Claim, ClaimedDevice, Device, DeviceStatus, Pool
 from cathedra.driver.parameters import ConfigModels
@@ -15,16 +16,14 @@ __all__ = ["DriverProfile", "PrepareContext", "Site", "device_uuid", "variable_n
 _UUIDS: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """Where devices are, and whose they are: what their identity depends on."""
 
     driver: str
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareContext:
+class PrepareContext(msgspec.Struct, frozen=True):
     """What is known when one device of a claim is made ready."""
 
     site: Site

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from cathedra.driver.device import AttributeValue
 from cathedra.drivers.example.cpu import CpuProfile
@@ -17,8 +18,7 @@ from cathedra.drivers.example.profile import DriverProfile
 __all__ = ["PROFILES", "DeviceOptions", "make_profile"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceOptions:
+class DeviceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the devices of a profile look like; each profile takes what concerns it."""
 
     count: int = 8
@@ -28,7 +28,7 @@ class DeviceOptions:
     shared: bool = False
     """Whether many claims may have a share of a GPU each."""
     memory: str = "80Gi"
-    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeValue] = msgspec.field(default_factory=dict)
     cpus: int = 4
     """CPUs of each NUMA node."""
 

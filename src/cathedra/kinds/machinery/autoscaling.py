@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as with_fields
 from typing import Any, Final
+
+from msgspec.structs import replace as with_fields
 
 from cathedra.api.core import autoscaling_v1, autoscaling_v2
 from cathedra.api.struct import replace

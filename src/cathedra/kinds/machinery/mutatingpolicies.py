@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as but
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace as but
 
 from cathedra.api.core import admissionregistration_v1 as v1
 from cathedra.api.core import admissionregistration_v1alpha1 as v1alpha1

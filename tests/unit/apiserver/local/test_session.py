@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import Binding, ConfigMap, Container, ObjectReference, Pod, PodSpec
@@ -211,7 +211,7 @@ async def test_what_is_not_served_is_not_found_and_what_makes_no_sense_is_refuse
     async with served(tmp_path) as there:
         local = there.user()
         with pytest.raises(StatusError) as missing:
-            await local.get(dataclasses.replace(CONFIGMAPS, resource="gadgets"), "default", "a")
+            await local.get(msgspec.structs.replace(CONFIGMAPS, resource="gadgets"), "default", "a")
         assert missing.value.code == 404
         with pytest.raises(StatusError) as conflicting:
             await local.create(CONFIGMAPS, "default", config_map("a", key="x" * (4 * 1024 * 1024)), WRITE)

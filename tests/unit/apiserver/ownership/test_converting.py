@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.status import failure

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from cathedra.api import resource
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
