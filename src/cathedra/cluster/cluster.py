@@ -29,6 +29,7 @@ from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.driverpermissions import install_driver_permissions
 from cathedra.cluster.identity.installing import install
 from cathedra.cluster.parts.controlplane import control_plane
+from cathedra.cluster.parts.earlyruntimes import early_runtimes
 from cathedra.cluster.parts.foundation import Foundation, Served
 from cathedra.cluster.parts.gctuning import tune_collection
 from cathedra.cluster.parts.generations import generation_of
@@ -185,11 +186,11 @@ class RunningCluster:
     @asynccontextmanager
     async def _in_one_process(self) -> AsyncIterator[None]:
         """All parts on this loop, with frozen objects passed by reference."""
-        async with self._serving():
+        async with early_runtimes(self.config, self._clock) as choosing, self._serving():
             base = self._foundation()
             async with asyncio.TaskGroup() as parts:
                 tasks = [parts.create_task(job) for job in control_plane(base)]
-                nodes = self._nodes = InProcessNodes(base, parts)
+                nodes = self._nodes = InProcessNodes(base, parts, choosing)
                 for name in (*self.config.node_names, *self.config.leaving):
                     nodes.start(name, self.config.profile)
                 try:

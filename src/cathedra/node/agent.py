@@ -10,20 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randoms
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.quantity import Quantity
-from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
-from cathedra.files.private import private_directory
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
@@ -42,19 +40,17 @@ from cathedra.node.pods.podsource import InformerPods, PodSource
 from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.resources.cgroups import MOUNT, PodCgroups, is_usable
 from cathedra.node.resources.nodefacts import NodeFacts
-from cathedra.node.runtime.runtime import ContainerRun, Runtime, UnusableRuntime
+from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.runtimemonitor import RuntimeMonitor
 
 if TYPE_CHECKING:
     from cathedra.asgi.listener import Listener, TLSFiles
+    from cathedra.node.runtime.choose import ChosenRuntime
     from cathedra.node.server.app import NodeApp
 
 __all__ = ["NodeAgent"]
 
-PRIVATE: Final = ("pods", "containers", "pki")
-"""Directories with Secrets, tokens, environments and keys."""
-_OCI: Final = ("crun", "runc")
 _LOG = logging.getLogger(__name__)
 
 
@@ -64,7 +60,8 @@ class NodeAgent:
     Args:
         client: the Kubernetes API, as this node.
         config: how the node is set up.
-        runtime: runs the containers; None: the one that ``config`` names, chosen when the agent starts.
+        runtime: runs the containers; None: the one that ``config`` names.
+        choosing: answers that one, where it is being chosen already; None: it is chosen when the agent starts.
         pods: where the node learns of its pods; None: an informer of its own.
         plugins: drivers by name that are objects of this process; they need no registration.
         device_plugins: classic device plugins by resource that are objects of this process.
@@ -85,6 +82,7 @@ class NodeAgent:
         random: randoms.Random,
         gates: FeatureGates,
         runtime: Runtime | None = None,
+        choosing: Callable[[], Awaitable[ChosenRuntime]] | None = None,
         pods: PodSource | None = None,
         plugins: Mapping[str, PluginClient] | None = None,
         plugin_health: Mapping[str, HealthClient] | None = None,
@@ -107,6 +105,7 @@ class NodeAgent:
         self._random = random
         self._gates = gates
         self._runtime = runtime
+        self._choosing = choosing
         self._source = pods
         self._plugins = dict(plugins or {})
         self._plugin_health = dict(plugin_health or {})
@@ -179,34 +178,21 @@ class NodeAgent:
         if root is None:
             return None
         # Here and below: a simulated node has neither server nor sockets nor processes, and loads no modules for them.
+        from cathedra.node.runtime.early import open_root
         from cathedra.node.server.tls import node_tls
 
-        for name in PRIVATE:
-            private_directory(root / name)
+        open_root(root)
         return node_tls(self.config, root, self._clock.now())
 
     async def _open_runtime(self) -> Runtime:
         if self._runtime is not None:
             return self._runtime
-        root = self.config.root
-        if root is None:
+        if self.config.root is None:
             return SimulatedRuntime(self._clock)
         # start-up time: a simulated node runs no containers
-        from cathedra.node.runtime.choose import SOCKETS, choose_runtime
+        from cathedra.node.runtime.early import choose_configured
 
-        wanted = self.config.runtime
-        candidates = {"auto": _OCI, "oci": _OCI, "process": (), "cri": ()}.get(wanted, (wanted,))
-        sockets = (self.config.cri_socket,) if self.config.cri_socket else SOCKETS if wanted == "cri" else ()
-        chosen = await choose_runtime(
-            root / "containers",
-            self.config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
-            candidates=candidates,
-            sockets=sockets if wanted in {"auto", "cri"} else (),
-            clock=self._clock,
-            orphan_seconds=self.config.orphan_seconds,
-        )
-        if chosen.missing and wanted not in {"auto", "process"}:
-            raise UnusableRuntime(wanted, chosen.why)
+        chosen = await (choose_configured(self.config, self._clock) if self._choosing is None else self._choosing())
         self.missing = chosen.missing
         return chosen.runtime
 

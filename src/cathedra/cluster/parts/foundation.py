@@ -19,7 +19,7 @@ from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.sockets import short_root
 from cathedra.cluster.parts.generations import Generation
 
-__all__ = ["Foundation", "Served"]
+__all__ = ["Foundation", "Served", "node_root"]
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -57,4 +57,9 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
 
     def node_root(self, name: str) -> Path:
         """Where a node that has files keeps them."""
-        return short_root(self.config.data_dir) / "nodes" / name
+        return node_root(self.config, name)
+
+
+def node_root(config: ClusterConfig, name: str) -> Path:
+    """Where a node of a cluster that has files keeps them."""
+    return short_root(config.data_dir) / "nodes" / name

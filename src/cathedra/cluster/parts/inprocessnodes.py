@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from cathedra.cluster.identity.permissions import driver_user, node_user
 from cathedra.cluster.parts.failures import fails
 from cathedra.cluster.parts.foundation import Foundation
 from cathedra.cluster.parts.generations import how_to_enable_devices
-from cathedra.cluster.parts.nodes import BareNode, ClusterNode, RunningNode, driver_for, profiled_drivers
+from cathedra.cluster.parts.nodes import BareNode, Choosing, ClusterNode, RunningNode, driver_for, profiled_drivers
 from cathedra.cluster.views.wording import counted
 from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
@@ -24,8 +25,12 @@ NODE_ADDRESS: Final = "127.0.0.1"
 class InProcessNodes:
     """The nodes of one process, whose tasks are those of ``group``."""
 
-    def __init__(self, base: Foundation, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, base: Foundation, group: asyncio.TaskGroup, choosing: Mapping[str, Choosing] = MappingProxyType({})
+    ) -> None:
+        """``choosing``: what answers the container runtimes of nodes for which they are being chosen already."""
         self._base = base
+        self._choosing = dict(choosing)
         self._group = group
         self._nodes: dict[str, ClusterNode] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -98,6 +103,7 @@ class InProcessNodes:
                 clock=base.clock,
                 random=base.random,
                 gates=base.gates,
+                choosing=self._choosing.pop(name, None),
                 make_dial=None if simulated else base.generation.make_dial(client, base.gates, name),
                 plugins=base.generation.simulated_plugins(client, name) if simulated else None,
             )
@@ -109,6 +115,7 @@ class InProcessNodes:
             clock=base.clock,
             random=base.random,
             gates=base.gates,
+            choosing=self._choosing.pop(name, None),
             faults=fails(base.config.faults, int(name.rpartition("-")[2])),
         )
 

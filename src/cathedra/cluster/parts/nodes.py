@@ -7,10 +7,10 @@ processes. On a simulated node there are neither sockets nor files, and drivers 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -45,8 +45,12 @@ from cathedra.node.plugins.client import (
 )
 from cathedra.profiles import HardwareProfile
 
+if TYPE_CHECKING:
+    from cathedra.node.runtime.choose import ChosenRuntime
+
 __all__ = [
     "BareNode",
+    "Choosing",
     "ClusterNode",
     "InProcessHealth",
     "InProcessPlugin",
@@ -63,6 +67,8 @@ _CONDITIONS: Final = {
 }
 _FOR_EVER: Final = 10.0**9
 """Seconds."""
+Choosing: TypeAlias = "Callable[[], Awaitable[ChosenRuntime]]"
+"""Waits until a node's container runtime has been chosen."""
 
 
 class ClusterNode(Protocol):
@@ -192,9 +198,11 @@ class RunningNode:
         clock: Clock,
         random: Random,
         gates: FeatureGates,
+        choosing: Choosing | None = None,
         faults: frozenset[str] = frozenset(),
     ) -> None:
-        """``driver_client``: the client of the driver of a name; ``faults``: how the node fails on purpose."""
+        """``driver_client``: the client of the driver of a name; ``choosing``: answers the container runtime, where it
+        is being chosen already; ``faults``: how the node fails on purpose."""
         self.name = config.name
         simulated = config.root is None
         root = config.root or Path("/")
@@ -234,6 +242,7 @@ class RunningNode:
             clock=clock,
             random=random,
             gates=gates,
+            choosing=choosing,
             plugins=plugins,
             plugin_health=health,
             heard=heard,
@@ -274,12 +283,21 @@ class BareNode:
         random: Random,
         gates: FeatureGates,
         make_dial: MakeDial | None,
+        choosing: Choosing | None = None,
         plugins: Mapping[str, PluginClient] | None = None,
     ) -> None:
-        """``plugins``: on a simulated node, which has no sockets, drivers as objects of this process."""
+        """``choosing``: as for `RunningNode`; ``plugins``: on a simulated node, which has no sockets, drivers as
+        objects of this process."""
         self.name = config.name
         self.agent = NodeAgent(
-            node_client, config, clock=clock, random=random, gates=gates, make_dial=make_dial, plugins=plugins
+            node_client,
+            config,
+            clock=clock,
+            random=random,
+            gates=gates,
+            choosing=choosing,
+            make_dial=make_dial,
+            plugins=plugins,
         )
 
     @property

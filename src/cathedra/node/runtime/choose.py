@@ -13,7 +13,9 @@ import hashlib
 import logging
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -75,15 +77,16 @@ async def choose_runtime(
         program = shutil.which(name)
         if program is None:
             continue
-        version = await _version(program)
 
-        def launcher(place: Path, name: str = name, program: Path = Path(program), version: str = version) -> Launcher:
+        def launcher(place: Path, version: str = "", name: str = name, program: Path = Path(program)) -> Launcher:
             return OCILauncher(name, version, program, place, cdi_directories, _cgroup(directory))
 
-        runtime = HostedRuntime(launcher(directory), directory, clock=clock, orphan_seconds=orphan_seconds)
-        failure = await _failure(runtime, launcher, directory, clock)
+        hosted = partial(HostedRuntime, directory=directory, clock=clock, orphan_seconds=orphan_seconds)
+        async with asyncio.TaskGroup() as group:
+            version = group.create_task(_version(program))
+            failure = await _failure(hosted(launcher(directory)), launcher, directory, clock)
         if failure is None:
-            return ChosenRuntime(runtime, "")
+            return ChosenRuntime(hosted(launcher(directory, version.result())), "")
         why = f"{name} does not work here: {failure}"
         _LOG.warning("%s", why)
     process = HostedRuntime(ProcessLauncher(cdi_directories), directory, clock=clock, orphan_seconds=orphan_seconds)
@@ -117,13 +120,17 @@ async def _failure(
     runtime: HostedRuntime, launcher: Callable[[Path], Launcher], directory: Path, clock: Clock
 ) -> RuntimeFailure | ShimLost | TimeoutError | None:
     """Why containers of that kind cannot be run here, if they cannot."""
-    async with asyncio.TaskGroup() as group:
-        # Most often it works, so its shim starts beside the probe's.
-        group.create_task(_warm_up(runtime))
-        try:
-            await _probe(launcher, directory, clock)
-        except (RuntimeFailure, ShimLost, TimeoutError) as error:
-            return error
+    try:
+        async with asyncio.TaskGroup() as group:
+            # Most often it works, so its shim starts beside the probe's.
+            group.create_task(_warm_up(runtime))
+            try:
+                await _probe(launcher, directory, clock)
+            except (RuntimeFailure, ShimLost, TimeoutError) as error:
+                return error
+    except asyncio.CancelledError:
+        await runtime.abandon()
+        raise
     return None
 
 
@@ -139,12 +146,22 @@ def _cgroup(directory: Path) -> str:
 
 
 async def _version(program: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    output, _ = await process.communicate()
-    words = output.decode(errors="replace").split()
+    words = (await asyncio.to_thread(_said_by, program, "--version")).split()
     return words[2] if len(words) > 2 else "unknown"
+
+
+def _said_by(*command: str) -> str:
+    """What a command prints; "" if it takes long, or cannot be run.
+
+    In a thread, as the shim's start: a loop's own way copies the memory map of this process, which then stands still.
+    """
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace")
 
 
 async def _probe(launcher: Callable[[Path], Launcher], directory: Path, clock: Clock) -> None:

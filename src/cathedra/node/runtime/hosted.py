@@ -38,7 +38,7 @@ from cathedra.node.runtime.runtime import (
     RuntimeFailure,
 )
 from cathedra.node.runtime.usage import usage_of_process
-from cathedra.node.shim.client import ShimListing, ShimOptions, connect, connect_or_launch, end
+from cathedra.node.shim.client import ShimListing, ShimOptions, abandon, connect, connect_or_launch, end
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 
 __all__ = ["HostedRuntime", "Launcher"]
@@ -390,6 +390,11 @@ class HostedRuntime:
         if self._shim is not None:
             await self._shim.connection.close()
             self._shim = None
+
+    async def abandon(self) -> None:
+        """End a shim that `warm_up` started, for no agent will come; one that holds containers waits for the next."""
+        with contextlib.suppress(OSError, IncompatibleShim):
+            await abandon(await connect(self._directory, self._exited))
 
     async def _end_shim(self) -> None:
         with contextlib.suppress(OSError, IncompatibleShim, TimeoutError):

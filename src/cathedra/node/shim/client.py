@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 import cathedra
 from cathedra.node.shim.connection import ShimConnection
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 from cathedra.node.shim.protocol import PROTOCOL
 
-__all__ = ["ShimListing", "ShimOptions", "connect", "connect_or_launch", "end"]
+__all__ = ["ShimListing", "ShimOptions", "abandon", "connect", "connect_or_launch", "end"]
 
 _PROGRAM: Final = (
     f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
@@ -29,8 +31,7 @@ _FORMER_SOCKET: Final = "keeper.sock"
 """The socket's name before the protocol had a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShimOptions:
+class ShimOptions(msgspec.Struct, frozen=True):
     """Which shim: where its files are, seconds for which containers outlive the agent, its cgroup ("" for none)."""
 
     directory: Path
@@ -38,8 +39,7 @@ class ShimOptions:
     cgroup: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShimListing:
+class ShimListing(msgspec.Struct, frozen=True):
     """A connection with what the shim said first: its process ID and its containers."""
 
     connection: ShimConnection
@@ -67,10 +67,18 @@ async def connect_or_launch(options: ShimOptions, on_exit: Callable[[dict[str, A
 
 async def _give_up(connecting: asyncio.Task[ShimListing]) -> None:
     with contextlib.suppress(OSError, IncompatibleShim):
-        shim = await connecting
-        if not shim.containers:
-            await end(shim.connection)
-        await shim.connection.close()
+        await abandon(await connecting)
+
+
+async def abandon(shim: ShimListing) -> None:
+    """Hang up on a shim for which there is no agent; one that holds no containers is ended.
+
+    Raises:
+        ShimLost: it was lost before it could answer.
+    """
+    if not shim.containers:
+        await end(shim.connection)
+    await shim.connection.close()
 
 
 async def end(connection: ShimConnection) -> None:
@@ -140,21 +148,18 @@ async def _launch(options: ShimOptions) -> None:
     arguments = [str(options.directory), str(options.orphan_seconds), options.cgroup]
     log_path = options.directory / "shim.log"
     # No site packages: the shim needs none, and starts in a fraction of the time.
+    command = [sys.executable, "-I", "-S", "-c", _PROGRAM, *arguments]
     with log_path.open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            _PROGRAM,
-            *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
+        # In a thread: the loop's own way forks, and this process stands still until its memory map is copied.
+        code = await asyncio.to_thread(
+            subprocess.call,
+            command,
+            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             start_new_session=True,
         )
-        code = await process.wait()
     if code != 0:
         lines = log_path.read_text(errors="replace").strip().splitlines()
         raise ShimLost(f"the container shim ended with code {code}: {lines[-1] if lines else 'no reason given'}")
