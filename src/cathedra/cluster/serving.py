@@ -155,7 +155,7 @@ async def serve_parts(server: APIServer, config: ClusterConfig, tokens: Mapping[
     """Listen on the data directory's socket too, for those who show one of ``tokens``, and for parts of this machine.
 
     How these get there is written into a kubeconfig. They are the administrator, by a token that stays the same over
-    restarts: whoever may read it may read the administrator's key beside it.
+    restarts: the administrator's key lies beside it.
 
     Raises:
         OSError: the socket cannot be made.

@@ -50,7 +50,7 @@ class ShimListing(msgspec.Struct, frozen=True):
 async def connect_or_launch(options: ShimOptions, on_exit: Callable[[dict[str, Any]], None]) -> ShimListing:
     """Connect to the directory's shim; start it if there is none.
 
-    Whoever is cancelled meanwhile leaves no shim without an agent: it is waited for, and ended unless it holds
+    Where this is cancelled meanwhile, no shim is left without an agent: it is waited for, and ended unless it holds
     containers.
 
     Raises:
