@@ -1,19 +1,18 @@
 """What the node agent counts, under the kubelet's names.
 
-docs/spec/node.md §23. One `NodeMetrics` per agent, on a registry of its own, so that several agents in one
-process do not mix.
+docs/spec/node.md §23. One `NodeMetrics` per agent, so that several agents in one process do not mix. Figures are
+plain numbers until they are asked for.
 """
 
 from __future__ import annotations
 
-import contextlib
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from typing import Any, Final
 
 from cathedra.clock import Clock
+from cathedra.histogram import Histogram
 
 __all__ = ["ANY_DRIVER", "NodeMetrics"]
 
@@ -21,91 +20,49 @@ ANY_DRIVER: Final = "<any>"
 """Stands for all drivers together."""
 
 _BUCKETS: Final = (*(0.005 * 2**step for step in range(13)), 60.0)
+_METHODS: Final = ("list", "get", "get_allocatable")
+"""Of the pod resources service."""
+_DRIVER: Final = ("driver_name",)
+_VERSION: Final = ("server_api_version",)
+_Labels = tuple[str, ...]
 
 
 class NodeMetrics:
     """Counters, gauges and histograms of one node agent."""
 
     def __init__(self, clock: Clock) -> None:
-        self.registry = CollectorRegistry()
         self._clock = clock
-        self._claims_in_use = Gauge(
-            "dra_resource_claims_in_use", "Claims with prepared devices.", ["driver_name"], registry=self.registry
-        )
-        self._operations = Histogram(
-            "dra_operations_duration_seconds",
-            "Seconds that preparing or unpreparing all claims of a pod took.",
-            ["operation_name", "is_error"],
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self._calls = Histogram(
-            "dra_grpc_operations_duration_seconds",
-            "Seconds that a call to a driver took.",
-            ["driver_name", "method_name", "grpc_status_code"],
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.prepare_skips = Counter(
-            "dra_node_prepare_skips",
-            "Prepare calls that a driver asked to be spared.",
-            ["driver_name"],
-            registry=self.registry,
-        )
-        self.unprepare_skips = Counter(
-            "dra_node_unprepare_skips",
-            "Unprepare calls that a driver asked to be spared.",
-            ["driver_name"],
-            registry=self.registry,
-        )
-        self._plugins = Gauge(
-            "plugin_manager_total_plugins",
-            "Plugin sockets, as found and as registered.",
-            ["socket_path", "state"],
-            registry=self.registry,
-        )
-        self._pod_resources_all = Counter(
-            "kubelet_pod_resources_endpoint_requests",
-            "Calls to the pod resources service.",
-            ["server_api_version"],
-            registry=self.registry,
-        )
-        self._pod_resources = self._by_method("requests", "Calls to the pod resources service")
-        self._pod_resources_errors = self._by_method("errors", "Failed calls to the pod resources service")
-        self._claims_in_use.labels(ANY_DRIVER).set(0)
-        self._drivers: set[str] = set()
-
-    def _by_method(self, what: str, help_: str) -> dict[str, Gauge]:
-        """A count per method of the pod resources service.
-
-        They are gauges, because the library puts ``_total`` behind the name of every counter, and Kubernetes does not.
-        """
-        return {
-            method: Gauge(
-                f"kubelet_pod_resources_endpoint_{what}_{method}",
-                f"{help_}: {method}.",
-                ["server_api_version"],
-                registry=self.registry,
-            )
-            for method in ("list", "get", "get_allocatable")
-        }
+        self._claims_in_use: Mapping[_Labels, float] = {(ANY_DRIVER,): 0}
+        self._operations: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
+        self._calls: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
+        self._prepare_skips: Counter[_Labels] = Counter()
+        self._unprepare_skips: Counter[_Labels] = Counter()
+        self._plugins: dict[_Labels, float] = {}
+        self._pod_resources = {method: Counter[_Labels]() for method in _METHODS}
+        self._pod_resources_errors = {method: Counter[_Labels]() for method in _METHODS}
 
     def pod_resources(self, method: str, version: str) -> None:
         """Note a call to the pod resources service: ``list``, ``get`` or ``get_allocatable``."""
-        self._pod_resources_all.labels(version).inc()
-        self._pod_resources[method].labels(version).inc()
+        self._pod_resources[method][version,] += 1
 
     def pod_resources_failed(self, method: str, version: str) -> None:
         """Note that such a call has failed."""
-        self._pod_resources_errors[method].labels(version).inc()
+        self._pod_resources_errors[method][version,] += 1
 
     def plugin(self, socket_path: str, state: str, *, present: bool) -> None:
         """Note that a plugin socket is there, or is not any more, in what is found or in what is registered."""
         if present:
-            self._plugins.labels(socket_path, state).set(1)
-            return
-        with contextlib.suppress(KeyError):
-            self._plugins.remove(socket_path, state)
+            self._plugins[socket_path, state] = 1
+        else:
+            self._plugins.pop((socket_path, state), None)
+
+    def prepare_skipped(self, driver: str) -> None:
+        """Note a prepare call that the driver asked to be spared."""
+        self._prepare_skips[driver,] += 1
+
+    def unprepare_skipped(self, driver: str) -> None:
+        """Note an unprepare call that the driver asked to be spared."""
+        self._unprepare_skips[driver,] += 1
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
@@ -116,21 +73,80 @@ class NodeMetrics:
             yield
             failed = "false"
         finally:
-            self._operations.labels(name, failed).observe(self._clock.monotonic() - started)
+            self._operations[name, failed].add(self._clock.monotonic() - started)
 
     def call(self, driver: str, method: str, code: str, seconds: float) -> None:
         """Note a finished gRPC call; ``method`` is the full path."""
-        self._calls.labels(driver, method, code).observe(seconds)
+        self._calls[driver, method, code].add(seconds)
 
     def set_claims_in_use(self, total: int, by_driver: Mapping[str, int]) -> None:
         """How many claims have prepared devices; series of drivers without any disappear."""
-        for driver in self._drivers - set(by_driver):
-            self._claims_in_use.remove(driver)
-        for driver, count in by_driver.items():
-            self._claims_in_use.labels(driver).set(count)
-        self._claims_in_use.labels(ANY_DRIVER).set(total)
-        self._drivers = set(by_driver)
+        by_labels: dict[_Labels, float] = {(driver,): count for driver, count in by_driver.items()}
+        self._claims_in_use = {(ANY_DRIVER,): total, **by_labels}
 
     def text(self) -> bytes:
         """Everything in the exposition format."""
-        return generate_latest(self.registry)
+        from prometheus_client import generate_latest  # start-up time: with the first scrape
+
+        families: Any = self
+        return generate_latest(families)
+
+    def collect(self) -> Iterator[Any]:
+        """The figures now, as prometheus_client asks for them."""
+        yield _gauge("dra_resource_claims_in_use", "Claims with prepared devices.", _DRIVER, self._claims_in_use)
+        yield _histogram(
+            "dra_operations_duration_seconds",
+            "Seconds that preparing or unpreparing all claims of a pod took.",
+            ("operation_name", "is_error"),
+            self._operations,
+        )
+        yield _histogram(
+            "dra_grpc_operations_duration_seconds",
+            "Seconds that a call to a driver took.",
+            ("driver_name", "method_name", "grpc_status_code"),
+            self._calls,
+        )
+        about = "Prepare calls that a driver asked to be spared."
+        yield _counter("dra_node_prepare_skips", about, _DRIVER, self._prepare_skips)
+        about = "Unprepare calls that a driver asked to be spared."
+        yield _counter("dra_node_unprepare_skips", about, _DRIVER, self._unprepare_skips)
+        about = "Plugin sockets, as found and as registered."
+        yield _gauge("plugin_manager_total_plugins", about, ("socket_path", "state"), self._plugins)
+        calls: Counter[_Labels] = sum(self._pod_resources.values(), Counter())
+        yield _counter(
+            "kubelet_pod_resources_endpoint_requests", "Calls to the pod resources service.", _VERSION, calls
+        )
+        # The counts by method are gauges: the library puts ``_total`` behind every counter's name, Kubernetes does not.
+        for method, counted in self._pod_resources.items():
+            about = f"Calls to the pod resources service: {method}."
+            yield _gauge(f"kubelet_pod_resources_endpoint_requests_{method}", about, _VERSION, counted)
+        for method, counted in self._pod_resources_errors.items():
+            about = f"Failed calls to the pod resources service: {method}."
+            yield _gauge(f"kubelet_pod_resources_endpoint_errors_{method}", about, _VERSION, counted)
+
+
+def _counter(name: str, about: str, labels: _Labels, values: Mapping[_Labels, float]) -> Any:
+    from prometheus_client.core import CounterMetricFamily  # start-up time: as above
+
+    return _filled(CounterMetricFamily(name, about, labels=labels), values)
+
+
+def _gauge(name: str, about: str, labels: _Labels, values: Mapping[_Labels, float]) -> Any:
+    from prometheus_client.core import GaugeMetricFamily  # start-up time: as above
+
+    return _filled(GaugeMetricFamily(name, about, labels=labels), values)
+
+
+def _filled(family: Any, values: Mapping[_Labels, float]) -> Any:
+    for labels, value in values.items():
+        family.add_metric(list(labels), value)
+    return family
+
+
+def _histogram(name: str, about: str, labels: _Labels, values: Mapping[_Labels, Histogram]) -> Any:
+    from prometheus_client.core import HistogramMetricFamily  # start-up time: as above
+
+    family = HistogramMetricFamily(name, about, labels=labels)
+    for named, histogram in values.items():
+        family.add_metric(list(named), list(histogram.cumulative()), histogram.total)
+    return family

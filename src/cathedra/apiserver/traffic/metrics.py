@@ -6,33 +6,19 @@ Prometheus' form when they are scraped.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.histogram import Histogram
 
 __all__ = ["Metrics"]
 
 BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _LABELS: Final = ("verb", "group", "version", "resource", "subresource", "scope")
-
-
-class _Duration:
-    """How long requests of one sort took."""
-
-    __slots__ = ("buckets", "total")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BUCKETS) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
 
 
 class Metrics:
@@ -42,7 +28,7 @@ class Metrics:
         self._registry = registry
         self._flow = flow
         self._requests: dict[tuple[Any, ...], int] = {}
-        self._durations: dict[tuple[str, ...], _Duration] = {}
+        self._durations: dict[tuple[str, ...], Histogram] = {}
         self._long_running: dict[tuple[str, ...], int] = {}
         self._reading = 0
         self._writing = 0
@@ -73,7 +59,7 @@ class Metrics:
             self._writing -= 1
         duration = self._durations.get(labels)
         if duration is None:
-            duration = self._durations[labels] = _Duration()
+            duration = self._durations[labels] = Histogram(BUCKETS)
         duration.add(seconds)
 
     def text(self) -> bytes:
@@ -110,7 +96,7 @@ class Metrics:
             labels=(*_LABELS, "component", "dry_run"),
         )
         for labels, duration in self._durations.items():
-            durations.add_metric([*labels, "apiserver", ""], list(_cumulative(duration)), duration.total)
+            durations.add_metric([*labels, "apiserver", ""], list(duration.cumulative()), duration.total)
         yield durations
         inflight = GaugeMetricFamily(
             "apiserver_current_inflight_requests", "Requests being worked on.", labels=("request_kind",)
@@ -168,10 +154,3 @@ class _Collected:
     def describe(self) -> list[Any]:
         """Nothing: names are found when asked for."""
         return []
-
-
-def _cumulative(duration: _Duration) -> Iterator[tuple[str, float]]:
-    total = 0
-    for bound, count in zip((*BUCKETS, float("inf")), duration.buckets, strict=True):
-        total += count
-        yield ("+Inf" if bound == float("inf") else str(bound)), total

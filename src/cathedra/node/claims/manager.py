@@ -127,7 +127,7 @@ class ClaimManager:
                 continue
             for driver, state in info.drivers.items():
                 if state.skips_prepare:
-                    self._metrics.prepare_skips.labels(driver).inc()
+                    self._metrics.prepare_skipped(driver)
                     continue
                 batch = batches.setdefault(driver, [])
                 if info not in batch:
@@ -226,7 +226,7 @@ class ClaimManager:
             info.prepared = False
             for driver, state in info.drivers.items():
                 if state.skips_unprepare:
-                    self._metrics.unprepare_skips.labels(driver).inc()
+                    self._metrics.unprepare_skipped(driver)
                     continue
                 batches.setdefault(driver, []).append(info)
             done.append(info)
