@@ -6,11 +6,12 @@ metrics of a node are at its serving port, for users who may read them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.cluster.invalidoption import InvalidOption
 
 if TYPE_CHECKING:
@@ -57,12 +58,7 @@ class PlainHealth:
         self._ready = ready
         self._registry = registry
 
-    async def __call__(
-        self,
-        scope: Mapping[str, Any],
-        receive: Callable[[], Awaitable[Mapping[str, Any]]],
-        send: Callable[[dict[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
