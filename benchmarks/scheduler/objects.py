@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from benchmarks.scheduler.workloads import Shape, Workload
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 
@@ -94,17 +96,24 @@ def allocated(made: ResourceClaim, workload: Workload, index: int) -> ResourceCl
 
 
 def pod(workload: Workload, index: int) -> Pod:
-    """A pod that is measured."""
+    """A pod that is measured: as in scheduler_perf, a template's, with a name of its own."""
+    made = _pod(workload, index % _EXTENDED, index // workload.pods_per_claim if workload.pods_per_claim else 0)
+    return replace(made, metadata=ObjectMeta(name=f"pod-{index}", namespace=NAMESPACE))
+
+
+@lru_cache(maxsize=1024)
+def _pod(workload: Workload, resource: int, claim: int) -> Pod:
+    """Pods of this kind, whose names do not matter."""
     container: dict[str, Any] = {"name": "pause", "image": "pause"}
     spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler"}
     if workload.shape is Shape.NONE:
         container["resources"] = {"requests": {"cpu": "100m", "memory": "500Mi"}}
     elif workload.shape is Shape.EXTENDED:
-        container["resources"] = {"limits": {_extended(index % _EXTENDED): "1"}}
+        container["resources"] = {"limits": {_extended(resource): "1"}}
     else:
         container["resources"] = {"claims": [{"name": "resource"}]}
-        spec["resourceClaims"] = [{"name": "resource", **_source(workload, index)}]
-    return from_dict(Pod, {"metadata": {"name": f"pod-{index}", "namespace": NAMESPACE}, "spec": spec})
+        spec["resourceClaims"] = [{"name": "resource", **_source(workload, claim)}]
+    return from_dict(Pod, {"spec": spec})
 
 
 def slices(workload: Workload) -> Iterator[ResourceSlice]:
@@ -122,9 +131,9 @@ def slices(workload: Workload) -> Iterator[ResourceSlice]:
         yield _slice(f"{name}-slice", name, {"nodeName": name, "devices": devices})
 
 
-def _source(workload: Workload, index: int) -> dict[str, str]:
+def _source(workload: Workload, claim: int) -> dict[str, str]:
     if workload.pods_per_claim:
-        return {"resourceClaimName": f"claim-{index // workload.pods_per_claim}"}
+        return {"resourceClaimName": f"claim-{claim}"}
     return {"resourceClaimTemplateName": "template"}
 
 

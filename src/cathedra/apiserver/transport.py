@@ -18,7 +18,6 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.selection import Selection
-from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
@@ -56,7 +55,7 @@ class InProcessTransport:
         """One object."""
         call = self._call("get", ref, namespace, name, subresource)
         await self._server.registry.catch_up()
-        found: T = self._view(call, await self._server.seen_one(call, read.get(self._server, call)))
+        found: T = (await self._server.seen_one(call, read.get(self._server, call))).view(call.version)
         return found
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
@@ -113,7 +112,8 @@ class InProcessTransport:
             return review.answer(self._server, call, obj)
         if subresource:
             return await connect_create(self._server, call, obj)
-        return self._view(call, await create.create(self._server, call, self._hub(call, obj)))
+        entry = await create.create(self._server, call, self._hub(call, obj))
+        return entry.view(call.version)
 
     async def update(
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
@@ -125,7 +125,7 @@ class InProcessTransport:
             await asyncio.sleep(0)
         await self._server.registry.catch_up()
         outcome = await update.update(self._server, call, self._hub(call, obj))
-        updated: T = self._view(call, outcome.entry)
+        updated: T = outcome.entry.view(call.version)
         return updated
 
     async def patch(
@@ -145,7 +145,7 @@ class InProcessTransport:
             await asyncio.sleep(0)
         await self._server.registry.catch_up()
         outcome = await patch.patch(self._server, call, patch_type, body)
-        patched: T = self._view(call, outcome.entry)
+        patched: T = outcome.entry.view(call.version)
         return patched
 
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
@@ -154,7 +154,7 @@ class InProcessTransport:
         if self._server.registry.settles_at_once:
             await asyncio.sleep(0)
         await self._server.registry.catch_up()
-        last: T = self._view(call, (await delete.delete(self._server, call, options)).entry)
+        last: T = (await delete.delete(self._server, call, options)).entry.view(call.version)
         return last
 
     async def delete_collection(
@@ -235,16 +235,13 @@ class InProcessTransport:
     def _hub(call: Call, obj: KubeObject) -> Any:
         return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
 
-    @staticmethod
-    def _view(call: Call, entry: StoredObject) -> Any:
-        return entry.view(call.version)
-
     async def _events(self, call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
         version = call.version
         for seen in start.initial_events():
             entry = await self._server.seen_one(call, seen.entry)
             yield WatchEvent(seen.type, entry.view(version))
+        converted = call.definition.conversion is not None
         while batch := await start.watcher.take():
             for seen in batch:
-                entry = await self._server.seen_one(call, seen.entry)
+                entry = await self._server.seen_one(call, seen.entry) if converted else seen.entry
                 yield WatchEvent(seen.type, entry.view(version))

@@ -7,7 +7,7 @@ be reached.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
@@ -60,18 +60,21 @@ class Client:
 
 
 class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
-    """The verbs of one resource in one namespace."""
+    """The verbs of one resource in one namespace.
+
+    Most of them hand on the transport's own coroutine: a write that is waited for is resumed through every layer.
+    """
 
     transport: Transport
     ref: ResourceRef[T]
     namespace: str
     field_manager: str
 
-    async def get(self, name: str, *, subresource: str = "") -> T:
+    def get(self, name: str, *, subresource: str = "") -> Coroutine[Any, Any, T]:
         """The object of that name as it is now."""
-        return await self.transport.get(self.ref, self.namespace, name, subresource=subresource)
+        return self.transport.get(self.ref, self.namespace, name, subresource=subresource)
 
-    async def list(
+    def list(
         self,
         label_selector: str = "",
         field_selector: str = "",
@@ -80,12 +83,12 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         continue_: str = "",
         resource_version: str = "",
         resource_version_match: str = "",
-    ) -> Page[T]:
+    ) -> Coroutine[Any, Any, Page[T]]:
         """Objects that match both selectors, sorted by namespace and name."""
         options = ListOptions(
             label_selector, field_selector, limit, continue_, resource_version, resource_version_match
         )
-        return await self.transport.list(self.ref, self.namespace, options)
+        return self.transport.list(self.ref, self.namespace, options)
 
     def watch(
         self,
@@ -99,37 +102,32 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         options = ListOptions(label_selector, field_selector, resource_version=resource_version)
         return self.transport.watch(self.ref, self.namespace, options, bookmarks=bookmarks)
 
-    async def create(self, obj: T, *, dry_run: bool = False) -> T:
+    def create(self, obj: T, *, dry_run: bool = False) -> Coroutine[Any, Any, T]:
         """Create ``obj``; the answer carries name, uid and defaults."""
-        created: T = await self.transport.create(self.ref, self.namespace, obj, self._options(dry_run=dry_run))
-        return created
+        return self.transport.create(self.ref, self.namespace, obj, self._options(dry_run=dry_run))
 
-    async def create_subresource(self, name: str, subresource: str, obj: KubeObject) -> Any:
+    def create_subresource(self, name: str, subresource: str, obj: KubeObject) -> Coroutine[Any, Any, Any]:
         """POST to a sub-resource, as a binding or an eviction; the answer is what that sub-resource answers."""
-        return await self.transport.create(
-            self.ref, self.namespace, obj, self._options(), name=name, subresource=subresource
-        )
+        return self.transport.create(self.ref, self.namespace, obj, self._options(), name=name, subresource=subresource)
 
-    async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
+    def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> Coroutine[Any, Any, T]:
         """Replace the object; with a ``metadata.resource_version`` only if it was not written in between."""
-        return await self.transport.update(
+        return self.transport.update(
             self.ref, self.namespace, obj, self._options(dry_run=dry_run), subresource=subresource
         )
 
-    async def update_status(self, obj: T) -> T:
+    def update_status(self, obj: T) -> Coroutine[Any, Any, T]:
         """Replace the object's status."""
-        return await self.update(obj, subresource="status")
+        return self.update(obj, subresource="status")
 
-    async def patch(
+    def patch(
         self, name: str, patch_type: PatchType, body: Any, subresource: str = "", *, dry_run: bool = False
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Change the object by a patch of plain JSON values."""
         options = self._options(dry_run=dry_run)
-        return await self.transport.patch(
-            self.ref, self.namespace, name, patch_type, body, options, subresource=subresource
-        )
+        return self.transport.patch(self.ref, self.namespace, name, patch_type, body, options, subresource=subresource)
 
-    async def apply(self, name: str, fields: Mapping[str, Any], subresource: str = "") -> T:
+    def apply(self, name: str, fields: Mapping[str, Any], subresource: str = "") -> Coroutine[Any, Any, T]:
         """Server-side apply of ``fields`` (plain JSON without kind and apiVersion), taking over whatever conflicts.
 
         Fields that this field manager applied before and that are missing now are removed.
@@ -140,11 +138,11 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
             metadata["namespace"] = self.namespace
         body = {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata}
         options = WriteOptions(field_manager=self.field_manager, force=True)
-        return await self.transport.patch(
+        return self.transport.patch(
             self.ref, self.namespace, name, PatchType.APPLY, body, options, subresource=subresource
         )
 
-    async def delete(
+    def delete(
         self,
         name: str,
         *,
@@ -152,26 +150,26 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         propagation_policy: str = "",
         uid: str = "",
         resource_version: str = "",
-    ) -> T | None:
+    ) -> Coroutine[Any, Any, T | None]:
         """Delete; with ``uid`` or ``resource_version`` only that very object or state.
 
         Answers the object as it is now if it lives on (grace period, finalizers), or its last state.
         """
         options = _delete_options(grace_period_seconds, propagation_policy, uid, resource_version)
-        return await self.transport.delete(self.ref, self.namespace, name, options)
+        return self.transport.delete(self.ref, self.namespace, name, options)
 
-    async def delete_collection(
+    def delete_collection(
         self,
         label_selector: str = "",
         field_selector: str = "",
         *,
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Delete everything that matches both selectors."""
         options = _delete_options(grace_period_seconds, propagation_policy, "", "")
         selection = ListOptions(label_selector, field_selector)
-        await self.transport.delete_collection(self.ref, self.namespace, selection, options)
+        return self.transport.delete_collection(self.ref, self.namespace, selection, options)
 
     def _options(self, *, dry_run: bool = False) -> WriteOptions:
         return WriteOptions(dry_run=dry_run, field_manager=self.field_manager)

@@ -20,7 +20,7 @@ from cathedra.client.backoff import ExponentialBackoff
 from cathedra.client.client import Client
 from cathedra.client.objects import key_of
 from cathedra.client.store import Store
-from cathedra.client.transport import EventType, ResourceRef, WatchEvent
+from cathedra.client.transport import EventType, ResourceRef
 from cathedra.clock import Clock
 
 __all__ = ["Handler", "Informer", "SharedInformers"]
@@ -161,17 +161,14 @@ class Informer(Generic[T]):
         async with stream as events:
             async for event in events:
                 received += 1
-                self._receive(event)
+                if event.type is EventType.DELETED:
+                    self._remove(event.object)
+                elif event.type is not EventType.BOOKMARK:
+                    self._put(event.object)
+                self._resource_version = event.object.metadata.resource_version
         if received == 0 and self._clock.monotonic() - started < 1.0:
             # A server that ends streams at once (overload, shutting down) is not asked again in a tight loop.
             await self._clock.sleep(1.0)
-
-    def _receive(self, event: WatchEvent[T]) -> None:
-        if event.type is EventType.DELETED:
-            self._remove(event.object)
-        elif event.type is not EventType.BOOKMARK:
-            self._put(event.object)
-        self._resource_version = event.object.metadata.resource_version
 
     def _put(self, obj: T) -> None:
         metadata = obj.metadata

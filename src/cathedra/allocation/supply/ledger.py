@@ -86,7 +86,8 @@ class Ledger:
             if uid not in self._assumed:
                 self._leave(uid)
             return
-        self._assumed.discard(uid)
+        if uid in self._assumed:
+            self._assumed.discard(uid)
         self._enter(uid, claim, claim.status.allocation)
 
     update = add

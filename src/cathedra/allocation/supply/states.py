@@ -39,7 +39,12 @@ class PoolState:
         if held:
             for position, record in enumerate(pool.devices):
                 if record.name in held:
-                    self._enter(position, held[record.name], shares=shares)
+                    holdings = held[record.name]
+                    if len(holdings) == 1 and holdings[0].share_id is None:
+                        # Nearly all are dedicated to one claim, and there may be hundreds in a pool.
+                        self.taken |= 1 << position
+                    else:
+                        self._enter(position, holdings, shares=shares)
         self.available = dict(pool.counters)
         self.groups: dict[str, frozenset[str]] = {}
         if pool.counters and held:
@@ -48,9 +53,17 @@ class PoolState:
                     self._charge(record)
         self.key: StateKey | None = None
         if held:
-            capacity = tuple((at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items()))
-            groups = tuple(sorted((name, tuple(sorted(of))) for name, of in self.groups.items()))
-            self.key = StateKey(self.taken, self.shared, capacity, tuple(self.available.values()), groups)
+            self.key = StateKey(
+                self.taken, self.shared, self._capacity_key(), tuple(self.available.values()), self._groups_key()
+            )
+
+    def _capacity_key(self) -> tuple[Any, ...]:
+        if not self.capacity:
+            return ()
+        return tuple([(at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items())])
+
+    def _groups_key(self) -> tuple[Any, ...]:
+        return tuple(sorted([(name, tuple(sorted(of))) for name, of in self.groups.items()])) if self.groups else ()
 
     def _enter(self, position: int, holdings: Iterable[Any], *, shares: bool) -> None:
         for holding in holdings:

@@ -81,7 +81,7 @@ class ClaimCache:
         self._tell(None, claim)
 
     def _updated(self, old: ResourceClaim, new: ResourceClaim) -> None:
-        assumed = self._assumed.get(_key(new))
+        assumed = self._assumed.get(_key(new)) if self._assumed else None
         if assumed is None:
             self._tell(old, new)
             return
@@ -97,6 +97,8 @@ class ClaimCache:
     def _tell(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         for listener in self._listeners:
             listener(old, new)
+        if not self._waiters:
+            return
         claim = new or old
         if claim is not None and (waiter := self._waiters.pop(_key(claim), None)) is not None:
             waiter.set()

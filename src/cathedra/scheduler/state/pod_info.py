@@ -111,7 +111,7 @@ class PodInfo:
         same_spec = pod.spec is self.pod.spec or pod.spec == self.pod.spec
         same_held = _taken(pod) == _taken(self.pod) and reported_resources(pod) == reported_resources(self.pod)
         if same_spec and same_held and pod.metadata.labels == self.pod.metadata.labels:
-            made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
+            made._take_over(self)
         return made
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
@@ -121,8 +121,15 @@ class PodInfo:
             status = replace(bound.status, node_allocatable_resource_claim_statuses=taken)
             return PodInfo(replace(bound, status=status))
         made = PodInfo(bound)
-        made.__dict__.update({k: v for k, v in self.__dict__.items() if k in _DERIVED})
+        made._take_over(self)
         return made
+
+    def _take_over(self, other: PodInfo) -> None:
+        """Keep what was derived for ``other``, from which nothing that matters is different."""
+        mine, known = self.__dict__, other.__dict__
+        for name in _DERIVED:
+            if name in known:
+                mine[name] = known[name]
 
     @_Derived
     def requests(self) -> Amounts:
