@@ -146,14 +146,15 @@ class Filters:
             status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), "NodeAffinity")
             outside = {name: [status] for name in names if name not in scope.nodes}
         calls = self._profile.batch_filters(state, info, nodes) if len(nodes) > 1 and only is None else None
-        for plugin, passing, known in calls if calls is not None else self._profile.filters(state):
+        for call in calls if calls is not None else self._profile.filters(state):
+            plugin = call.plugin
             mine = plugin.name == self.plugin.name
             if mine and not devices:
                 continue
             for node in nodes:
-                if node in passing:
+                if node in call.passing:
                     continue
-                found = known.get(node) or plugin.filter(state, info, node)
+                found = call.refused.get(node) or plugin.filter(state, info, node)
                 if found is None:
                     continue
                 if mine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import partial
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -62,7 +62,7 @@ class Scope(msgspec.Struct, frozen=True):
 ALL_NODES: Final = Scope()
 
 
-class FilterCall(NamedTuple):
+class FilterCall(msgspec.Struct, frozen=True):
     """A filter, and the nodes about which it need not be asked."""
 
     plugin: FilterPlugin
@@ -239,12 +239,13 @@ class Profile:
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
         observed = self._observer
-        for plugin, passing, refused in filters:
+        for call in filters:
+            plugin = call.plugin
             if observed is not None:
                 observed.evaluated((plugin.name,), "Filter", self.name)
-            if node in passing:
+            if node in call.passing:
                 continue
-            status = refused.get(node)
+            status = call.refused.get(node)
             if status is None:
                 ask = plugin.filter
                 status = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, node)
@@ -295,7 +296,7 @@ class Profile:
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
         """The plugins that have to be asked, and the total of those that score each node by itself."""
         began = self._now(state)
-        silent = self._silent is not None and state.snapshot.all_are(*self._silent, nodes)
+        silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
         asked: list[ScorePlugin] = []
         parts: dict[ScorePlugin, NodeScore] = {}
         for plugin in self._score:
@@ -352,7 +353,7 @@ class Profile:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Whether some plugin has anything to do before the pod is bound."""
-        return any(plugin.pre_bind_pre_flight(state, pod, node) for plugin in self._pre_bind)
+        return True in [plugin.pre_bind_pre_flight(state, pod, node) for plugin in self._pre_bind]
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Write what must stand in the API before the binding."""
@@ -411,7 +412,7 @@ def _meeting(
     together = _together(list(predicates))
     if together is None:
         return None
-    meeting = snapshot.nodes_that(*together, nodes)
+    meeting = snapshot.nodes_that(together.key, together.holds, nodes)
     return meeting if len(meeting) == len(snapshot.nodes) or meeting.issuperset(nodes) else None
 
 

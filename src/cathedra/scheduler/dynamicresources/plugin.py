@@ -459,9 +459,9 @@ class DynamicResources(
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Waits until the devices are attached."""
         cycle: ClaimCycle | None = state.data.get(self.name)
-        if cycle is None or not self._binding_conditions:
+        if cycle is None or not self._binding_conditions or True not in map(waits, cycle.all_claims):
             return None
-        if self._gates["NominatedNodeNameForExpectation"] and any(map(waits, cycle.all_claims)):
+        if self._gates["NominatedNodeNameForExpectation"]:
             # kube-scheduler nominates before every PreBind that has work; the write is spared where nothing is waited
             # for.
             await write_nomination(self._client, pod.pod, node)

@@ -7,8 +7,7 @@ that contradicts the decision ends the attempt (docs/spec/scheduling.md §8 and 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
@@ -19,13 +18,11 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 
-__all__ = ["FINALIZER", "ClaimWriter", "WriteFailed", "retry_on_conflict"]
+__all__ = ["FINALIZER", "ClaimWriter", "WriteFailed"]
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 ATTEMPTS: Final = 5
 FIRST_PAUSE_SECONDS: Final = 0.01
-
-T = TypeVar("T")
 
 
 class WriteFailed(Exception):
@@ -49,18 +46,17 @@ class ClaimWriter:
         Raises:
             WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
         """
-        latest = claim
-
-        async def refresh() -> None:
-            nonlocal latest
-            latest = await self._refreshed(latest)
-
-        async def attempt() -> ResourceClaim:
-            nonlocal latest
-            latest = await self._protected(latest, allocation)
-            return await self._reserved(latest, allocation, consumer)
-
-        return await retry_on_conflict(self._clock, attempt, refresh)
+        pause = FIRST_PAUSE_SECONDS
+        for _ in range(ATTEMPTS - 1):
+            try:
+                claim = await self._protected(claim, allocation)
+                return await self._reserved(claim, allocation, consumer)
+            except _Conflict:
+                await self._clock.sleep(pause)
+                pause *= 2
+                claim = await self._refreshed(claim)
+        claim = await self._protected(claim, allocation)
+        return await self._reserved(claim, allocation, consumer)
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         """Take the pod out of the claim's consumers; the allocation stays.
@@ -175,25 +171,6 @@ class ClaimWriter:
 
 class _Conflict(WriteFailed):
     """Another client wrote in between."""
-
-
-async def retry_on_conflict(
-    clock: Clock, attempt: Callable[[], Awaitable[T]], refresh: Callable[[], Awaitable[None]]
-) -> T:
-    """``attempt``, up to five times while other clients write in between; ``refresh`` before each new one.
-
-    Raises:
-        WriteFailed: the last attempt's, or any that is no conflict.
-    """
-    pause = FIRST_PAUSE_SECONDS
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return await attempt()
-        except _Conflict:
-            await clock.sleep(pause)
-            pause *= 2
-            await refresh()
-    return await attempt()
 
 
 def _worded(what: str, error: StatusError) -> WriteFailed:

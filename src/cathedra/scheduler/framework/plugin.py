@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -120,14 +120,14 @@ class BatchFilterResult(msgspec.Struct, frozen=True):
 NO_BATCH_RESULT = BatchFilterResult()
 
 
-class NodePredicate(NamedTuple):
+class NodePredicate(msgspec.Struct, frozen=True):
     """Something that holds for a node or does not, told by nothing but the node, its pods and ``key``."""
 
     key: Hashable
     holds: Callable[[NodeInfo], bool]
 
 
-class NodeScore(NamedTuple):
+class NodeScore(msgspec.Struct, frozen=True):
     """A score of a node, told by nothing but the node, its pods and ``key``."""
 
     key: Hashable

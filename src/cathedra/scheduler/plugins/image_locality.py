@@ -28,7 +28,7 @@ class ImageLocality(ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """0 below 23 MB, 100 at 1000 MB per container."""
         everywhere = state.snapshot.nodes
-        if state.snapshot.all_are(*_WITHOUT_IMAGES, nodes):
+        if state.snapshot.all_are(_WITHOUT_IMAGES.key, _WITHOUT_IMAGES.holds, nodes):
             return None
         spec = pod.pod.spec
         images = [_normalized(container.image) for container in (*spec.init_containers, *spec.containers)]

@@ -107,7 +107,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
-        if state.snapshot.all_are(*_WITHOUT_SOFT_TAINTS, nodes):
+        if state.snapshot.all_are(_WITHOUT_SOFT_TAINTS.key, _WITHOUT_SOFT_TAINTS.holds, nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         counts = [sum(not is_tolerated(taint, tolerations) for taint in node.soft_taints) for node in nodes]

@@ -112,7 +112,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         """What the configured strategy says; devices may be asked."""
         least_allocated = self.node_score(pod)
         if least_allocated is not None:
-            return state.snapshot.values_of(*least_allocated, nodes)
+            return state.snapshot.values_of(least_allocated.key, least_allocated.of, nodes)
         devices, scoring = self._device_usage(), self._options.scoring
         return [scoring.score(pod, node, devices) for node in nodes]
 
@@ -159,7 +159,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """The same of each node."""
         balance = self.node_score(pod)
-        return None if balance is None else state.snapshot.values_of(*balance, nodes)
+        return None if balance is None else state.snapshot.values_of(balance.key, balance.of, nodes)
 
 
 def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...]) -> bool:
