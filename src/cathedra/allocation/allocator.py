@@ -62,7 +62,7 @@ class Allocator:
         random: random_module.Random | None = None,
     ) -> None:
         self.features = features
-        self.classes: ClassLookup = classes.get if isinstance(classes, Mapping) else classes
+        self.classes: ClassLookup = classes if callable(classes) else classes.get
         self.inventory = inventory
         self.ledger = ledger
         self.budget = budget or Budget()

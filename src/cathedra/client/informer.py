@@ -172,11 +172,12 @@ class Informer(Generic[T]):
 
     def _put(self, obj: T) -> None:
         metadata = obj.metadata
-        old = self.store.get(metadata.namespace, metadata.name)
+        old = self.store.put(obj)
         if old is not None and old.metadata.uid != metadata.uid:
+            # Another object of that name: handlers are to find neither while they hear that the first has gone.
             self._remove(old)
+            self.store.put(obj)
             old = None
-        self.store.put(obj)
         if old is None:
             for handler in self._handlers:
                 if handler.on_add is not None:

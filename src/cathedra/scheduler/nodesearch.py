@@ -112,8 +112,8 @@ class NodeSearch:
     ) -> Sequence[NodeInfo] | Status:
         """Nodes that pass every filter, from the one at ``start`` on and around, until ``wanted`` are found."""
         feasible: list[NodeInfo] = []
-        whole = len(nodes) == len(state.snapshot.nodes) > 1
-        left = len(nodes)
+        count = left = len(nodes)
+        whole = count == len(state.snapshot.nodes) > 1
         while left and len(feasible) < wanted:
             part = _around(nodes, start, min(left, max(wanted - len(feasible), FEWEST_NODES)))
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
@@ -121,7 +121,7 @@ class NodeSearch:
             if broken is not None:
                 return broken
             left -= len(part)
-            start = (start + len(part)) % len(nodes)
+            start = (start + len(part)) % count
         return feasible
 
     def _pass_part(

@@ -85,7 +85,7 @@ class EntryClaim(msgspec.Struct, frozen=True):
 
 def claim_source(entry: PodResourceClaim) -> PodResourceClaim | ClaimSource:
     """What names an entry's claim or template: the entry itself; until 1.30 a field of its own, ``source``."""
-    return entry if entry.source is None else entry.source
+    return entry.source or entry
 
 
 def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:

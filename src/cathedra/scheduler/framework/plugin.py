@@ -179,7 +179,7 @@ class ScorePlugin(Plugin):
 
     weight: int = 1
     silent_where: NodePredicate | None = None
-    """The plugin has no opinion on any pod where this holds for all nodes."""
+    """The plugin has no opinion on any pod where this, which asks for nothing but a node's object, holds for all."""
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:
         """What `score` answers for a node, whichever others there are; None: that is told by more than the node.

@@ -246,7 +246,7 @@ class SchedulingQueue:
         self._entries[entry.info.uid] = entry
 
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
-        if self._unschedulable.pop(entry.info.uid, None) is None:
+        if not self._unschedulable or self._unschedulable.pop(entry.info.uid, None) is None:
             return
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
             self._by_plugin[plugin].pop(entry.info.uid, None)

@@ -21,6 +21,7 @@ class Cache:
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
         self._changes: Changelog[NodeInfo] = Changelog()
+        self._object_changes: Changelog[NodeInfo] = Changelog()
         self._known: dict[str, None] = {}
         self._places: dict[str, str] = {}
         self._assumed: set[str] = set()
@@ -37,6 +38,7 @@ class Cache:
             info = self._nodes[name] = NodeInfo(name=name, changes=self._changes)
         moved = name not in self._known or info.node.metadata.labels != node.metadata.labels
         info.set_node(node)
+        self._object_changes.note(info)
         self._known[name] = None
         if moved:
             self._snapshot = None
@@ -109,7 +111,7 @@ class Cache:
         """The nodes as they are now, for one cycle."""
         if self._snapshot is None:
             nodes = zone_by_zone(self._nodes[name] for name in self._known)
-            self._snapshot = Snapshot.of(nodes, self._with_affinity, self._changes)
+            self._snapshot = Snapshot.of(nodes, self._with_affinity, self._changes, self._object_changes)
         return self._snapshot
 
     def _put(self, pod: PodInfo) -> None:

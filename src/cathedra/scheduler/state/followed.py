@@ -133,7 +133,6 @@ class ApiNodes(Followed):
         others = {
             place: node.node
             for node in nodes
-            # Pods that outlive their node change one that is no more in the snapshot.
             if (place := self._places.get(node.name)) is not None
             and self._nodes[place] is node
             and self.objects[place] is not node.node

@@ -40,7 +40,7 @@ class Nominations:
 
     def remove(self, uid: str) -> None:
         """The pod is placed or gone."""
-        node = self._node_of.pop(uid, None)
+        node = self._node_of.pop(uid, None) if self._node_of else None
         if node is not None:
             del self._on[node][uid]
             if not self._on[node]:

@@ -33,18 +33,24 @@ class Snapshot(msgspec.Struct, frozen=True):
     places: Mapping[str, int]
     """Node → where it stands in ``nodes``."""
     changes: Changelog[NodeInfo] | None = None
-    """What tells of every change of a node, if anything does."""
+    """What tells of every change of a node or its pods, if anything does."""
+    object_changes: Changelog[NodeInfo] | None = None
+    """What tells of every change of a node's object, which are rare."""
     followed: dict[Hashable, Followed] = msgspec.field(default_factory=dict)
     """What is kept about nodes from pod to pod."""
 
     @classmethod
     def of(
-        cls, nodes: Sequence[NodeInfo], with_affinity: Mapping[str, int], changes: Changelog[NodeInfo] | None = None
+        cls,
+        nodes: Sequence[NodeInfo],
+        with_affinity: Mapping[str, int],
+        changes: Changelog[NodeInfo] | None = None,
+        object_changes: Changelog[NodeInfo] | None = None,
     ) -> Snapshot:
         """A snapshot of ``nodes``, which are in the order of search already."""
         by_name = {info.name: info for info in nodes}
         places = {info.name: place for place, info in enumerate(nodes)}
-        return cls(nodes, by_name, with_affinity, places, changes)
+        return cls(nodes, by_name, with_affinity, places, changes, object_changes)
 
     def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
         """Those of ``nodes`` for which ``holds`` does, and perhaps others; ``holds`` asks for nothing but the node's
@@ -57,9 +63,15 @@ class Snapshot(msgspec.Struct, frozen=True):
         return found.among(nodes)
 
     def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
-        """Whether ``holds`` does for all of ``nodes``, under the same condition."""
-        found = self.nodes_that(key, holds, nodes)
-        return len(found) == len(self.nodes) or found.issuperset(nodes)
+        """Whether ``holds`` does for all of ``nodes``; it asks for nothing but what the node's object and ``key``
+        tell."""
+        found = self.followed.get((NodesThat, key))
+        if found is None:
+            found = self._follow((NodesThat, key), NodesThat(self.object_changes, holds, len(self.nodes)))
+        assert isinstance(found, NodesThat)
+        found.follow_up()
+        holding = found.among(nodes)
+        return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
         """The value of each of ``nodes``, under the same condition."""
@@ -78,7 +90,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""
         found = self.followed.get(ApiNodes)
         if found is None:
-            found = self._follow(ApiNodes, ApiNodes(self.changes, self.nodes, self.places))
+            found = self._follow(ApiNodes, ApiNodes(self.object_changes, self.nodes, self.places))
         assert isinstance(found, ApiNodes)
         found.follow_up()
         return found.objects

@@ -23,6 +23,10 @@ def idle(info: NodeInfo) -> bool:
     return not info.pods and not info.unschedulable
 
 
+def schedulable(info: NodeInfo) -> bool:
+    return not info.unschedulable
+
+
 def count(info: NodeInfo) -> int:
     return len(info.pods)
 
@@ -54,6 +58,7 @@ def check(snapshot: Snapshot) -> None:
     for nodes in (snapshot.nodes[1:2], snapshot.nodes):
         found = snapshot.nodes_that("idle", idle, nodes)
         assert found.intersection(nodes) == {info for info in nodes if idle(info)}
+        assert snapshot.all_are("open", schedulable, nodes) == all(map(schedulable, nodes))
     assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
     values = snapshot.value_of_each("pods", count)
     assert {info.name: values[info] for info in snapshot.nodes} == {i.name: count(i) for i in snapshot.nodes}
