@@ -79,6 +79,13 @@ class RawJSON:
         """Opaque JSON from plain Python values."""
         return RawJSON(msgspec.json.encode(value))
 
+    @staticmethod
+    def without_blanks(data: bytes) -> RawJSON:
+        """Opaque JSON that has none between its tokens."""
+        made = RawJSON(data)
+        object.__setattr__(made, "_compact", data)
+        return made
+
     def compact(self) -> bytes:
         """The JSON without blanks between tokens, as answers show it; made once."""
         try:

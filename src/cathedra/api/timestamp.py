@@ -45,7 +45,9 @@ class Time:
     """As the API writes it, unless it is `BEGINNING`."""
 
     def __init__(self, epoch_seconds: float) -> None:
-        self._set(int(epoch_seconds // 1) * MICROS)
+        micros = int(epoch_seconds // 1) * MICROS
+        object.__setattr__(self, "micros", micros)
+        object.__setattr__(self, "text", _to_the_second(micros))
 
     def _set(self, micros: int) -> None:
         object.__setattr__(self, "micros", micros)

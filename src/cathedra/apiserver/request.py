@@ -97,7 +97,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
             resource=self.definition.plural,
             subresource=self.subresource,
             namespace=self.namespace,
-            name=self.name or single_name(field_selector),
+            name=self.name or (single_name(field_selector) if field_selector else ""),
             field_selector=field_selector,
             label_selector=label_selector,
         )

@@ -125,6 +125,11 @@ class Strategy(Generic[T]):
         """Fill in what was left out."""
         return obj
 
+    def default_change(self, obj: T, old: T, context: RequestContext) -> T:
+        """Fill in what was left out of an object that a patch or an apply has made from ``old``. What they left alone
+        is the very same in both, and was filled in when it was written."""
+        return self.default(obj, context)
+
     def prepare_create(self, obj: T, context: RequestContext) -> T:
         """Clear the status, drop fields behind closed gates, set the first generation."""
         return obj

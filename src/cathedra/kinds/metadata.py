@@ -189,11 +189,16 @@ def validate_labels(errors: ErrorList, path: FieldPath, labels: Mapping[str, str
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
     """Keys of annotations, and the size of all together."""
-    total = 0
+    characters = 0
     for key, value in sorted(annotations.items()):
         # Annotation keys may have upper-case letters in their prefix.
         for problem in qualified_name(key.lower()):
             errors.invalid(path, key, problem)
-        total += len(key.encode()) + len(value.encode())
-    if total > MAX_ANNOTATIONS:
+        characters += len(key) + len(value)
+    # A character is four bytes at most; to encode them all would cost more than the rest.
+    if 4 * characters > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
         errors.too_long(path, MAX_ANNOTATIONS)
+
+
+def _bytes(annotations: Mapping[str, str]) -> int:
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())

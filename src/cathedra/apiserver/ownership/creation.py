@@ -63,23 +63,28 @@ def created(manager: Manager, empty: View, new: View, now: Time, ignored: FieldS
 
 
 def _metadata(body: bytes, shape: Shape) -> FieldSet | None:
-    fields = FieldSet()
-    for key, raw in _READ_PARTS.decode(body).items():
-        element = f"f:{key}"
+    children: dict[str, FieldSet] = {}
+    for key, part in _READ_PARTS.decode(body).items():
+        element, inner = _field(shape, key)
         if element in _UNTRACKED:
             continue
-        part, inner = bytes(raw), field_shape(shape, key)
-        if isinstance(inner, Leaf):
-            fields.children[element] = _ONE_PIECE
-        elif key == _OWNERS and isinstance(inner, ListShape) and len(part) > 2:
+        if type(inner) is Leaf:
+            children[element] = _ONE_PIECE
+        elif key == _OWNERS and type(inner) is ListShape and len(bytes(part)) > 2:
             owners = elements(msgspec.json.decode(part), inner)
-            fields.children[element] = FieldSet(True, {owner: _ONE_PIECE for owner, _ in owners})
-        elif (below := _spelled(key, b"", part, shape)) is not None:
-            fields.children[element] = below
-    return fields if fields.children else None
+            children[element] = FieldSet(True, {owner: _ONE_PIECE for owner, _ in owners})
+        elif (below := _spelled(key, b"", bytes(part), shape)) is not None:
+            children[element] = below
+    return FieldSet(False, children) if children else None
 
 
 _ONE_PIECE: Final = FieldSet(member=True)
+
+
+@lru_cache(maxsize=512)
+def _field(shape: Shape, key: str) -> tuple[str, Shape]:
+    """The path element and the shape of a field."""
+    return f"f:{key}", field_shape(shape, key)
 
 
 def _spelled(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:

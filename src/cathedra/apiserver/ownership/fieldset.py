@@ -52,7 +52,7 @@ class FieldSet:
         if self._spelled is None:
             below = [b'".":{}'] if self.member and self.children else []
             below += [b"%b:%b" % (_spell(one), self.children[one].raw.data) for one in sorted(self.children)]
-            self._spelled = RawJSON(b"{%b}" % b",".join(below))
+            self._spelled = RawJSON.without_blanks(b"{%b}" % b",".join(below))
         return self._spelled
 
     def to_json(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class FieldSet:
 
 
 _spell: Final = msgspec.json.encode
-_NOTHING_BELOW: Final = RawJSON(b"{}")
+_NOTHING_BELOW: Final = RawJSON.without_blanks(b"{}")
 
 
 @lru_cache(maxsize=2048)

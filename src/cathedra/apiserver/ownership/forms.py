@@ -43,21 +43,22 @@ _TEXT: Final = _Text()
 class StructForm:
     """The form of a struct's value."""
 
-    __slots__ = ("_parts", "shape", "spelled")
+    __slots__ = ("_names", "_parts", "shape", "spelled")
 
     def __init__(self, shape: StructShape, parts: Mapping[str, _Form], spelled: tuple[Any, ...]) -> None:
         self.shape = shape
         self.spelled = spelled
         self._parts = dict(parts)
+        self._names = self._parts.keys()
 
     def fits(self, value: JSONValue) -> bool:
         """Whether a value has this form."""
-        parts = self._parts
-        if type(value) is not dict or len(value) != len(parts):
+        if type(value) is not dict or value.keys() != self._names:
             return False
+        parts = self._parts
         for key, item in value.items():
-            part = parts.get(key)
-            if part is None or not (type(item) is str if part is _TEXT else part.fits(item)):
+            part = parts[key]
+            if not (type(item) is str if part is _TEXT else part.fits(item)):
                 return False
         return True
 
@@ -100,7 +101,7 @@ class _ListForm:
         if type(value) is not list or len(value) != len(self._items):
             return False
         for item, (found_by, form) in zip(value, self._items, strict=True):
-            if not form.fits(item) or _texts(item, self._keys) != found_by:
+            if not form.fits(item) or [item[key] for key in self._keys] != found_by:
                 return False
         return True
 

@@ -40,17 +40,21 @@ def with_kept(made: K, kept: frozenset[str], live: K) -> K:
 
 def read_beside(live: K, before: Mapping[str, Any], after: Mapping[str, Any], shape: StructShape) -> K | None:
     """The struct that ``after`` describes, where ``before`` are values of ``live`` and what is the very same in both is
-    not read again; fields of which neither says anything stay as they are. None: a value that was left alone is not
-    plain, so all have to be read.
+    not read again; fields of which neither says anything stay as they are. What ``before`` lacks is made of texts
+    alone, as what has a form is. None: a value that was left alone is not plain, so all have to be read.
 
     Raises:
         msgspec.ValidationError, ValueError: what is new cannot be read.
     """
     attributes, doubtful = _attributes(type(live)), doubtful_fields(shape)
     unread: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     changes: dict[str, Any] = {}
     for key, value in after.items():
-        was = before.get(key)
+        if key not in before:
+            texts[key] = value
+            continue
+        was = before[key]
         if value is was:
             if key in doubtful and not is_plain(value, doubtful[key]):
                 return None
@@ -64,8 +68,11 @@ def read_beside(live: K, before: Mapping[str, Any], after: Mapping[str, Any], sh
         else:
             unread[key] = value
     if unread:
-        read = from_dict(type(live), go_values(without_nulls(unread, shape)))
-        changes.update((attributes[key], getattr(read, attributes[key])) for key in unread)
+        texts |= go_values(without_nulls(unread, shape))
+    if texts:
+        read = from_dict(type(live), texts)
+        for key in texts:
+            changes[attributes[key]] = getattr(read, attributes[key])
     return replace(live, **changes) if changes else live
 
 

@@ -44,6 +44,9 @@ class Manager(NamedTuple):
         return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
 
 
+_manager: Final = lru_cache(maxsize=512)(Manager)
+
+
 class VersionedSet(msgspec.Struct, frozen=True):
     """A manager's fields and the time of its last change."""
 
@@ -140,7 +143,7 @@ class ManagedFields:
                 fields = FieldSet.from_raw(entry.fields_v1)
             except (msgspec.DecodeError, AttributeError):
                 continue
-            key = Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
+            key = _manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
             known = managers.get(key)
             managers[key] = VersionedSet(fields if known is None else known.fields.union(fields), entry.time)
         return ManagedFields(managers)
@@ -249,16 +252,17 @@ class ManagedFields:
         Raises:
             Conflict: others own what would change, and ``force`` is not given.
         """
-        held = tuple((one, versioned.fields.raw.data) for one, versioned in self.managers.items())
+        held = tuple([(one, versioned.fields.raw.data) for one, versioned in self.managers.items()])
         settled = _first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
-        times = {one: versioned.time for one, versioned in self.managers.items()}
-        return ManagedFields(
-            {one: VersionedSet(fields, now if taken else times.get(one)) for one, fields, taken in settled}
-        )
+        after: dict[Manager, VersionedSet] = {}
+        for one, owned, taken in settled:
+            before = None if taken else self.managers.get(one)
+            after[one] = VersionedSet(owned, now if taken else (before and before.time))
+        return ManagedFields(after)
 
     def _all_in(self, api_version: str) -> bool:
         """Whether all wrote in that version."""
-        return all(one.api_version == api_version for one in self.managers)
+        return {one.api_version for one in self.managers} <= {api_version}
 
     def _moved(
         self,

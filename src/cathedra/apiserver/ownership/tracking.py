@@ -6,6 +6,7 @@ more than the write itself. Over HTTP there always is one.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -51,15 +52,15 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     managed = _starting_fields(live, new)
     if managed is None:
         return _with_entries(new, ())
-    new_view = _view(call, call.version.name, new)
-    manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
+    new_view = _view(call.version, new)
+    manager = _manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
         if live is None and not managed.managers and not call.subresource:
             return _with_entries(
                 new,
-                created(manager, _view(call, call.version.name, None), new_view, Time(now), _ignored(call)).entries(),
+                created(manager, _empty(call.version.type), new_view, Time(now), _ignored(call)).entries(),
             )
-        old_view = _view_of(call.version, spelled) if spelled else _view(call, call.version.name, live)
+        old_view = _view_of(call.version, spelled) if spelled else _view(call.version, live)
         managed = managed.update(
             manager, old_view, new_view, Time(now), _ignored(call), views or _other_versions(call, live)
         )
@@ -89,7 +90,7 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
         return None
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
     found = _FORMS.find(call.field_manager, content, shape, ignored)
-    manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
+    manager = _manager(call.field_manager, APPLY, call.api_version, call.subresource)
     managed = ManagedFields.of(live.metadata.managed_fields)
     if found is None or not managed.managers or not managed.is_first_apply(manager):
         return None
@@ -103,8 +104,9 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
         managed = managed.first_applied(manager, fields, outlined, Time(now), ignored, call.force)
     except Conflict as error:
         raise _conflict(error) from None
-    if not all(key in content or _is_reset(ignored, key) or view.is_plain(key) for key in parts):
-        return None
+    for key in parts.keys() - content.keys():
+        if not (_is_reset(ignored, key) or view.is_plain(key)):
+            return None
     try:
         made = read_beside(call.version.from_hub(live), before, merged, shape)
     except (msgspec.ValidationError, ValueError):
@@ -113,6 +115,7 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
 
 
 _FORMS: Final = Forms()
+_manager: Final = lru_cache(maxsize=256)(Manager)
 
 
 def _is_reset(ignored: FieldSet, key: str) -> bool:
@@ -124,11 +127,11 @@ def _is_reset(ignored: FieldSet, key: str) -> bool:
 def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: OtherViews | None) -> Any:
     shape = _shape(call)
     _check_body(call, body, shape)
-    live_view = _view(call, call.version.name, None if live is None else _with_entries(live, ()))
+    live_view = _view(call.version, None if live is None else _with_entries(live, ()))
     managed = ManagedFields.of(live.metadata.managed_fields) if live is not None else ManagedFields({})
     if live is not None and not managed.managers:
         before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
-        empty = _view(call, call.version.name, None)
+        empty = _empty(call.version.type)
         managed = managed.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
     manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
@@ -183,11 +186,10 @@ def _shape(call: Call) -> Shape:
     return struct_shape(call.version.type)
 
 
-def _view(call: Call, version_name: str, obj: Any) -> View:
-    version = call.definition.version(version_name)
+def _view(version: VersionDefinition, obj: Any) -> View:
     if obj is None:
         return _empty(version.type)
-    return _view_of(version, encode(version.from_hub(obj)))
+    return _view_of(version, encode(obj if type(obj) is version.type else version.from_hub(obj)))
 
 
 def _view_of(version: VersionDefinition, body: bytes) -> View:
@@ -211,7 +213,8 @@ def _other_versions(call: Call, live: Any) -> OtherViews:
             new = call.version.to_hub(
                 from_dict(call.version.type, without_nulls(values, struct_shape(call.version.type)))
             )
-            return _view(call, version, live), _view(call, version, new)
+            seen_in = call.definition.version(version)
+            return _view(seen_in, live), _view(seen_in, new)
         except (KeyError, msgspec.ValidationError, ValueError):
             return None
 

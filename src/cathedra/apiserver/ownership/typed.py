@@ -261,6 +261,10 @@ def _element(item: JSONValue, shape: ListShape) -> str:
         return "v:" + _compact(item)
     if not isinstance(item, dict):
         raise TypedError("associative list with keys may not have non-map elements")
+    if len(shape.keys) == 1:
+        only = item.get(shape.keys[0])
+        if type(only) is str:  # as in most lists
+            return f'k:{{"{shape.keys[0]}":{encode_basestring(only)}}}'
     defaults = dict(shape.defaults)
     keys: JSONObject = {}
     for key in sorted(shape.keys):

@@ -107,6 +107,8 @@ def _known(part: bytes, key: str, gvk: GroupVersionKind, release: str) -> bool:
 
 def is_plain(value: Any, shape: Shape) -> bool:
     """Whether a value holds nothing opaque and no map out of order."""
+    if type(shape) is StructShape and type(value) is dict:
+        return _plain_struct(value, shape)
     if isinstance(shape, Leaf):
         return shape.typed
     if isinstance(shape, ListShape):
@@ -121,12 +123,10 @@ def is_plain(value: Any, shape: Shape) -> bool:
 
 
 def _plain_struct(value: dict[str, Any], shape: StructShape) -> bool:
-    declared, doubtful = shape.fields, doubtful_fields(shape)
-    for name, item in value.items():
-        inner = doubtful.get(name)
-        if name not in declared or (inner is not None and not is_plain(item, inner)):
-            return False
-    return True
+    doubtful = doubtful_fields(shape)
+    return value.keys() <= shape.fields.keys() and all(
+        is_plain(value[name], doubtful[name]) for name in value.keys() & doubtful.keys()
+    )
 
 
 @lru_cache(maxsize=1024)

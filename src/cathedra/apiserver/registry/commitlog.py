@@ -67,9 +67,8 @@ class CommitLog:
         self._assigned += 1
         revision = self._assigned
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
-        entry = StoredObject(key, obj, revision)
         body = encode(obj)
-        entry.keep_body(table.definition.type, body)
+        entry = StoredObject(key, obj, revision, {table.definition.type: body})
         return self._commit(table, StoredChange(revision, entry, previous), body, ended)
 
     def remove(self, table: Table, previous: StoredObject, last: Any, ended: Ended) -> asyncio.Future[StoredObject]:

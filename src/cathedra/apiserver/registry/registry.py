@@ -144,25 +144,24 @@ class Registry:
             await self._wait(waiting)
         return table.get(key)
 
-    async def put(self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject) -> StoredObject:
-        """Write an object that was made from ``previous`` (None: it is new) and return it with its revision.
+    def put(
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+    ) -> asyncio.Future[StoredObject]:
+        """Write an object that was made from ``previous`` (None: it is new); it comes back with its revision. The write
+        goes on even if the future is cancelled: it may be durable already.
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
-            StatusError: 500, 503 or 504, the store failed.
+            StatusError: 500, 503 or 504, from the future: the store failed.
         """
         self._check(table, key, previous)
-        return await self._settled(table, key, self._log.put(table, key, previous, obj, self._end))
+        return self._begun(table, key, self._log.put(table, key, previous, obj, self._end))
 
-    async def remove(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
-        """Remove an object whose last state is ``last``; the answer carries the revision of the removal.
-
-        Raises:
-            WriteConflict: ``previous`` is no longer the latest state.
-            StatusError: 500, 503 or 504, the store failed.
-        """
+    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+        """Remove an object whose last state is ``last``; what comes back carries the revision of the removal. As `put`,
+        also in what it raises."""
         self._check(table, previous.key, previous)
-        return await self._settled(table, previous.key, self._log.remove(table, previous, last, self._end))
+        return self._begun(table, previous.key, self._log.remove(table, previous, last, self._end))
 
     def close_watchers(self) -> None:
         """End every watch."""
@@ -178,11 +177,10 @@ class Registry:
         if (table, key) in self._under_way or table.get(key) is not previous:
             raise WriteConflict(key)
 
-    async def _settled(self, table: Table, key: str, writing: asyncio.Future[StoredObject]) -> StoredObject:
-        """Wait for a write. It goes on even if the caller is cancelled: it may be durable already."""
+    def _begun(self, table: Table, key: str, writing: asyncio.Future[StoredObject]) -> asyncio.Future[StoredObject]:
         if not writing.done():
             self._under_way[table, key] = []
-        return await writing
+        return writing
 
     def _end(self, table: Table, key: str) -> None:
         for waiting in self._under_way.pop((table, key), ()):

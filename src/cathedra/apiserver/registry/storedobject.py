@@ -26,12 +26,13 @@ class StoredObject:
 
     __slots__ = ("_bodies", "_messages", "_seen", "_shown", "_views", "key", "object", "revision")
 
-    def __init__(self, key: str, obj: Any, revision: int) -> None:
+    def __init__(self, key: str, obj: Any, revision: int, bodies: dict[type, bytes] | None = None) -> None:
+        """``bodies`` are forms that were made elsewhere."""
         self.key = key
         self.object = obj
         self.revision = revision
         self._views: dict[type, Any] | None = None
-        self._bodies: dict[type, bytes] = {}
+        self._bodies: dict[type, bytes] = {} if bodies is None else bodies
         self._messages: dict[type, bytes] | None = None
         self._seen: dict[type, StoredObject] | None = None
         self._shown: dict[type, bytes] | None = None
@@ -88,10 +89,6 @@ class StoredObject:
         if self._seen is None:
             self._seen = {}
         self._seen[kind] = entry
-
-    def keep_body(self, kind: type, body: bytes) -> None:
-        """Remember a form that was made elsewhere."""
-        self._bodies[kind] = body
 
     def forget_forms(self) -> None:
         """Drop what can be made again from the object: each form comes back with its next reader."""

@@ -32,6 +32,8 @@ class Table:
     def __init__(self, definition: AnyDefinition, floor: int = 0, *, history_limit: int = HISTORY_LIMIT) -> None:
         self.definition = definition
         self._entries: dict[str, StoredObject] = {}
+        self.get = self._entries.get
+        """The object of a key; None if there is none. A write asks some ten times."""
         self._keys: list[str] = []
         self._history: deque[StoredChange] = deque()
         self._history_limit = history_limit
@@ -52,10 +54,6 @@ class Table:
     def latest(self) -> int:
         """The revision of the last change."""
         return self._history[-1].revision if self._history else self._floor
-
-    def get(self, key: str) -> StoredObject | None:
-        """The object of that key."""
-        return self._entries.get(key)
 
     def entries(self) -> Iterator[StoredObject]:
         """Every object, in no order."""
@@ -139,6 +137,7 @@ class Table:
     def load(self, entries: dict[str, StoredObject]) -> None:
         """Take over what a store held; no events."""
         self._entries = entries
+        self.get = entries.get
         self._keys = sorted(entries)
 
     def redefine(self, definition: AnyDefinition, entries: dict[str, StoredObject], floor: int) -> None:

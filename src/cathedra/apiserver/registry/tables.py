@@ -24,6 +24,8 @@ class Tables:
     def __init__(self, definitions: Iterable[AnyDefinition], layout: Layout) -> None:
         self._layout = layout
         self._tables: dict[GroupResource, Table] = {}
+        self.get = self._tables.get
+        """The table of a resource; None if it is not served."""
         self._by_prefix: dict[str, Table] = {}
         self._unclaimed: dict[str, Record] = {}
         for definition in definitions:
@@ -32,10 +34,6 @@ class Tables:
 
     def __iter__(self) -> Iterator[Table]:
         return iter(self._tables.values())
-
-    def get(self, resource: GroupResource) -> Table | None:
-        """The table of a resource, if it is served."""
-        return self._tables.get(resource)
 
     def add(self, definition: AnyDefinition, floor: int) -> Table:
         """Serve one more resource, with what the store already holds of it; its history begins at ``floor``.

@@ -38,7 +38,7 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
     def bound(entry: StoredObject) -> Pod:
         _check_version(call, entry, binding.metadata.resource_version)
         pod = _bound(call, entry.object, binding, server.clock.now())
-        if not server.gates["ClearingNominatedNodeNameAfterBinding"]:
+        if not pod.status.nominated_node_name or not server.gates["ClearingNominatedNodeNameAfterBinding"]:
             return pod
         # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
         return replace(pod, status=replace(pod.status, nominated_node_name=""))
@@ -70,11 +70,13 @@ def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
         )
     if spec.scheduling_gates:
         raise conflict(POD_BINDING, pod.metadata.name, f"pod {pod.metadata.name} has non-empty .spec.schedulingGates")
-    metadata = replace(
-        pod.metadata,
-        annotations={**pod.metadata.annotations, **binding.metadata.annotations},
-        labels={**pod.metadata.labels, **binding.metadata.labels},
-    )
+    metadata, marks = pod.metadata, binding.metadata
+    if marks.annotations or marks.labels:
+        metadata = replace(
+            metadata,
+            annotations={**metadata.annotations, **marks.annotations},
+            labels={**metadata.labels, **marks.labels},
+        )
     condition = PodCondition(
         type="PodScheduled",
         status="True",

@@ -32,8 +32,8 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     """
     obj = in_namespace(call, obj)
     context = server.strategy_context(call)
-    obj = tracked_converting(call, None, call.strategy.default(obj, context), server.clock.now())
-    if isinstance(obj, Awaitable):
+    obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+    if call.definition.conversion is not None and isinstance(obj, Awaitable):
         obj = await obj
     return await create_defaulted(server, call, obj, context)
 
@@ -45,7 +45,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         StatusError: it was refused; nothing changed.
     """
     named = obj.metadata.name
-    call = call.but(name=named)
+    call = _named(call, named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
@@ -58,11 +58,15 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
             name = generate_name(obj.metadata.generate_name, server.random)
             candidate = replace(obj, metadata=replace(obj.metadata, name=name))
         try:
-            return await _create_named(server, call.but(name=candidate.metadata.name), candidate, context)
+            return await _create_named(server, _named(call, candidate.metadata.name), candidate, context)
         except WriteConflict:
             if named or attempt == NAME_ATTEMPTS - 1:
                 raise already_exists(call.resource, candidate.metadata.name) from None
     raise AssertionError("the last attempt returns or raises")
+
+
+def _named(call: Call, name: str) -> Call:
+    return call if call.name == name else call.but(name=name)
 
 
 def in_namespace(call: Call, obj: Any) -> Any:
@@ -98,4 +102,6 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
         raise WriteConflict(key)
     if call.dry_run:
         return StoredObject(key, obj, 0)
+    if definition.conversion is None:
+        return await server.registry.put(table, key, None, obj)
     return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))

@@ -70,7 +70,8 @@ async def patch(
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
         after = _applied(patch_type, before, body, live.shape)
         values = _PatchedValues(patch_type, before, after, body, repeated)
-        obj = call.strategy.default(as_addressed(call, _decoded(call, values, live, entry)), context)
+        obj = as_addressed(call, _decoded(call, values, live, entry))
+        obj = call.strategy.default_change(obj, entry.object, context)
         return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body(call.version))
 
     return Written(await change(server, call, patched, context=context))
@@ -126,7 +127,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
             obj = in_namespace(
                 call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), views)
             )
-            return call.strategy.default(obj, context)
+            return call.strategy.default_change(obj, entry.object, context)
 
         return with_other_versions(call, entry.object, apply)
 

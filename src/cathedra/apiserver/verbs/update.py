@@ -7,7 +7,7 @@ differ in how the new object is made from the stored one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -56,15 +56,13 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
     obj = strategy.default(obj, context)
     if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
         return Written(await create(server, call, obj), created=True)
-    return Written(
-        await change(
-            server,
-            call,
-            lambda stored: tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version)),
-            uid=obj.metadata.uid,
-            context=context,
-        )
-    )
+
+    def wanted(stored: StoredObject) -> Any:
+        if not call.field_manager:
+            return obj
+        return tracked_converting(call, stored.object, obj, server.clock.now(), stored.body(call.version))
+
+    return Written(await change(server, call, wanted, uid=obj.metadata.uid, context=context))
 
 
 def as_addressed(call: Call, obj: KubeObject) -> Any:
@@ -106,9 +104,9 @@ async def change(
         if uid and entry.object.metadata.uid != uid:
             present = entry.object.metadata.uid
             raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
-        seen = await server.seen_one(call, entry)
+        seen = entry if call.definition.conversion is None else await server.seen_one(call, entry)
         wanted = transform(seen)
-        if isinstance(wanted, Awaitable):
+        if not isinstance(wanted, msgspec.Struct) and isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
             return await _write(
@@ -120,7 +118,7 @@ async def change(
     raise AssertionError("the last attempt returns or raises")
 
 
-class _Proposal(NamedTuple):
+class _Proposal(msgspec.Struct, frozen=True):
     """What is stored, the same as the call sees it, and what is wanted in its place."""
 
     table: Table
@@ -130,9 +128,9 @@ class _Proposal(NamedTuple):
 
 
 async def _write(server: ServerContext, call: Call, context: RequestContext, proposal: _Proposal) -> StoredObject:
-    table, entry, seen, wanted = proposal
+    table, entry, seen = proposal.table, proposal.entry, proposal.seen
     strategy, old = call.strategy, seen.object
-    wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
+    wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", proposal.wanted, old))
     _check_version(call, wanted.metadata, old.metadata)
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = strategy.prepare_update(new, old, context)
@@ -144,7 +142,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     call.warnings.extend(strategy.warnings(new, old, context))
     await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
     unchanged = new == old
-    written = entry.object if unchanged else await server.stored(call, new)
+    converts = call.definition.conversion is not None
+    written = await server.stored(call, new) if converts and not unchanged else new
     if table.get(entry.key) is not entry:
         raise WriteConflict(entry.key)
     if vanishes(call, new):
@@ -155,7 +154,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
         return seen
     if call.dry_run:
         return StoredObject(entry.key, new, entry.revision)
-    return await server.seen_one(call, await server.registry.put(table, entry.key, entry, written))
+    stored = await server.registry.put(table, entry.key, entry, written)
+    return await server.seen_one(call, stored) if converts else stored
 
 
 def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:

@@ -48,7 +48,7 @@ async def opened() -> tuple[Registry, SlowStorage]:
 async def test_a_write_goes_on_when_its_caller_is_cancelled() -> None:
     registry, storage = await opened()
     table = registry.table(CONFIG_MAPS)
-    writing = asyncio.create_task(registry.put(table, "n/a", None, MAP))
+    writing = asyncio.ensure_future(registry.put(table, "n/a", None, MAP))
     await asyncio.sleep(0)
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -64,12 +64,12 @@ async def test_a_write_goes_on_when_its_caller_is_cancelled() -> None:
 async def test_a_write_that_the_store_refuses_fails_and_the_next_may_come() -> None:
     registry, storage = await opened()
     table = registry.table(CONFIG_MAPS)
-    writing = asyncio.create_task(registry.put(table, "n/a", None, MAP))
+    writing = asyncio.ensure_future(registry.put(table, "n/a", None, MAP))
     await asyncio.sleep(0)
     storage.waiting.pop()(StorageError("the disk is full"))
     with pytest.raises(StatusError, match="the disk is full"):
         await writing
-    again = asyncio.create_task(registry.put(table, "n/a", None, MAP))
+    again = asyncio.ensure_future(registry.put(table, "n/a", None, MAP))
     await asyncio.sleep(0)
     storage.waiting.pop()(None)
     assert (await again).revision == 2
@@ -77,7 +77,7 @@ async def test_a_write_that_the_store_refuses_fails_and_the_next_may_come() -> N
 
 async def test_only_settled_objects_of_served_resources_are_counted() -> None:
     registry, storage = await opened()
-    writing = asyncio.create_task(registry.put(registry.table(CONFIG_MAPS), "n/a", None, MAP))
+    writing = asyncio.ensure_future(registry.put(registry.table(CONFIG_MAPS), "n/a", None, MAP))
     await asyncio.sleep(0)
     assert registry.count(CONFIG_MAPS) == 0
     storage.waiting[0](None)

@@ -90,6 +90,10 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
         """Fill in what was left out."""
         return default_pod(obj)
 
+    def default_change(self, obj: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
+        """A status has no defaults, so there is nothing to do unless the spec is another one."""
+        return obj if obj.spec is old.spec else default_pod(obj)
+
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Keep the spec and what only the main resource may change; drop what is behind closed gates."""
         metadata = replace(
