@@ -25,6 +25,7 @@ __all__ = [
     "label_key",
     "label_value",
     "path_segment",
+    "problems_of",
     "qualified_name",
     "semver",
     "unique",
@@ -96,8 +97,19 @@ _REASON_TEXT: Final = (
 
 def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
     """Enter one Invalid per problem of ``form`` about ``value``."""
-    for problem in form(value):
+    for problem in problems_of(form, value):
         errors.invalid(field, value, problem)
+
+
+def problems_of(form: Format, value: str) -> Sequence[str]:
+    """What ``form`` finds in ``value``. The same few names of drivers, pools, classes and accounts come again and
+    again, so it is remembered of what is no longer than a name may be."""
+    return _known_problems(form, value) if len(value) <= _LONGEST else form(value)
+
+
+@lru_cache(maxsize=4096)
+def _known_problems(form: Format, value: str) -> tuple[str, ...]:
+    return tuple(form(value))
 
 
 def unique(errors: ErrorList, path: FieldPath, keys: Sequence[Any]) -> None:
@@ -202,9 +214,13 @@ def label_key(value: str) -> list[str]:
     return _qualified(value, "a valid label key")
 
 
+_LONGEST: Final = 317
+"""Characters of a domain, a slash and a name: what is longer is no name of any form, and is not remembered."""
+
+
 def _qualified(value: str, what: str) -> list[str]:
     # Keys of labels and annotations, and finalizers, are few; what is longer than any of them may be is not kept.
-    return list((_remembered_problems if len(value) <= 317 else _problems)(value, what))
+    return list((_remembered_problems if len(value) <= _LONGEST else _problems)(value, what))
 
 
 def _problems(value: str, what: str) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ class _ListForm:
         if type(value) is not list or len(value) != len(self._items):
             return False
         for item, (found_by, form) in zip(value, self._items, strict=True):
-            if not form.fits(item) or [item[key] for key in self._keys] != found_by:
+            if not form.fits(item) or _texts(item, self._keys) != found_by:
                 return False
         return True
 

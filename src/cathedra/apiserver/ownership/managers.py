@@ -256,8 +256,8 @@ class ManagedFields:
         settled = _first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
         after: dict[Manager, VersionedSet] = {}
         for one, owned, taken in settled:
-            before = None if taken else self.managers.get(one)
-            after[one] = VersionedSet(owned, now if taken else (before and before.time))
+            before = self.managers.get(one)
+            after[one] = VersionedSet(owned, now if taken else before.time if before is not None else None)
         return ManagedFields(after)
 
     def _all_in(self, api_version: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from cathedra.api import formats
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
-from cathedra.api.formats import Format, check, longer_than
+from cathedra.api.formats import Format, check, longer_than, problems_of
 
 __all__ = [
     "Check",
@@ -69,7 +69,7 @@ def pool_name(errors: ErrorList, path: FieldPath, name: str) -> None:
         if not segment:
             errors.invalid(path, name, f"segment {position}: must not be empty")
             continue
-        for problem in _subdomain(segment):
+        for problem in problems_of(_subdomain, segment):
             errors.invalid(path, segment, f"segment {position}: {problem}")
 
 

@@ -26,6 +26,8 @@ def validate_status_access(errors: ErrorList, new: ResourceClaim, old: ResourceC
         return
     if new.status.allocation != old.status.allocation or new.status.reserved_for != old.status.reserved_for:
         _validate_binding(errors, access)
+    if not (new.status.devices or old.status.devices):
+        return
     if new.status.allocation is not None and context.gates.get("DRAResourceClaimDeviceStatus", False):
         for driver in _drivers_changed(new.status.devices, old.status.devices):
             _validate_driver(errors, access, driver, new)

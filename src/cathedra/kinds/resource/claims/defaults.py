@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.struct import replace
@@ -24,12 +25,17 @@ class UndefaultedMode(str):
 AnyRequest = TypeVar("AnyRequest", resource.ExactDeviceRequest, resource.DeviceSubRequest)
 
 
+_tolerations_of: Final = attrgetter("tolerations")
+
+
 def default_claim(claim: resource.ResourceClaim) -> resource.ResourceClaim:
     """A claim whose requests say how many, and whose tolerations say how they compare."""
     spec = _claim_spec(claim.spec)
     status = claim.status
     if status.allocation is not None:
         devices = status.allocation.devices
+        if not any(map(_tolerations_of, devices.results)):
+            return changed(claim, spec=spec)
         results = tuple(
             replace(result, tolerations=_tolerations(result.tolerations)) if result.tolerations else result
             for result in devices.results

@@ -110,14 +110,13 @@ def enabled_claim_status(
         results = tuple(replace(result, **cleared) for result in allocation.devices.results)
         if results != allocation.devices.results:
             allocation = replace(allocation, devices=replace(allocation.devices, results=results))
-    devices = status.devices
-    reports = gates["DRAResourceClaimDeviceStatus"] or bool(old.status.devices)
-    if not reports:
+    devices = status.devices or ()
+    if devices and not (gates["DRAResourceClaimDeviceStatus"] or old.status.devices):
         devices = ()
-    if not consumable:
-        devices = tuple(replace(device, share_id=None) for device in devices)
-    devices = tuple(d if d.conditions or d.conditions is None else replace(d, conditions=None) for d in devices)
-    if reports:
+    if devices:
+        if not consumable:
+            devices = tuple(replace(device, share_id=None) for device in devices)
+        devices = tuple(d if d.conditions or d.conditions is None else replace(d, conditions=None) for d in devices)
         gone = {_identity(result) for result in before}
         gone -= {_identity(result) for result in (allocation.devices.results if allocation is not None else ())}
         if gone:

@@ -49,8 +49,8 @@ def validate_status_update(
     errors = ErrorList()
     _admin_access(errors, new, old, context)
     _consumers(errors, new.status.reserved_for, context.gates)
-    allocated = {_identity(result) for result in _results(new.status)}
-    _devices(errors, new.status, allocated, context.gates)
+    if new.status.devices:
+        _devices(errors, new.status, {_identity(result) for result in _results(new.status)}, context.gates)
     _reservations(errors, new, old)
     before, after = old.status.allocation, new.status.allocation
     if after is not None and (before is None or not context.gates.at_least("1.32")):
@@ -73,16 +73,12 @@ def _identity(
 def _admin_access(
     errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
 ) -> None:
-    if any(result.admin_access for result in _results(old.status)):
+    first = next((position for position, result in enumerate(_results(new.status)) if result.admin_access), None)
+    if first is None or any(result.admin_access for result in _results(old.status)):
         return
-    refusal = admin_access_refusal(context)
-    if not refusal:
-        return
-    path = _STATUS.child("allocation", "devices", "results")
-    for position, result in enumerate(_results(new.status)):
-        if result.admin_access:
-            errors.forbidden(path.index(position).child("adminAccess"), refusal)
-            return
+    if refusal := admin_access_refusal(context):
+        path = _STATUS.child("allocation", "devices", "results")
+        errors.forbidden(path.index(first).child("adminAccess"), refusal)
 
 
 def _consumers(
