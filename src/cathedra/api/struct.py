@@ -145,6 +145,8 @@ UNSET_LIST: Final[Any] = msgspec.field(default_factory=_none)
 
 
 def _decode_scalar(kind: type, value: Any) -> Any:
+    if type(value) is str and (kind is Time or kind is MicroTime):  # as most are that come here
+        return kind.parse(value)
     if isinstance(value, kind):
         return value
     if kind is Quantity:

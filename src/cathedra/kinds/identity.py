@@ -100,9 +100,10 @@ class Likeness:
 
     def note(self, obj: object, pattern: object) -> None:
         """Remember that an object is like all others of that pattern, for the next few that are noted."""
-        if len(self._patterns) >= LIMIT:
-            self._patterns.clear()
-        self._patterns[id(obj)] = obj, pattern
+        patterns = self._patterns
+        if len(patterns) >= LIMIT:
+            patterns.clear()
+        patterns[id(obj)] = obj, pattern
 
     def follow(self, old: object, new: object, *change: object) -> None:
         """Remember that an object was made from another by a change that these objects determine, whichever of its

@@ -123,7 +123,8 @@ def _known_keys(value: Any, shape: GoType) -> int:
 
     The hot part of field validation: one pass over plain dicts, 20 µs for a pod.
     """
-    if isinstance(value, dict) and shape.form is Form.STRUCT:
+    mapping = type(value) is dict
+    if mapping and shape.form is Form.STRUCT:
         fields = shape.fields
         if not fields.keys() >= value.keys():
             return -1
@@ -136,9 +137,9 @@ def _known_keys(value: Any, shape: GoType) -> int:
                     return -1
                 count += inner
         return count
-    if not isinstance(value, (dict, list)):
+    if not mapping and type(value) is not list:
         return 0
-    count, items = (len(value), value.values()) if isinstance(value, dict) else (0, value)
+    count, items = (len(value), value.values()) if mapping else (0, value)
     element = shape.element or shape
     if element.form is Form.STRING:
         return count  # labels, data, arguments: what is decoded has nothing below them

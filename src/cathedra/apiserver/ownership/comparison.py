@@ -98,6 +98,9 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
         return None
     if old is MISSING:
         return ADDED, spelled(new, shape)
+    if type(old) is dict and type(new) is dict and not isinstance(shape, ListShape) and not is_leaf(shape):
+        changes = _changed_fields(old, new, shape)
+        return (CHANGED, changes) if changes else None
     pairs = None if is_leaf(shape) else _pairs(old, new, shape)
     if pairs is None:
         if new is MISSING:
@@ -111,6 +114,19 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     if new is MISSING:
         return _REMOVED, below
     return (CHANGED, below) if below else None
+
+
+def _changed_fields(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> tuple[tuple[str, Outline], ...]:
+    """What became of the fields of a struct or map that was there before and is there now."""
+    found: list[tuple[str, Outline]] = []
+    for key in {**old, **new}:
+        before, after = old.get(key, MISSING), new.get(key, MISSING)
+        if type(before) is str and before == after:
+            continue  # as most fields are
+        part = outline(before, after, field_shape(shape, key))
+        if part is not None:
+            found.append((f"f:{key}", part))
+    return tuple(found)
 
 
 def fields_of_new(value: JSONValue, shape: Shape) -> FieldSet:

@@ -47,13 +47,16 @@ class FieldSet:
     @property
     def raw(self) -> RawJSON:
         """The set as ``fieldsV1``, in bytes; made once, so nothing may be inserted afterwards."""
-        if not self.children:
-            return _NOTHING_BELOW
         if self._spelled is None:
-            below = [b'".":{}'] if self.member and self.children else []
-            below += [b"%b:%b" % (_spell(one), self.children[one].raw.data) for one in sorted(self.children)]
-            self._spelled = RawJSON.without_blanks(b"{%b}" % b",".join(below))
+            self._spelled = self._spell() if self.children else _NOTHING_BELOW
         return self._spelled
+
+    def _spell(self) -> RawJSON:
+        below = [b'".":{}'] if self.member else []
+        for element in sorted(self.children):
+            child = self.children[element]
+            below.append(b"%b:%b" % (_spelled(element), (child._spelled or child.raw).data))
+        return RawJSON.without_blanks(b"{%b}" % b",".join(below))
 
     def to_json(self) -> dict[str, Any]:
         """The set as ``fieldsV1``; keys sorted as Kubernetes sorts them."""
@@ -167,7 +170,7 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-_spell: Final = msgspec.json.encode
+_spelled: Final = lru_cache(maxsize=4096)(msgspec.json.encode)
 _NOTHING_BELOW: Final = RawJSON.without_blanks(b"{}")
 
 

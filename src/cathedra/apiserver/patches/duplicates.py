@@ -47,11 +47,14 @@ def repeated_fields(raw: bytes, parsed: Any = None) -> tuple[str, ...]:
 
 def _fields(value: Any) -> int:
     """How many fields there are in all."""
-    if isinstance(value, dict):
-        return len(value) + sum(_fields(item) for item in value.values() if isinstance(item, (dict, list)))
-    if isinstance(value, list):
-        return sum(_fields(item) for item in value if isinstance(item, (dict, list)))
-    return 0
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return 0
+    count, items = (len(value), value.values()) if kind is dict else (0, value)
+    for item in items:
+        if type(item) is dict or type(item) is list:
+            count += _fields(item)
+    return count
 
 
 def _walk(value: Any, path: str, problems: list[str]) -> None:

@@ -45,7 +45,8 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         StatusError: it was refused; nothing changed.
     """
     named = obj.metadata.name
-    call = _named(call, named)
+    if call.name != named:
+        call = call.but(name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
     if obj.metadata.resource_version:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
@@ -57,16 +58,14 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         if not named and obj.metadata.generate_name:
             name = generate_name(obj.metadata.generate_name, server.random)
             candidate = replace(obj, metadata=replace(obj.metadata, name=name))
+        if call.name != candidate.metadata.name:
+            call = call.but(name=candidate.metadata.name)
         try:
-            return await _create_named(server, _named(call, candidate.metadata.name), candidate, context)
+            return await _create_named(server, call, candidate, context)
         except WriteConflict:
             if named or attempt == NAME_ATTEMPTS - 1:
                 raise already_exists(call.resource, candidate.metadata.name) from None
     raise AssertionError("the last attempt returns or raises")
-
-
-def _named(call: Call, name: str) -> Call:
-    return call if call.name == name else call.but(name=name)
 
 
 def in_namespace(call: Call, obj: Any) -> Any:

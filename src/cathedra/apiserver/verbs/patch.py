@@ -299,7 +299,11 @@ def _as_patched(before: Any, after: Any) -> Any:
     if not isinstance(after, dict):
         return after
     before = before if isinstance(before, dict) else {}
-    return {key: _as_patched(before.get(key), after[key]) for key in sorted(after)}
+    patched = {}
+    for key in sorted(after):
+        value, was = after[key], before.get(key)
+        patched[key] = value if value is was or type(value) is str else _as_patched(was, value)
+    return patched
 
 
 def _undecodable(shown: str, why: str) -> StatusError:

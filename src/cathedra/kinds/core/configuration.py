@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.formats import check
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
@@ -51,32 +52,39 @@ def default_secret(secret: core_v1.Secret) -> core_v1.Secret:
 
 def validate_keys(errors: ErrorList, path: FieldPath, keys: Iterable[str]) -> None:
     for key in sorted(keys):
-        where = path.key(key)
-        if len(key.encode()) > 253:
-            errors.invalid(where, key, "must be no more than 253 characters")
-        if not _KEY.fullmatch(key):
-            errors.invalid(where, key, _KEY_TEXT)
-        elif key == ".":
-            errors.invalid(where, key, "must not be '.'")
-        elif key == "..":
-            errors.invalid(where, key, "must not be '..'")
-        elif key.startswith(".."):
-            errors.invalid(where, key, "must not start with '..'")
+        check(errors, path.key(key), key, _file_name)
+
+
+def _file_name(key: str) -> list[str]:
+    problems = ["must be no more than 253 characters"] if len(key.encode()) > 253 else []
+    if not _KEY.fullmatch(key):
+        problems.append(_KEY_TEXT)
+    elif key in (".", ".."):
+        problems.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
 
 
 def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
     """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
     errors = ErrorList()
     for key in sorted(config.data):
-        validate_keys(errors, FieldPath("data"), (key,))
+        validate_keys(errors, _DATA, (key,))
         if key in config.binary_data:
-            errors.invalid(FieldPath("data").key(key), key, "duplicate of key present in binaryData")
-    validate_keys(errors, FieldPath("binaryData"), config.binary_data)
-    size = sum(len(value.encode()) for value in config.data.values())
-    size += sum(len(value) for value in config.binary_data.values())
-    if size > MAX_SIZE:
-        errors.too_long(FieldPath("[]"), MAX_SIZE)
+            errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
+    validate_keys(errors, _BINARY_DATA, config.binary_data)
+    size = sum(map(len, config.binary_data.values()))
+    # A character is four bytes at most; to encode the texts would cost more than the rest.
+    if size + 4 * sum(map(len, config.data.values())) > MAX_SIZE:
+        size += sum(len(value.encode()) for value in config.data.values())
+        if size > MAX_SIZE:
+            errors.too_long(FieldPath("[]"), MAX_SIZE)
     return errors
+
+
+_DATA: Final = FieldPath("data")
+_BINARY_DATA: Final = FieldPath("binaryData")
 
 
 def validate_config_map_update(new: core_v1.ConfigMap, old: core_v1.ConfigMap) -> ErrorList:
