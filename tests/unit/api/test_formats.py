@@ -51,3 +51,9 @@ def test_newer_rules_count_in_bytes() -> None:
 def test_a_name_to_be_generated_may_end_with_a_dash() -> None:
     assert formats.dns_subdomain(formats.masked("a-")) == []
     assert formats.dns_subdomain("a-") != []
+
+
+@given(st.text(max_size=400), st.sampled_from([formats.dns_label, formats.label_key, formats.path_segment]))
+def test_what_is_remembered_of_a_text_is_what_the_format_finds(text: str, form: formats.Format) -> None:
+    for _ in range(2):
+        assert list(formats.problems_of(form, text)) == form(text)

@@ -79,3 +79,12 @@ def test_ignored_fields_are_left_out_with_all_below() -> None:
 
 def test_no_outline_is_no_difference() -> None:
     assert Comparison.of(None).same
+
+
+@given(st.dictionaries(NAMES, NAMES), st.dictionaries(NAMES, NAMES))
+def test_of_a_map_those_fields_differ_whose_values_do(old: dict[str, str], new: dict[str, str]) -> None:
+    found = compare({"labels": {**old, "k": "v"}}, {"labels": {**new, "k": "v"}}, SHAPE)
+    modified = {key for key in old.keys() & new.keys() if old[key] != new[key]}
+    for fields, names in ((found.added, new.keys() - old.keys()), (found.modified, modified)):
+        assert set(paths(fields)) == {("f:labels", f"f:{name}") for name in names}
+    assert set(paths(found.removed)) == {("f:labels", f"f:{name}") for name in old.keys() - new.keys()}

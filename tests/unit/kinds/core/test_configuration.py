@@ -21,3 +21,20 @@ def test_what_was_declared_immutable_stays() -> None:
 def test_keys_of_configuration_are_file_names() -> None:
     (text,) = problems_of("configmaps", core_v1.ConfigMap, {"data": {"a/b": "x"}})
     assert text.startswith('data[a/b]: Invalid value: "a/b": a valid config key must consist of')
+
+
+def test_a_config_map_may_have_a_mebibyte_of_bytes() -> None:
+    for text, count in (("x", 2**20), ("ä", 2**19), ("𝄞", 2**18)):
+        assert problems_of("configmaps", core_v1.ConfigMap, {"data": {"a": text * count}}) == []
+        (too_long,) = problems_of("configmaps", core_v1.ConfigMap, {"data": {"a": text * (count + 1)}})
+        assert too_long.startswith("[]: Too long")
+
+
+def test_keys_that_are_paths_elsewhere_are_refused() -> None:
+    found = [problems_of("configmaps", core_v1.ConfigMap, {"data": {key: "x"}}) for key in (".", "..", "..a", ".a")]
+    assert found == [
+        ["data[.]: Invalid value: \".\": must not be '.'"],
+        ["data[..]: Invalid value: \"..\": must not be '..'"],
+        ["data[..a]: Invalid value: \"..a\": must not start with '..'"],
+        [],
+    ]

@@ -109,3 +109,11 @@ def test_a_resize_that_changes_nothing_is_no_generation() -> None:
 )
 def test_pods_are_selected_by_fields(field: str, values: dict[str, Any], text: str) -> None:
     assert pod_definition().field_selectors[field](from_dict(core_v1.Pod, values)) == text
+
+
+def test_a_change_of_the_status_alone_leaves_the_spec_as_it_was_stored() -> None:
+    old = pod({})
+    new = replace(old, status=replace(old.status, phase="Running"))
+    assert STATUS.default_change(new, old, context()) is new
+    sent = replace(new, spec=from_dict(core_v1.PodSpec, {"containers": [{"name": "c"}]}))
+    assert STATUS.default_change(sent, old, context()) == STATUS.default(sent, context())
