@@ -1,28 +1,23 @@
-"""An application on a socket, with TLS, on an event loop that is shared with the rest of the process."""
+"""An application on a socket: uvicorn with TLS, on an event loop that is shared with the rest of the process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
 import ssl
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-
-from cathedra.asgi.serving import Application, Serving
-from cathedra.clock import SystemClock
 
 __all__ = ["Listener", "TLSFiles", "bind"]
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
+KEEP_ALIVE_SECONDS: Final = 90
+"""For which a connection without requests stays open."""
 _DATE_SECONDS: Final = 1.0
-_CLOCK: Final = SystemClock()
-"""The date of an answer is the real one, whatever time the application has."""
-_LOG = logging.getLogger(__name__)
 
 
 class TLSFiles(msgspec.Struct, frozen=True):
@@ -58,11 +53,39 @@ class Listener:
     the client authority, else the handshake fails.
     """
 
-    def __init__(self, app: Application, listening: socket.socket, tls: TLSFiles | None) -> None:
-        self._serving = Serving(app)
+    def __init__(self, app: Any, listening: socket.socket, tls: TLSFiles | None) -> None:
+        # A cluster in one process without a port needs no server, and uvicorn is a tenth of a second.
+        import uvicorn
+
+        from cathedra.asgi.protocols import CertificateHTTPProtocol
+
+        websockets: Any = _websocket_protocol
+        options: dict[str, Any] = {}
+        if tls is not None:
+            options = {
+                "ssl_certfile": str(tls.certificate),
+                "ssl_keyfile": str(tls.key),
+                "ssl_ca_certs": str(tls.client_authority),
+                "ssl_cert_reqs": ssl.CERT_OPTIONAL,
+            }
+        config = uvicorn.Config(
+            app,
+            http=CertificateHTTPProtocol,
+            ws=websockets,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            date_header=True,
+            backlog=BACKLOG,
+            ws_max_size=32 * 1024 * 1024,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            **options,
+        )
+        self._server = uvicorn.Server(config)
         self._socket = listening
-        self._context = None if tls is None else _context(tls)
-        self._server: asyncio.Server | None = None
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -74,14 +97,11 @@ class Listener:
 
     async def start(self) -> None:
         """Begin to serve; returns once connections are accepted."""
-        # A cluster in one process without a port needs no server, and loads no parser for it.
-        from cathedra.asgi.protocols import HTTPProtocol
-
-        loop, serving = asyncio.get_running_loop(), self._serving
-        serving.set_date(_CLOCK.now())
-        self._server = await loop.create_server(
-            lambda: HTTPProtocol(serving, loop), sock=self._socket, ssl=self._context, backlog=BACKLOG
-        )
+        config = self._server.config
+        if not config.loaded:
+            config.load()
+        self._server.lifespan = config.lifespan_class(config)
+        await self._server.startup(sockets=[self._socket])
         self._task = asyncio.create_task(self._keep_date(), name="listener")
 
     def show_certificate(self, certificate: Path, key: Path | None = None) -> None:
@@ -90,8 +110,9 @@ class Listener:
         Raises:
             ssl.SSLError: they are no certificate with its key.
         """
-        if self._context is not None:
-            self._context.load_cert_chain(certificate, key)
+        context = self._server.config.ssl
+        if context is not None:
+            context.load_cert_chain(certificate, key)
 
     async def ended(self) -> None:
         """Wait until it serves no longer; cancelling the wait does not end it."""
@@ -103,34 +124,28 @@ class Listener:
         self._stopping.set()
         if self._task is not None:
             await self._task
-        if self._server is not None:
-            self._server.close()
+        server = self._server
+        for each in server.servers:
+            each.close()
         self._socket.close()
-        serving = self._serving
-        for connection in serving.connections:
+        for connection in list(server.server_state.connections):
             connection.shutdown()
-        try:
-            async with asyncio.timeout(GRACE_SECONDS):
-                await serving.connections.wait_none()
-                if serving.tasks:
-                    await asyncio.wait(serving.tasks)
-        except TimeoutError:
-            _LOG.warning("%d requests are broken off: the server ends", len(serving.tasks))
-            for task in serving.tasks:
-                task.cancel()
+        # An idle connection is closed in the next turn, and uvicorn would look for that a tenth of a second later.
+        await asyncio.sleep(0)
+        if server.server_state.connections or server.server_state.tasks:
+            await server.shutdown()
 
     async def _keep_date(self) -> None:
-        """Have the date of answers made anew each second."""
+        """Have the date of answers made anew each second; uvicorn's own loop would wake ten times for it."""
         while not self._stopping.is_set():
-            self._serving.set_date(_CLOCK.now())
+            await self._server.on_tick(0)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_DATE_SECONDS):
                     await self._stopping.wait()
 
 
-def _context(tls: TLSFiles) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tls.certificate, tls.key)
-    context.verify_mode = ssl.CERT_OPTIONAL
-    context.load_verify_locations(tls.client_authority)
-    return context
+def _websocket_protocol(**options: Any) -> asyncio.Protocol:
+    # start-up time: with the first WebSocket
+    from cathedra.asgi.websockets import CertificateWebSocketProtocol
+
+    return CertificateWebSocketProtocol(**options)

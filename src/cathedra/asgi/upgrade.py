@@ -27,7 +27,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Connections(Protocol):
-    """The connections that a server closes when it ends; `cathedra.asgi.serving.OpenConnections`."""
+    """The connections that a server closes when it ends; uvicorn's set of protocols."""
 
     def add(self, connection: Any, /) -> None:
         """One more."""

@@ -1,41 +1,20 @@
 """uvicorn's WebSocket protocol, with the client's certificate handed to the application.
 
-Apart from HTTP's, for the libraries behind it cost a start 40 ms: the first WebSocket loads them.
+Apart from HTTP's, for the library behind it costs a start 20 ms: the first WebSocket loads it.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, Final
+from typing import Any
 
-import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, peer_certificate
-from cathedra.asgi.serving import Serving
 
-__all__ = ["CertificateWebSocketProtocol", "websocket_protocol"]
-
-MOST_BYTES: Final = 32 * 1024 * 1024
-"""Of a message."""
-
-
-def websocket_protocol(serving: Serving) -> CertificateWebSocketProtocol:
-    """The protocol of a connection that has asked for WebSockets."""
-    config = uvicorn.Config(
-        serving.app,
-        http=asyncio.Protocol,
-        ws=CertificateWebSocketProtocol,
-        lifespan="off",
-        log_config=None,
-        proxy_headers=False,
-        ws_max_size=MOST_BYTES,
-    )
-    state: Any = serving
-    return CertificateWebSocketProtocol(config=config, server_state=state, app_state={})
+__all__ = ["CertificateWebSocketProtocol"]
 
 
 class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.asgi import protocols
+from cathedra.asgi import listener
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.asgi.direct import EXCHANGE, framed, header_lines
 from cathedra.asgi.listener import Listener, bind
@@ -183,7 +183,7 @@ async def test_a_stream_is_written_to_until_its_client_leaves_it_lying() -> None
 
 
 async def test_a_connection_is_closed_when_nothing_comes_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocols, "KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", 1)
     directly, _ = answering(b"ok")
     async with serving(directly) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -193,47 +193,3 @@ async def test_a_connection_is_closed_when_nothing_comes_for_long(monkeypatch: p
         async with asyncio.timeout(60):
             assert await reader.read() == b""
         writer.close()
-
-
-@pytest.mark.parametrize(
-    ("method", "status", "headers", "expected"),
-    [
-        (b"GET", 200, [], [b"transfer-encoding: chunked", b"", b"2", b"ok", b"0", b"", b""]),
-        (b"HEAD", 200, [(b"Content-Length", b"2")], [b"content-length: 2", b"", b""]),
-        (b"GET", 204, [], [b"", b""]),
-        (b"GET", 299, [(b"content-length", b"2")], [b"content-length: 2", b"", b"ok"]),
-    ],
-)
-async def test_messages_are_framed_as_their_headers_say(
-    method: bytes, status: int, headers: list[tuple[bytes, bytes]], expected: list[bytes]
-) -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if status == 204 else b"ok"})
-
-    async with serving(app) as port:
-        head, *rest = undated(await received(port, LAST.replace(b"GET", method)))
-    assert head.startswith(b"HTTP/1.1 %d " % status)
-    assert [line for line in rest if line != b"connection: close"] == expected
-
-
-@pytest.mark.parametrize("name", [b"a b", b"a:b", b"a\r\nb", b""])
-async def test_a_header_without_a_proper_name_is_no_answer(name: bytes) -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(name, b"v")]})
-
-    async with serving(app) as port:
-        answer = await received(port, LAST)
-    assert answer.startswith(b"HTTP/1.1 500 ")
-
-
-async def test_an_application_that_leaves_its_answer_unfinished_has_failed() -> None:
-    async def silent(scope: Scope, receive: Receive, send: Send) -> None:
-        """Say nothing."""
-
-    async def halting(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
-
-    async with serving(silent) as nothing, serving(halting) as half:
-        assert (await received(nothing, LAST)).startswith(b"HTTP/1.1 500 ")
-        assert (await received(half, REQUEST)).endswith(b"content-length: 9\r\n\r\n")

@@ -15,8 +15,6 @@ from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.http.answers import pushing
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi import protocols
-from cathedra.asgi.application import Receive, Scope, Send
-from cathedra.asgi.listener import Listener, bind
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
@@ -88,33 +86,3 @@ async def test_a_large_body_in_one_piece_arrives_whole(server: APIServer) -> Non
     back = await answer(server, head.encode() + body + get)
     assert back.startswith(b"HTTP/1.1 201 ")
     assert back.count(text.encode()) == 2
-
-
-async def test_what_is_no_http_is_refused_with_a_reason(server: APIServer) -> None:
-    back = await answer(server, b"GET /readyz HTTP/9\r\n\r\n")
-    assert back.startswith(b"HTTP/1.1 400 Bad Request\r\ndate: ")
-    assert back.endswith(b"\r\nconnection: close\r\n\r\nInvalid HTTP request received.")
-
-
-async def test_a_client_that_leaves_is_told_of_to_every_request_that_it_has_sent() -> None:
-    """Also to the one whose turn it is, while others wait behind it."""
-    left: list[str] = []
-    begun, over = asyncio.Event(), asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        begun.set()
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        left.append(scope["path"])
-        over.set()
-
-    listener = Listener(app, bind("127.0.0.1", 0), None)
-    await listener.start()
-    _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-    writer.write(b"".join(b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n" % number for number in range(2)))
-    await begun.wait()
-    writer.close()
-    async with asyncio.timeout(60):
-        await over.wait()
-    assert left == ["/0"]
-    await listener.stop()

@@ -7,7 +7,7 @@ whom the API server knows (TokenReview, or a client certificate) and lets read t
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from cathedra.api.core.authorization_v1 import (
     SubjectAccessReviewSpec,
 )
 from cathedra.api.status import StatusError
-from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.client.client import Client
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.transport import ResourceRef
@@ -65,7 +64,12 @@ class HealthApplication:
         self._reviews = client.resource(_REVIEWS)
         self._registry = registry
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return

@@ -6,12 +6,11 @@ metrics of a node are at its serving port, for users who may read them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.cluster.invalidoption import InvalidOption
 
 if TYPE_CHECKING:
@@ -58,7 +57,12 @@ class PlainHealth:
         self._ready = ready
         self._registry = registry
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
