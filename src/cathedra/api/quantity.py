@@ -160,12 +160,17 @@ class Quantity:
 
     # --- text
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The quantity as the API writes it; made once."""
         text = self._text
         if text is None:
             text = _canonical(self.nanos, self.format)
             object.__setattr__(self, "_text", text)
         return text
+
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"Quantity({str(self)!r})"

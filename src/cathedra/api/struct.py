@@ -170,8 +170,8 @@ def _encode_scalar(value: Any) -> Any:
         return None if value.micros == BEGINNING else value.text
     if kind is RawJSON:
         return msgspec.Raw(value.compact())
-    if isinstance(value, Quantity):
-        return str(value)
+    if kind is Quantity:
+        return value.text
     if isinstance(value, str):
         return str(value)
     raise NotImplementedError(f"no JSON form is known for {type(value)}")

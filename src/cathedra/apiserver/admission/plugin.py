@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.kinds.definition import AnyDefinition
@@ -78,7 +79,7 @@ class AdmissionChain:
             changed = await plugin.admit(request)
             if changed is not request.object:
                 again = again or (plugin in self._external and changed != request.object)
-                request = request.but(object=changed)
+                request = replace(request, object=changed)
         return request.object, again
 
     async def validate(self, request: AdmissionAttributes) -> None:
@@ -87,6 +88,8 @@ class AdmissionChain:
             await plugin.validate(request)
 
     def _plugins_for(self, request: AdmissionAttributes, method: str) -> tuple[AdmissionPlugin, ...]:
+        if not self._plugins:
+            return ()
         call = request.call
         definition = call.definition
         sort = (method, definition.group, definition.plural, call.subresource, request.operation)

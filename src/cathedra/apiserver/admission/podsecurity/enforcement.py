@@ -31,6 +31,8 @@ __all__ = ["PodSecurity"]
 
 _IGNORED: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
 _MOST_PODS: Final = 3000
+_ENFORCED: Final = f"{PREFIX}enforce-policy"
+_NOTHING_ASKED: Final = str(LevelVersion())
 _WORKLOADS: Final = frozenset(
     {
         GroupResource("", "replicationcontrollers"),
@@ -116,12 +118,12 @@ class PodSecurity(AdmissionPlugin):
             return
         policy, errors = self._policy(request)
         if policy.is_privileged and not errors:
-            request.annotations[f"{PREFIX}enforce-policy"] = str(LevelVersion())
+            request.annotations[_ENFORCED] = _NOTHING_ASKED
             return
         pod: Pod = request.object
         if request.operation == "UPDATE" and not _is_significant(pod, request.old_object):
             return
-        request.annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
+        request.annotations[_ENFORCED] = str(policy.enforce)
         found = self._violations(policy.enforce, pod.metadata, pod.spec)
         self._note(request, policy, errors, pod.metadata, pod.spec)
         if found:

@@ -24,6 +24,8 @@ def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: 
         for name in ("containers", "init_containers"):
             containers: tuple[core_v1.Container, ...] = getattr(spec, name)
             changes[name] = tuple(replace(c, resources=replace(c.resources, claims=())) for c in containers)
+    if not changes:
+        return spec
     changed = {name: value for name, value in changes.items() if getattr(spec, name) != value}
     return replace(spec, **changed) if changed else spec
 
