@@ -44,20 +44,22 @@ class Node:
                 await asyncio.sleep(0.005)
 
     @asynccontextmanager
-    async def agent(self, *, name: str = "node") -> AsyncIterator[tuple[ContainerRun, ...]]:
-        """An agent opens the runtime, and goes away without a word."""
+    async def agent(
+        self, *, name: str = "node", stop_containers: bool = False
+    ) -> AsyncIterator[tuple[ContainerRun, ...]]:
+        """An agent opens the runtime, and goes away without a word, or with its containers."""
         endpoint = CRIEndpoint(self.socket)
         directory = self.directory / name
         features = await endpoint.features()
-        self.runtime = CRIRuntime(endpoint, features, directory, (directory / "cdi",), clock=SystemClock())
-        found = await self.runtime.open(self.ended.append)
+        runtime = self.runtime = CRIRuntime(endpoint, features, directory, (directory / "cdi",), clock=SystemClock())
+        found = await runtime.open(self.ended.append)
         async with asyncio.TaskGroup() as group:
-            supervising = group.create_task(self.runtime.supervise())
+            supervising = group.create_task(runtime.supervise())
             try:
                 yield found
             finally:
                 supervising.cancel()
-        await self.runtime.close(stop_containers=False)
+        await runtime.close(stop_containers=stop_containers)
 
     socket = ""
 

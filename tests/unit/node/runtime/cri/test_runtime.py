@@ -98,9 +98,8 @@ async def test_nodes_that_share_a_runtime_leave_each_other_alone(served: Node) -
         await served.runtime.sandboxes.run(served.sandbox())
         run = await served.runtime.start(served.spec())
         label = served.fake.created[run.id].config.labels[NODE]
-        async with served.agent(name="two") as found:
+        async with served.agent(name="two", stop_containers=True) as found:
             assert found == ()
-            await served.runtime.close(stop_containers=True)
         assert served.fake.containers[run.id].state == api.CONTAINER_RUNNING
         assert served.fake.created[run.id].config.labels[NODE] == label
 
@@ -120,10 +119,9 @@ async def test_a_lost_sandbox_ends_its_containers_and_is_made_again(node: Node) 
 
 
 async def test_closing_with_the_containers_leaves_nothing_of_the_node(served: Node) -> None:
-    async with served.agent():
+    async with served.agent(stop_containers=True):
         await served.runtime.sandboxes.run(served.sandbox())
         await served.runtime.start(served.spec())
-        await served.runtime.close(stop_containers=True)
     assert (served.fake.containers, served.fake.sandboxes) == ({}, {})
 
 
