@@ -50,7 +50,7 @@ others:
 unit: $(VENV)/.dev             ## the unit tests alone, in two processes
 	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-front unit-back
 
-FRONT := tests/unit/api tests/unit/apiserver tests/unit/cel tests/unit/classic tests/unit/cluster tests/unit/controllers tests/unit/kinds
+FRONT := tests/unit/allocation tests/unit/api tests/unit/apiserver tests/unit/cel tests/unit/classic tests/unit/cluster tests/unit/controllers tests/unit/kinds
 unit-front:
 	@$(BIN)/python -m pytest $(FRONT) -p no:cacheprovider $(PYTEST)
 
