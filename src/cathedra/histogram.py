@@ -28,6 +28,11 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
+    @property
+    def number(self) -> int:
+        """How many values there are."""
+        return sum(self._counts)
+
     def cumulative(self) -> Iterator[tuple[str, float]]:
         """Each bound as Prometheus writes it, with the number of values up to it."""
         number = 0

@@ -23,4 +23,4 @@ def test_buckets_count_what_is_not_above_their_bound(values: list[float]) -> Non
         histogram.add(value)
     expected = [sum(value <= bound for value in values) for bound in BOUNDS]
     assert [count for _, count in histogram.cumulative()] == [*expected, len(values)]
-    assert histogram.total == sum(values)
+    assert (histogram.number, histogram.total) == (len(values), sum(values))

@@ -25,7 +25,8 @@ __all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "loa
 
 MARK: Final = "cathedra.dev/cluster"
 """Name of the extension that marks clusters entered by `merge`."""
-_UNIX: Final = "unix://"
+UNIX: Final = "unix://"
+"""How a server begins that is a unix socket; its path follows."""
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -74,7 +75,7 @@ class Target:
     @property
     def socket(self) -> Path | None:
         """The unix socket of an API server of Cathedra on this machine, if ``server`` is ``unix:`` with its path."""
-        return Path(self.server.removeprefix(_UNIX)) if self.server.startswith(_UNIX) else None
+        return Path(self.server.removeprefix(UNIX)) if self.server.startswith(UNIX) else None
 
 
 def load(path: str | Path | None = None, *, context: str = "", environment: Mapping[str, str] | None = None) -> Target:

@@ -27,8 +27,8 @@ from cathedra.client.client import Client
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
-from cathedra.cluster.data.datadir import SOCKET, DataDir
-from cathedra.cluster.data.sockets import short_root
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.sockets import socket_of
 from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
@@ -162,10 +162,10 @@ async def serve_parts(server: APIServer, config: ClusterConfig, tokens: Mapping[
     """
     assert server.pki is not None, "the server serves TLS"
     data = DataDir(config.data_dir)
-    path, authority = short_root(config.data_dir) / SOCKET, server.pki.authority_certificate
+    path, authority = socket_of(config.data_dir), server.pki.authority_certificate
     token = _former_token(data.local_kubeconfig) or secrets.token_urlsafe(32)
     await server.serve_locally(path, {**tokens, token: UserInfo(*ADMIN)})
-    target = Target(f"unix://{path}", config.context, certificate_authority=authority, token=token)
+    target = Target(f"{kubeconfig.UNIX}{path}", config.context, certificate_authority=authority, token=token)
     kubeconfig.write(data.local_kubeconfig, target)
 
 

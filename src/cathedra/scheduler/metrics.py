@@ -6,16 +6,15 @@ that the scheduler holds anyway (its queues, its cache) are read when they are a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from cathedra import histogram
 from cathedra.clock import Clock, SystemClock
 
 __all__ = ["SchedulerMetrics"]
@@ -106,24 +105,19 @@ class _Durations(Collector):
         self._about = about
         self._labels = labels
         self._bounds = bounds
-        self.sums: dict[tuple[str, ...], float] = {}
-        self.counts: dict[tuple[str, ...], list[int]] = {}
-        """Values up to each bound and above the one before it; the last are those above all."""
+        self.histograms: dict[tuple[str, ...], histogram.Histogram] = {}
 
     def observe(self, labels: tuple[str, ...], seconds: float) -> None:
         """One more value."""
-        if labels not in self.counts:
-            self.sums[labels] = 0.0
-            self.counts[labels] = [0] * (len(self._bounds) + 1)
-        self.sums[labels] += seconds
-        self.counts[labels][bisect_left(self._bounds, seconds)] += 1
+        if labels not in self.histograms:
+            self.histograms[labels] = histogram.Histogram(self._bounds)
+        self.histograms[labels].add(seconds)
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """How many values were at most each bound, by labels."""
         family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
-        bounds = [*map(str, self._bounds), "+Inf"]
-        for labels, counts in self.counts.items():
-            family.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), self.sums[labels])
+        for labels, found in self.histograms.items():
+            family.add_metric(labels, list(found.cumulative()), found.total)
         yield family
 
 
@@ -140,8 +134,8 @@ class _Attempts(Collector):
             "Attempts to find a node for a pod, by what came of them.",
             labels=["result", "profile"],
         )
-        for labels, counts in self._durations.counts.items():
-            family.add_metric(labels, sum(counts))
+        for labels, found in self._durations.histograms.items():
+            family.add_metric(labels, found.number)
         yield family
 
 

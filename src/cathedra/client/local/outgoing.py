@@ -60,7 +60,7 @@ class Outgoing:
 
     def close(self) -> None:
         """Let go of the socket; what was not sent is dropped."""
-        self._messages.clear()
+        self._messages, self._sizes = [], []
         self._socket.close()
 
     def _write(self) -> None:

@@ -11,8 +11,6 @@ from typing import Final
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.cluster.config import ClusterConfig
-from cathedra.cluster.data.datadir import SOCKET
-from cathedra.cluster.data.sockets import short_root
 from cathedra.cluster.identity.driverpermissions import NODE_NAME_EXTRA
 from cathedra.cluster.identity.permissions import (
     CONTROLLER_MANAGER,
@@ -24,7 +22,7 @@ from cathedra.cluster.identity.permissions import (
 from cathedra.cluster.parts.foundation import Served
 from cathedra.controllers.controller_manager import service_accounts
 
-__all__ = ["CONTROL_PLANE", "LAYOUTS", "NODES", "Order", "Passes", "identity_of", "socket_of"]
+__all__ = ["CONTROL_PLANE", "LAYOUTS", "NODES", "Order", "Passes", "identity_of"]
 
 CONTROL_PLANE: Final = "scheduler and controllers"
 NODES: Final = "nodes"
@@ -41,11 +39,6 @@ Identity = tuple[str, tuple[str, ...]]
 def identity_of(user: UserInfo) -> Identity:
     """What tells users of a cluster's parts apart: a driver is the same account on every node."""
     return user.name, tuple(user.extra.get(NODE_NAME_EXTRA, ()))
-
-
-def socket_of(data_dir: Path) -> Path:
-    """The API server's socket for processes of the same cluster."""
-    return short_root(data_dir) / SOCKET
 
 
 class Passes:

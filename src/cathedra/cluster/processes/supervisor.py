@@ -17,9 +17,10 @@ from typing import Any, Final
 from cathedra.client.backoff import ExponentialBackoff
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.data.sockets import socket_of
 from cathedra.cluster.parts.foundation import Served
 from cathedra.cluster.processes.channel import LIMIT, ChannelClosed, ParentLine, write_order
-from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes, socket_of
+from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes
 
 __all__ = ["ChildEnded", "Supervisor"]
 
