@@ -20,7 +20,7 @@ from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_e
 from cathedra.apiserver.ownership.views import View, differences
 from cathedra.apiserver.patches.schema import ANYTHING, Shape
 
-__all__ = ["Conflict", "ManagedFields", "Manager", "OtherViews", "VersionedSet", "never_tracked"]
+__all__ = ["Conflict", "ManagedFields", "Manager", "OtherViews", "VersionedSet", "manager_of", "never_tracked"]
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
@@ -44,7 +44,8 @@ class Manager(NamedTuple):
         return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
 
 
-_manager: Final = lru_cache(maxsize=512)(Manager)
+manager_of: Final = lru_cache(maxsize=512)(Manager)
+"""The manager of these facts; they are few, and come with each write."""
 
 
 class VersionedSet(msgspec.Struct, frozen=True):
@@ -143,7 +144,7 @@ class ManagedFields:
                 fields = FieldSet.from_raw(entry.fields_v1)
             except (msgspec.DecodeError, AttributeError):
                 continue
-            key = _manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
+            key = manager_of(entry.manager, entry.operation, entry.api_version, entry.subresource)
             known = managers.get(key)
             managers[key] = VersionedSet(fields if known is None else known.fields.union(fields), entry.time)
         return ManagedFields(managers)

@@ -6,7 +6,6 @@ more than the write itself. Over HTTP there always is one.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -30,6 +29,7 @@ from cathedra.apiserver.ownership.managers import (
     ManagedFields,
     Manager,
     OtherViews,
+    manager_of,
 )
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.typed import TypedError, check
@@ -53,7 +53,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     if managed is None:
         return _with_entries(new, ())
     new_view = _view(call.version, new)
-    manager = _manager(call.field_manager, UPDATE, call.api_version, call.subresource)
+    manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
         if live is None and not managed.managers and not call.subresource:
             return _with_entries(
@@ -90,7 +90,7 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
         return None
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
     found = _FORMS.find(call.field_manager, content, shape, ignored)
-    manager = _manager(call.field_manager, APPLY, call.api_version, call.subresource)
+    manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
     managed = ManagedFields.of(live.metadata.managed_fields)
     if found is None or not managed.managers or not managed.is_first_apply(manager):
         return None
@@ -115,7 +115,6 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
 
 
 _FORMS: Final = Forms()
-_manager: Final = lru_cache(maxsize=256)(Manager)
 
 
 def _is_reset(ignored: FieldSet, key: str) -> bool:
@@ -133,7 +132,7 @@ def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: Oth
         before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
         empty = _empty(call.version.type)
         managed = managed.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
-    manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
+    manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
     content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
     try:
         merged, managed = managed.apply(
