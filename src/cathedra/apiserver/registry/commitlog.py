@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -15,10 +14,7 @@ from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["CommitLog", "Ended", "WriteConflict"]
-
-Ended = Callable[[Table, str], None]
-"""Called when a write on the object of that key has come to its end, whatever that is, before its future is done."""
+__all__ = ["CommitLog", "WriteConflict"]
 
 
 class WriteConflict(Exception):
@@ -61,7 +57,7 @@ class CommitLog:
         """There is no other writer: what was acknowledged is here."""
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, ended: Ended
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
         """Settle a new state."""
         self._assigned += 1
@@ -69,31 +65,29 @@ class CommitLog:
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
         body = encode(obj)
         entry = StoredObject(key, obj, revision, {table.definition.type: body})
-        return self._commit(table, StoredChange(revision, entry, previous), body, ended)
+        return self._commit(table, StoredChange(revision, entry, previous), body)
 
-    def remove(self, table: Table, previous: StoredObject, last: Any, ended: Ended) -> asyncio.Future[StoredObject]:
+    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Settle a removal."""
         self._assigned += 1
         revision = self._assigned
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         entry = StoredObject(previous.key, last, revision)
-        return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None, ended)
+        return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None)
 
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
 
-    def _commit(
-        self, table: Table, change: StoredChange, body: bytes | None, ended: Ended
-    ) -> asyncio.Future[StoredObject]:
-        done: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
+    def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
+        done: asyncio.Future[StoredObject] = asyncio.Future()
         key = change.entry.key
 
         def settled(error: StorageError | None) -> None:
             if error is None:
                 self._settled = change.revision
                 table.apply(change)
-            ended(table, key)
+            table.end(key)
             if done.done():
                 return  # the caller was cancelled meanwhile and asks no more
             if error is None:
@@ -101,5 +95,5 @@ class CommitLog:
             else:
                 done.set_exception(internal_error(str(error)))
 
-        self._storage.commit(Write(self._tables.storage_key(table, key), change.revision, body), settled)
+        self._storage.commit(Write(table.stored_under + key, change.revision, body), settled)
         return done

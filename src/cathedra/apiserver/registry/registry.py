@@ -43,8 +43,6 @@ class Registry:
             self._log = CommitLog(storage, self._tables)
             self.settles_at_once = storage.settles_at_once
         """Whether a write is over without having given way to others."""
-        self._under_way: dict[tuple[Table, str], list[asyncio.Future[None]]] = {}
-        """By object that is being written: the futures of those who wait for the end of that."""
 
     async def load(self) -> None:
         """Read everything the store holds.
@@ -78,14 +76,12 @@ class Registry:
         Raises:
             KeyError: it is not served.
         """
-        table = self._tables.get(resource)
-        if table is None:
-            raise KeyError(resource)
-        return table
+        return self._tables.by_resource[resource]
 
     def find(self, resource: GroupResource, key: str) -> Any | None:
         """The object of that key, if the resource is served and the object is there."""
-        entry = self.entry(resource, key)
+        table = self._tables.get(resource)
+        entry = None if table is None else table.get(key)
         return None if entry is None else entry.object
 
     def entry(self, resource: GroupResource, key: str) -> StoredObject | None:
@@ -129,8 +125,8 @@ class Registry:
     async def all_quiet(self, resource: GroupResource) -> None:
         """Wait until no write on any object of a resource is under way."""
         table = self._tables.get(resource)
-        while under_way := [waiting for (of, _), waiting in self._under_way.items() if of is table]:
-            await self._wait(under_way[0])
+        while table is not None and table.under_way:
+            await _ended(next(iter(table.under_way.values())))
 
     def remove_table(self, resource: GroupResource) -> None:
         """Stop serving a resource and end its watches."""
@@ -140,8 +136,8 @@ class Registry:
 
     async def quiet(self, table: Table, key: str) -> StoredObject | None:
         """The object of that key once no write on it is under way."""
-        while (waiting := self._under_way.get((table, key))) is not None:
-            await self._wait(waiting)
+        while key in table.under_way:
+            await _ended(table.under_way[key])
         return table.get(key)
 
     def put(
@@ -154,14 +150,20 @@ class Registry:
             WriteConflict: ``previous`` is no longer the latest state.
             StatusError: 500, 503 or 504, from the future: the store failed.
         """
-        self._check(table, key, previous)
-        return self._begun(table, key, self._log.put(table, key, previous, obj, self._end))
+        _check(table, key, previous)
+        writing = self._log.put(table, key, previous, obj)
+        if not self.settles_at_once:
+            table.under_way[key] = []
+        return writing
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object whose last state is ``last``; what comes back carries the revision of the removal. As `put`,
         also in what it raises."""
-        self._check(table, previous.key, previous)
-        return self._begun(table, previous.key, self._log.remove(table, previous, last, self._end))
+        _check(table, previous.key, previous)
+        removing = self._log.remove(table, previous, last)
+        if not self.settles_at_once:
+            table.under_way[previous.key] = []
+        return removing
 
     def close_watchers(self) -> None:
         """End every watch."""
@@ -173,24 +175,17 @@ class Registry:
         self.close_watchers()
         await self._log.close()
 
-    def _check(self, table: Table, key: str, previous: StoredObject | None) -> None:
-        if (table, key) in self._under_way or table.get(key) is not previous:
-            raise WriteConflict(key)
 
-    def _begun(self, table: Table, key: str, writing: asyncio.Future[StoredObject]) -> asyncio.Future[StoredObject]:
-        if not writing.done():
-            self._under_way[table, key] = []
-        return writing
+def _check(table: Table, key: str, previous: StoredObject | None) -> None:
+    if key in table.under_way or table.get(key) is not previous:
+        raise WriteConflict(key)
 
-    def _end(self, table: Table, key: str) -> None:
-        for waiting in self._under_way.pop((table, key), ()):
-            if not waiting.done():
-                waiting.set_result(None)
 
-    async def _wait(self, waiting: list[asyncio.Future[None]]) -> None:
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append(ended)
-        await ended
+async def _ended(waiting: list[asyncio.Future[None]]) -> None:
+    """Wait for the end of a write, among others."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting.append(ended)
+    await ended
 
 
 def _adapted(table: Table, definition: AnyDefinition, adapt: Adapt) -> dict[str, StoredObject]:

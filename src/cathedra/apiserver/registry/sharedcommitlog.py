@@ -15,7 +15,7 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.api.struct import replace
-from cathedra.apiserver.registry.commitlog import Ended, WriteConflict
+from cathedra.apiserver.registry.commitlog import WriteConflict
 from cathedra.apiserver.registry.layout import SharedLayout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
@@ -101,15 +101,15 @@ class SharedCommitLog:
         await self._reached(revision)
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, ended: Ended
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
         """Write a new state. Ends with WriteConflict if another server was faster."""
         value = self._layout.write(table.definition, obj)
-        return self._shielded(self._write(table, key, previous, obj, value), table, key, ended)
+        return self._shielded(self._write(table, key, previous, obj, value), table, key)
 
-    def remove(self, table: Table, previous: StoredObject, last: Any, ended: Ended) -> asyncio.Future[StoredObject]:
+    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object. Ends with WriteConflict if another server was faster."""
-        return self._shielded(self._write(table, previous.key, previous, last, None), table, previous.key, ended)
+        return self._shielded(self._write(table, previous.key, previous, last, None), table, previous.key)
 
     async def close(self) -> None:
         """Give what is under way a moment to settle, and let go of the store."""
@@ -128,7 +128,7 @@ class SharedCommitLog:
     async def _write(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, value: bytes | None
     ) -> StoredObject:
-        storage_key = self._tables.storage_key(table, key)
+        storage_key = table.stored_under + key
         self._own[storage_key] = (value, obj)
         try:
             expected = previous.revision if previous else 0
@@ -248,9 +248,9 @@ class SharedCommitLog:
         for table in self._tables:
             table.forget(min(self._compacted, self._settled))
 
-    def _shielded(self, work: Any, table: Table, key: str, ended: Ended) -> asyncio.Future[Any]:
+    def _shielded(self, work: Any, table: Table, key: str) -> asyncio.Future[Any]:
         task = self._spawn(work)
-        task.add_done_callback(lambda _: ended(table, key))
+        task.add_done_callback(lambda _: table.end(key))
         return asyncio.shield(task)
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
 from cathedra.kinds.definition import VersionDefinition
@@ -21,21 +23,21 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-class StoredObject:
-    """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope."""
+class StoredObject(msgspec.Struct, eq=False):
+    """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope.
 
-    __slots__ = ("_bodies", "_messages", "_seen", "_shown", "_views", "key", "object", "revision")
+    A struct, since one is made for every write, in half the time that a class of Python's takes.
+    """
 
-    def __init__(self, key: str, obj: Any, revision: int, bodies: dict[type, bytes] | None = None) -> None:
-        """``bodies`` are forms that were made elsewhere."""
-        self.key = key
-        self.object = obj
-        self.revision = revision
-        self._views: dict[type, Any] | None = None
-        self._bodies: dict[type, bytes] = {} if bodies is None else bodies
-        self._messages: dict[type, bytes] | None = None
-        self._seen: dict[type, StoredObject] | None = None
-        self._shown: dict[type, bytes] | None = None
+    key: str
+    object: Any
+    revision: int
+    _bodies: dict[type, bytes] = {}
+    """Forms that were made elsewhere may be given."""
+    _views: dict[type, Any] | None = None
+    _messages: dict[type, bytes] | None = None
+    _seen: dict[type, StoredObject] | None = None
+    _shown: dict[type, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"StoredObject({self.key!r}, revision={self.revision})"

@@ -6,6 +6,7 @@ The history serves watches and lists from a past revision; what is older than it
 
 from __future__ import annotations
 
+import asyncio
 import bisect
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -29,8 +30,19 @@ class TooOld(LookupError):
 class Table:
     """The objects of one resource."""
 
-    def __init__(self, definition: AnyDefinition, floor: int = 0, *, history_limit: int = HISTORY_LIMIT) -> None:
+    def __init__(
+        self,
+        definition: AnyDefinition,
+        floor: int = 0,
+        *,
+        history_limit: int = HISTORY_LIMIT,
+        stored_under: str = "",
+    ) -> None:
         self.definition = definition
+        self.stored_under = stored_under
+        """What stands before an object's key in the store."""
+        self.under_way: dict[str, list[asyncio.Future[None]]] = {}
+        """By key that is being written: the futures of those who wait for the end of that."""
         self._entries: dict[str, StoredObject] = {}
         self.get = self._entries.get
         """The object of a key; None if there is none. A write asks some ten times."""
@@ -99,8 +111,18 @@ class Table:
         self._history.append(change)
         if len(self._history) > self._history_limit:
             self._floor = self._history.popleft().revision
-        self._observed(change)
-        self._broadcast(change)
+        for observer in self._observers:
+            observer(change)
+        if self._watchers:
+            change.broadcast(self._watchers)
+        if self._by_field:
+            self._broadcast_by_field(change)
+
+    def end(self, key: str) -> None:
+        """A write on the object of that key has come to its end, whatever that is; its own future is done later."""
+        for waiting in self.under_way.pop(key, ()):
+            if not waiting.done():
+                waiting.set_result(None)
 
     def observe(self, observer: Callable[[StoredChange], None]) -> None:
         """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
@@ -192,8 +214,7 @@ class Table:
             return self._watchers
         return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], {})
 
-    def _broadcast(self, change: StoredChange) -> None:
-        change.broadcast(self._watchers)
+    def _broadcast_by_field(self, change: StoredChange) -> None:
         for field, values in self._by_field.items():
             get = getter(self.definition, field)
             touched = {get(change.entry.object)}

@@ -6,7 +6,7 @@ so its resource begins to be served after the store has been read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.layout import Layout
@@ -26,11 +26,12 @@ class Tables:
         self._tables: dict[GroupResource, Table] = {}
         self.get = self._tables.get
         """The table of a resource; None if it is not served."""
+        self.by_resource: Mapping[GroupResource, Table] = self._tables
         self._by_prefix: dict[str, Table] = {}
         self._unclaimed: dict[str, Record] = {}
         for definition in definitions:
             if definition.stored_as is None:
-                self._enter(Table(definition))
+                self._enter(Table(definition, stored_under=self._prefix(definition)))
 
     def __iter__(self) -> Iterator[Table]:
         return iter(self._tables.values())
@@ -41,8 +42,8 @@ class Tables:
         Raises:
             StorageError: an object that the store holds of it cannot be read.
         """
-        table = Table(definition, floor=floor)
-        prefix = f"{self._layout.prefix(definition)}/"
+        prefix = self._prefix(definition)
+        table = Table(definition, floor=floor, stored_under=prefix)
         claimed = [record for key, record in self._unclaimed.items() if key.startswith(prefix)]
         table.load({record.key.removeprefix(prefix): self.entry(table, record) for record in claimed})
         for record in claimed:
@@ -54,7 +55,7 @@ class Tables:
         """Stop serving a resource."""
         table = self._tables.pop(resource, None)
         if table is not None:
-            del self._by_prefix[self._layout.prefix(table.definition)]
+            del self._by_prefix[table.stored_under]
         return table
 
     def load(self, snapshot: StoreContent) -> None:
@@ -80,15 +81,11 @@ class Tables:
         """The table that a stored key belongs to, and the key within it."""
         end = storage_key.find("/", 1)
         while end > 0:
-            table = self._by_prefix.get(storage_key[:end])
+            table = self._by_prefix.get(storage_key[: end + 1])
             if table is not None:
                 return table, storage_key[end + 1 :]
             end = storage_key.find("/", end + 1)
         return None
-
-    def storage_key(self, table: Table, key: str) -> str:
-        """Under which a store keeps an object of a table."""
-        return f"{self._layout.prefix(table.definition)}/{key}"
 
     def entry(self, table: Table, record: Record) -> StoredObject:
         """A record's object as the table holds it.
@@ -96,7 +93,7 @@ class Tables:
         Raises:
             StorageError: it cannot be read.
         """
-        key = record.key.removeprefix(f"{self._layout.prefix(table.definition)}/")
+        key = record.key.removeprefix(table.stored_under)
         return StoredObject(key, self._layout.read(table.definition, record), record.revision)
 
     def set_aside(self, key: str, record: Record | None) -> None:
@@ -108,4 +105,7 @@ class Tables:
 
     def _enter(self, table: Table) -> None:
         self._tables[table.definition.group_resource] = table
-        self._by_prefix[self._layout.prefix(table.definition)] = table
+        self._by_prefix[table.stored_under] = table
+
+    def _prefix(self, definition: AnyDefinition) -> str:
+        return f"{self._layout.prefix(definition)}/"

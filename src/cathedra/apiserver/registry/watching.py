@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
+import msgspec
+
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.client.transport import EventType
@@ -20,30 +22,30 @@ QUEUE_LIMIT: Final = 65_536
 """Events that may wait for one watcher before it is cut."""
 
 
-class StoredChange:
+class StoredChange(msgspec.Struct, eq=False):
     """One write: the state before (None if new) and after. For a removal ``entry`` is the last state, marked with the
     revision of the removal."""
 
-    __slots__ = ("_departed", "deleted", "entry", "previous", "revision")
-
-    def __init__(
-        self, revision: int, entry: StoredObject, previous: StoredObject | None, *, deleted: bool = False
-    ) -> None:
-        self.revision = revision
-        self.entry = entry
-        self.previous = previous
-        self.deleted = deleted
-        self._departed: StoredObject | None = None
+    revision: int
+    entry: StoredObject
+    previous: StoredObject | None
+    deleted: bool = False
+    _departed: StoredObject | None = None
 
     def broadcast(self, watchers: Iterable[Watcher]) -> None:
         """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
-        revision, (namespace, _) = self.revision, split_key(self.entry.key)
+        revision, namespace = self.revision, None
         known: dict[Hashable, Seen | None] = {}
         # With a hundred watchers each call in here is made a hundred times for one write.
         for watcher in watchers:
             selection = watcher.selection
-            if (selection.namespace and selection.namespace != namespace) or revision <= watcher.after:
+            if revision <= watcher.after:
                 continue
+            if selection.namespace:
+                if namespace is None:
+                    namespace, _ = split_key(self.entry.key)
+                if selection.namespace != namespace:
+                    continue
             key: Hashable = selection.text or selection
             if key in known:
                 seen = known[key]
@@ -76,15 +78,12 @@ class StoredChange:
         return None
 
 
-class Seen:
+class Seen(msgspec.Struct, eq=False):
     """What a watcher gets: the kind of event and the state to show, with its line in each version made once."""
 
-    __slots__ = ("_lines", "entry", "type")
-
-    def __init__(self, type_: EventType, entry: StoredObject) -> None:
-        self.type = type_
-        self.entry = entry
-        self._lines: dict[Hashable, bytes] = {}
+    type: EventType
+    entry: StoredObject
+    _lines: dict[Hashable, bytes] = {}
 
     def line(self, form: Hashable) -> bytes | None:
         """The event in one form, as it goes out, if it was encoded before."""

@@ -18,7 +18,7 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVarTuple
 
@@ -247,11 +247,10 @@ class SQLiteStorage:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _settle(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
-        self._healthy = all(error is None or isinstance(error, WriteRefused) for error in errors)
+        self._healthy = all(isinstance(error, WriteRefused) for error in errors if error is not None)
         del self._under_way[: len(batch)]
         self._hand_over()
-        for (_, settled), error in zip(batch, errors, strict=True):
-            _call(settled, error)
+        _tell(batch, errors)
 
     def _writer_ended(self) -> None:
         """Start another writer, unless the store is being closed."""
@@ -278,8 +277,7 @@ class SQLiteStorage:
         self._healthy = True
 
     def _fail(self, items: list[_Item], error: StorageError) -> None:
-        for _, settled in items:
-            _call(settled, error)
+        _tell(items, [error] * len(items))
 
     def _let_go(self) -> None:
         if self._last is not None:
@@ -287,11 +285,12 @@ class SQLiteStorage:
             self._last = None
 
 
-def _call(settled: Settled, error: StorageError | None) -> None:
-    try:
-        settled(error)
-    except Exception:  # one writer's callback must not keep the others of its batch waiting for ever
-        _LOG.exception("a settled write could not be entered")
+def _tell(batch: Sequence[_Item], errors: Sequence[StorageError | None]) -> None:
+    for (_, settled), error in zip(batch, errors, strict=True):
+        try:
+            settled(error)
+        except Exception:  # one writer's callback must not keep the others of its batch waiting for ever
+            _LOG.exception("a settled write could not be entered")
 
 
 def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
