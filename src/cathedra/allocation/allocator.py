@@ -13,16 +13,17 @@ from typing import Final
 
 import msgspec
 
-from cathedra.allocation.answers import Allocation, Answers, NodeClass, SharedAnswer
+from cathedra.allocation.answers import Allocation, Answers, FittingNodes, NodeClass, SharedAnswer
 from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
+from cathedra.allocation.claims.asked import KNOWN_REQUESTS, Asked
 from cathedra.allocation.claims.problem import (
     Problem,
     Solution,
     expand,
 )
-from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims, request_key_of
+from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims
 from cathedra.allocation.claims.result import write_results
-from cathedra.allocation.claims.tables import OptionTables, bases
+from cathedra.allocation.claims.tables import bases
 from cathedra.allocation.equivalence import NodeEquivalence
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
@@ -73,8 +74,14 @@ class Allocator:
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them.
         """
-        selectors = self.inventory.caches.of(_SELECTORS)
-        return PreparedRequests(self, plan_claims(claims, self.classes, selectors, self.features))
+        inventory = self.inventory
+        known, selectors = inventory.caches.of(KNOWN_REQUESTS), inventory.caches.of(_SELECTORS)
+        asked = known.of(claims, self.classes, selectors, self.features, inventory.interner)
+        return PreparedRequests(self, claims, asked)
+
+    def plans_of(self, claims: Sequence[ResourceClaim]) -> tuple[ClaimPlan, ...]:
+        """``claims`` taken apart, in their own names."""
+        return plan_claims(claims, self.classes, self.inventory.caches.of(_SELECTORS), self.features)
 
     def selectors_of(self, device_class: DeviceClass) -> SelectorList:
         """What a class asks of its devices."""
@@ -105,13 +112,28 @@ class PreparedRequests:
     Nodes whose pools have the same shape and the same devices taken get the same answer; it is worked out once.
     """
 
-    def __init__(self, allocator: Allocator, plans: tuple[ClaimPlan, ...]) -> None:
+    def __init__(self, allocator: Allocator, claims: Sequence[ResourceClaim], asked: Asked) -> None:
         self.allocator = allocator
-        self.plans = plans
-        self._tables = OptionTables(plans, allocator.features, allocator.inventory.interner)
-        self._views = NodeViews(allocator.inventory, allocator.features)
+        self._claims = tuple(claims)
+        self._asked = asked
+        self._tables = asked.tables
+        self._plans: tuple[ClaimPlan, ...] | None = None
         self._equivalence = NodeEquivalence.of(allocator.inventory, allocator.features, self._tables.projection)
-        self._answers: dict[NodeClass, SharedAnswer] = self._equivalence.answers(request_key_of(plans))
+        self._known = self._equivalence.answers(asked.key)
+        self._answers = self._known.shared
+
+    @property
+    def plans(self) -> tuple[ClaimPlan, ...]:
+        """The claims taken apart, in their own names: searches and explanations need them, known answers do not."""
+        if self._plans is None:
+            asked = self._asked.plans
+            same = all(plan.claim is claim for plan, claim in zip(asked, self._claims, strict=True))
+            self._plans = asked if same else self.allocator.plans_of(self._claims)
+        return self._plans
+
+    @property
+    def _views(self) -> NodeViews:
+        return NodeViews(self.allocator.inventory, self.allocator.features)
 
     def on(self, node: core_v1.Node) -> Allocation | Refusal:
         """The answer of ``node``.
@@ -120,9 +142,11 @@ class PreparedRequests:
             NodeError: the node is out; others should be tried.
             FatalError: the claims cannot be allocated at all until something changes.
         """
-        allocator = self.allocator
         view = self._views.of(node)
-        node_class = self._equivalence.class_of(node, view, allocator.ledger)
+        return self._on(node, view, self._equivalence.class_of(node, view, self.allocator.ledger))
+
+    def _on(self, node: core_v1.Node, view: NodeView, node_class: NodeClass) -> Allocation | Refusal:
+        """The answer of ``node``, which sees ``view`` and so is of that class."""
         answer = self._answers.get(node_class)
         if answer is None or answer.node_error or answer.stopped is not None:
             answer = self._answers[node_class] = self._solve(node, view, node_class.states)
@@ -157,10 +181,20 @@ class PreparedRequests:
         def classes_of(places: Sequence[int]) -> Sequence[NodeClass]:
             if equivalence.is_at(nodes, inventory, ledger):
                 return equivalence.classes(places)
-            asked = [nodes[place] for place in places]
-            return [equivalence.class_of(node, self._views.of(node), ledger) for node in asked]
+            views = self._views
+            return [equivalence.class_of(node, views.of(node), ledger) for node in map(nodes.__getitem__, places)]
 
-        return Answers(nodes, classes_of, lambda node_class: self._answer(node_class, nodes), self.on)
+        def followed() -> FittingNodes | None:
+            return equivalence.fitting(self._known) if equivalence.is_at(nodes, inventory, ledger) else None
+
+        def write(place: int) -> Allocation | Refusal:
+            node = nodes[place]
+            if not equivalence.is_at(nodes, inventory, ledger):
+                return self.on(node)
+            (node_class,) = equivalence.classes((place,))
+            return self._on(node, equivalence.view_at(place), node_class)
+
+        return Answers(nodes, classes_of, followed, lambda node_class: self._answer(node_class, nodes), write)
 
     def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
         """How far each request comes on ``node``, whether or not the claims fit there or a selector fails.
@@ -196,7 +230,8 @@ class PreparedRequests:
         assert answer.solution is not None
         allocator = self.allocator
         return write_results(
-            self.plans,
+            self._claims,
+            self._asked.plans,
             self._tables.options,
             answer.solution,
             view.devices,

@@ -5,7 +5,7 @@ Nodes of one class share an answer; it is found when one of them is asked, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import overload
 
 import msgspec
@@ -13,12 +13,13 @@ import msgspec
 from cathedra.allocation.claims.problem import Solution
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
+from cathedra.allocation.supply.changelog import Mark
 from cathedra.allocation.supply.pools import NodeView
 from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
-__all__ = ["Allocation", "Answers", "NodeClass", "SharedAnswer"]
+__all__ = ["Allocation", "Answers", "FittingNodes", "KnownAnswers", "NodeClass", "SharedAnswer"]
 
 
 class Allocation:
@@ -69,36 +70,111 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
     """The search was never begun; the text of the error is each node's own."""
 
 
+class FittingNodes:
+    """The places of a followed list of nodes that claims of one sort fit, as far as they have been asked about.
+
+    Between two pods few nodes change: only these are looked at again.
+    """
+
+    __slots__ = ("_mark", "fitting", "others")
+
+    def __init__(self) -> None:
+        self.fitting: set[int] = set()
+        self.others: set[int] = set()
+        self._mark: Mark[int] | None = None
+
+    def follow(
+        self, mark: Mark[int], classes: Sequence[NodeClass | None], answers: Mapping[NodeClass, SharedAnswer]
+    ) -> None:
+        """Turn to the moment ``mark``, when the nodes are of these classes. Places whose answer is not known now are
+        as good as never asked about."""
+        if mark is self._mark:
+            return
+        changed = None if self._mark is None else mark.since(self._mark)
+        self._mark = mark
+        if changed is None:
+            self.fitting.clear()
+            self.others.clear()
+            return
+        for place in changed:
+            self.fitting.discard(place)
+            self.others.discard(place)
+            node_class = classes[place]
+            answer = None if node_class is None else answers.get(node_class)
+            if answer is not None:
+                self.note(place, answer)
+
+    def note(self, place: int, answer: SharedAnswer) -> None:
+        """Enter an answer, unless its search was stopped: the next one may come to an end."""
+        if answer.solution is not None:
+            self.fitting.add(place)
+        elif answer.stopped is None:
+            self.others.add(place)
+
+
+class KnownAnswers:
+    """What is known of all claims that ask for the same, from pod to pod."""
+
+    __slots__ = ("nodes", "shared")
+
+    def __init__(self) -> None:
+        self.shared: dict[NodeClass, SharedAnswer] = {}
+        self.nodes = FittingNodes()
+
+
 class Answers(Sequence["Allocation | Refusal | NodeError"]):
     """The answers of many nodes, in their order, each found when it is asked for, and written out when it is looked at.
 
     Whatever asks for answers raises `FatalError` if the claims cannot be allocated at all until something changes.
     """
 
-    __slots__ = ("_class_at", "_classes_of", "_nodes", "_shared", "_solve", "_write")
+    __slots__ = ("_class_at", "_classes_of", "_followed", "_nodes", "_shared", "_solve", "_write")
 
     def __init__(
         self,
         nodes: Sequence[core_v1.Node],
         classes_of: Callable[[Sequence[int]], Sequence[NodeClass]],
+        followed: Callable[[], FittingNodes | None],
         solve: Callable[[NodeClass], SharedAnswer],
-        write: Callable[[core_v1.Node], Allocation | Refusal],
+        write: Callable[[int], Allocation | Refusal],
     ) -> None:
+        """``followed``: what is known of the nodes at this moment; None as soon as others are followed."""
         self._nodes = nodes
         self._classes_of = classes_of
+        self._followed = followed
         self._solve = solve
         self._write = write
         self._class_at: dict[int, NodeClass] = {}
         self._shared: dict[NodeClass, SharedAnswer] = {}
 
+    @property
+    def all_fit(self) -> bool:
+        """Whether the claims are known to fit everywhere; nothing is searched for that."""
+        followed = self._followed()
+        return followed is not None and len(followed.fitting) == len(self._nodes)
+
     def fitting(self, places: Sequence[int] | None = None) -> list[int]:
         """Those of ``places``, which are all without any, where the claims fit."""
         asked = range(len(self._nodes)) if places is None else places
-        classes = self._classes(asked)
+        followed = self._followed()
+        if followed is None:
+            fits = dict(zip(asked, self._fit(self._classes(asked)), strict=True))
+            return [place for place in asked if fits[place]]
+        fitting = followed.fitting
+        if not fitting.issuperset(asked):
+            self._ask(followed, [place for place in asked if place not in fitting and place not in followed.others])
+        return [place for place in asked if place in fitting]
+
+    def _ask(self, followed: FittingNodes, places: Sequence[int]) -> None:
+        """Enter the answers of places of which they are not known."""
+        classes = self._classes_of(places)
+        answers = {one: self._answer(one) for one in dict.fromkeys(classes)}
+        for place, one in zip(places, classes, strict=True):
+            followed.note(place, answers[one])
+
+    def _fit(self, classes: Sequence[NodeClass]) -> list[bool]:
         fits = {one: self._answer(one).solution is not None for one in dict.fromkeys(classes)}
-        if all(fits.values()):
-            return list(asked)
-        return [place for place, one in zip(asked, classes, strict=True) if fits[one]]
+        return [fits[one] for one in classes]
 
     def fits(self, place: int) -> bool:
         """Whether the claims fit at one place of the list of nodes."""
@@ -147,6 +223,6 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         try:
-            return self._write(self._nodes[place])
+            return self._write(range(len(self._nodes))[place])
         except NodeError as error:
             return error

@@ -13,10 +13,11 @@ from itertools import compress
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from cathedra.allocation.answers import NodeClass
+from cathedra.allocation.answers import FittingNodes, KnownAnswers, NodeClass
 from cathedra.allocation.claims.problem import declares_optional_operations
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot
+from cathedra.allocation.supply.changelog import Changelog
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
@@ -33,6 +34,7 @@ class NodeEquivalence:
 
     __slots__ = (
         "_answers",
+        "_changed",
         "_extents",
         "_features",
         "_finders",
@@ -56,9 +58,11 @@ class NodeEquivalence:
         self._inventory: InventorySnapshot | None = None
         self._ledger: LedgerSnapshot | None = None
         self._interned: dict[Any, NodeClass] = {}
-        self._answers: dict[object, dict[NodeClass, Any]] = {}
+        self._answers: dict[object, KnownAnswers] = {}
         self._rows: list[NodeClass | None] = []
         """None: not looked at yet."""
+        self._changed: Changelog[int] = Changelog()
+        """Rows that have come to another class, or to none."""
         self._views: dict[int, NodeView] = {}
         """Of the rows that have been looked at."""
         self._rows_of_node: dict[str, set[int]] = {}
@@ -123,17 +127,26 @@ class NodeEquivalence:
             known = self._interned[key] = NodeClass(view.interner.next_number(), node, view, states)
         return known
 
-    def answers(self, request_key: object) -> dict[NodeClass, Any]:
+    def view_at(self, row: int) -> NodeView:
+        """What a node sees whose class has been told since the last `follow`."""
+        return self._views[row]
+
+    def fitting(self, known: KnownAnswers) -> FittingNodes:
+        """The rows that claims fit of which these answers are known, at the moment of the last `follow`."""
+        known.nodes.follow(self._changed.mark(), self._rows, known.shared)
+        return known.nodes
+
+    def answers(self, request_key: object) -> KnownAnswers:
         """The cache of answers to claims of one key, which ask for the same; a new one if the key is None."""
         if request_key is None:
-            return {}
+            return KnownAnswers()
         found = self._answers.pop(request_key, None)
         if found is None:
-            if sum(map(len, self._answers.values())) > _ANSWERS:
+            if sum([len(known.shared) for known in self._answers.values()]) > _ANSWERS:
                 self._answers.clear()
             elif len(self._answers) >= _QUESTIONS:
                 del self._answers[next(iter(self._answers))]
-            found = {}
+            found = KnownAnswers()
         self._answers[request_key] = found
         return found
 
@@ -168,6 +181,7 @@ class NodeEquivalence:
 
     def _begin(self, rows: int) -> None:
         self._rows = [None] * rows
+        self._changed = Changelog()
         self._views = {}
         self._rows_of_node, self._rows_of_view = {}, {}
         self._views_of_pool, self._views_of_extent = {}, {}
@@ -195,6 +209,7 @@ class NodeEquivalence:
     def _forget(self, row: int) -> None:
         """A node may see something else than before; it is looked at again when it is asked."""
         self._rows[row] = None
+        self._changed.note(row)
         view = self._views.pop(row, None)
         if view is None:
             return
@@ -245,6 +260,7 @@ class NodeEquivalence:
                 if found is None:
                     found = renewed[stood] = self.class_of(self._nodes[row], view, ledger)
                 self._rows[row] = found
+                self._changed.note(row)
 
     def _move(self, pool: PoolID, views: set[NodeView], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""
@@ -258,6 +274,7 @@ class NodeEquivalence:
                 if found is None:
                     found = moved[key] = self.class_of(self._nodes[row], view, ledger)
                 self._rows[row] = found
+                self._changed.note(row)
 
     def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeView]:
         """Views for which it may matter that holdings of ``pool`` have changed."""

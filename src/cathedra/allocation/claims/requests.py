@@ -33,6 +33,7 @@ __all__ = [
     "ClassLookup",
     "Constraint",
     "Obstacle",
+    "RequestKey",
     "RequestOption",
     "RequestPlan",
     "plan_claims",
@@ -121,8 +122,14 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     """A problem of its constraints, which come after the requests."""
 
 
-def request_key_of(plans: Sequence[ClaimPlan]) -> object:
-    """What ``plans`` ask, without names: equal for claims that get the same devices. None if they are faulty."""
+class RequestKey(msgspec.Struct, frozen=True, cache_hash=True):
+    """What claims ask for, without names: equal for claims that get the same devices."""
+
+    asked: tuple[object, ...]
+
+
+def request_key_of(plans: Sequence[ClaimPlan]) -> RequestKey | None:
+    """What ``plans`` ask; None if they are faulty."""
     asked: list[object] = []
     for plan in plans:
         if plan.obstacle is not None:
@@ -145,7 +152,7 @@ def request_key_of(plans: Sequence[ClaimPlan]) -> object:
                     )
                 )
         asked.append(tuple([(one.attribute, one.distinct) for one in plan.constraints]))
-    return tuple(asked)
+    return RequestKey(tuple(asked))
 
 
 def plan_claims(

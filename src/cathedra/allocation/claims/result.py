@@ -20,12 +20,14 @@ from cathedra.api.resource import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
     OpaqueDeviceConfiguration,
+    ResourceClaim,
 )
 
 __all__ = ["write_results"]
 
 
 def write_results(
+    claims: Sequence[ResourceClaim],
     plans: tuple[ClaimPlan, ...],
     options: Sequence[RequestOption],
     solution: Solution,
@@ -34,13 +36,13 @@ def write_results(
     features: Features,
     new_share_id: Callable[[], str],
 ) -> tuple[AllocationResult, ...]:
-    """One AllocationResult per claim. The solution may have been found for other claims that ask for the same.
+    """One AllocationResult per claim. Plans and solution may be those of other claims that ask for the same.
 
     Raises:
         FatalError: a slice's node selector has several terms.
     """
     results = []
-    for index, plan in enumerate(plans):
+    for index, (claim, plan) in enumerate(zip(claims, plans, strict=True)):
         placements = solution.placements[index]
         chosen: list[RequestOption] = []
         for request, sub in zip(plan.requests, solution.chosen[index], strict=True):
@@ -58,7 +60,7 @@ def write_results(
                     ),
                     config=tuple(_config(plan, chosen, features)),
                 ),
-                node_selector=_node_selector(plan, [devices[one.position] for one in placements], node_name),
+                node_selector=_node_selector(claim, [devices[one.position] for one in placements], node_name),
             )
         )
     return tuple(results)
@@ -137,7 +139,7 @@ def _claim_entries(plan: ClaimPlan, chosen: list[RequestOption], features: Featu
                 yield _Entry("FromClaim", config.opaque, list(config.requests))
 
 
-def _node_selector(plan: ClaimPlan, records: list[DeviceRecord], node_name: str) -> core_v1.NodeSelector | None:
+def _node_selector(claim: ResourceClaim, records: list[DeviceRecord], node_name: str) -> core_v1.NodeSelector | None:
     selectors = []
     for record in records:
         spec = record.slice.source.spec
@@ -156,7 +158,7 @@ def _node_selector(plan: ClaimPlan, records: list[DeviceRecord], node_name: str)
         terms = selector.node_selector_terms
         if len(terms) > 1:
             raise FatalError(
-                f"create NodeSelector for claim {plan.claim.metadata.name}: "
+                f"create NodeSelector for claim {claim.metadata.name}: "
                 f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
             )
         for term in terms:

@@ -69,7 +69,7 @@ _LIMIT: Final = 200_000
 
 
 class OptionTables:
-    """Fixed tests of one pod's options; kept by the prepared requests."""
+    """Fixed tests of one pod's options, and of all pods' that ask for the same."""
 
     def __init__(self, plans: Sequence[ClaimPlan], features: Features, interner: Interner) -> None:
         self.features = features
@@ -81,7 +81,8 @@ class OptionTables:
             for option in request.options
             if not isinstance(option, Obstacle)
         ]
-        self.projection = self._projection(interner)
+        self._attributes = self._looked_at()
+        self.projection = None if self._attributes is None else interner.widened(self._attributes)
         self._fixed = [_fixed_tests_of(option, features) for option in self.options]
         self.asked = tuple(
             [
@@ -92,21 +93,27 @@ class OptionTables:
         """Equal for pods whose options have the same masks, as long as the same is held."""
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
-    def _projection(self, interner: Interner) -> Projection | None:
-        """The attributes that selectors and constraints look at, or more; None if that cannot be told."""
+    def is_current(self, interner: Interner) -> bool:
+        """Whether the attributes that this pod and most others tell devices apart by are still the same."""
+        return self._attributes is None or interner.widened(self._attributes) == self.projection
+
+    def _looked_at(self) -> Projection | None:
+        """The attributes that selectors and constraints look at; None if that cannot be told."""
         projection: set[str] = {constraint.attribute for plan in self.plans for constraint in plan.constraints}
         for option in self.options:
             seen = option.question.projection
             if seen is None or option.derived:
                 return None
             projection.update(seen)
-        return interner.widened(tuple(sorted(projection)))
+        return tuple(sorted(projection))
 
     def pool(self, pool: PoolView, interner: Interner, *, operations: bool) -> PoolMasks:
         """The masks of ``pool``, on a node that can leave out ``operations`` or not."""
         key = (pool.shape_under(self.projection, interner), operations)
         known = self._pools.get(key)
         if known is None:
+            if len(self._pools) >= _LIMIT:
+                self._pools.clear()
             known = self._pools[key] = self._build(pool, key)
         return known
 

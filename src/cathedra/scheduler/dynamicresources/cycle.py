@@ -73,7 +73,9 @@ class Batch:
         return self._answers.fits(self._snapshot.places[node])
 
     def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
-        """Those of ``nodes`` that the claims fit."""
+        """Those of ``nodes`` that the claims fit, and perhaps others."""
+        if self._answers.all_fit:
+            return self._snapshot.all_nodes
         fitting = self._answers.fitting(self._places(nodes))
         if len(fitting) == len(nodes):
             return frozenset(nodes)

@@ -212,17 +212,27 @@ class DynamicResources(
         if cycle.placements or (cycle.demand is not None and cycle.demand.stale is not None):
             # What is allocated already is each node's own affair.
             return NO_BATCH_RESULT
-        passing: Set[NodeInfo] = frozenset()
         refused: dict[NodeInfo, Status] = {}
-        for resources, group in _by_resources(cycle.demand, nodes).items():
+        if cycle.demand is None:
+            passing = self._find_many(cycle, frozenset(), nodes, refused)
+        else:
+            passing = self._find_by_resources(cycle, cycle.demand, nodes, refused)
+        # What devices take of a node is counted node by node.
+        return BatchFilterResult(passing if self._node_allocatable is None else frozenset(), refused)
+
+    def _find_by_resources(
+        self, cycle: ClaimCycle, demand: Demand, nodes: Sequence[NodeInfo], refused: dict[NodeInfo, Status]
+    ) -> Set[NodeInfo]:
+        """The same where devices must provide extended resources, on some nodes others than elsewhere."""
+        passing: Set[NodeInfo] = frozenset()
+        for resources, group in _by_resources(demand, nodes).items():
             if resources is None:
                 refused.update(dict.fromkeys(group, _NOT_PROVIDED))
             elif not resources and not cycle.claims:
                 passing |= frozenset(group)
             else:
                 passing |= self._find_many(cycle, resources, group, refused)
-        # What devices take of a node is counted node by node.
-        return BatchFilterResult(passing if self._node_allocatable is None else frozenset(), refused)
+        return passing
 
     def _find_many(
         self,
@@ -536,12 +546,8 @@ class DynamicResources(
         return Demand(pod.pod, classes, others, stale)
 
 
-def _by_resources(
-    demand: Demand | None, nodes: Sequence[NodeInfo]
-) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
+def _by_resources(demand: Demand, nodes: Sequence[NodeInfo]) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
     """Nodes by the extended resources that devices must provide there; under None those that lack one altogether."""
-    if demand is None:
-        return {frozenset(): nodes}
     groups: dict[frozenset[str] | None, list[NodeInfo]] = {}
     for node in nodes:
         groups.setdefault(demand.from_devices(node), []).append(node)

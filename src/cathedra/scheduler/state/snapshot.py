@@ -32,6 +32,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Nodes that have pods with pod affinity or anti-affinity, and how many."""
     places: Mapping[str, int]
     """Node → where it stands in ``nodes``."""
+    all_nodes: frozenset[NodeInfo]
+    """The same as ``nodes``, in no order."""
     changes: Changelog[NodeInfo] | None = None
     """What tells of every change of a node or its pods, if anything does."""
     object_changes: Changelog[NodeInfo] | None = None
@@ -50,7 +52,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         """A snapshot of ``nodes``, which are in the order of search already."""
         by_name = {info.name: info for info in nodes}
         places = {info.name: place for place, info in enumerate(nodes)}
-        return cls(nodes, by_name, with_affinity, places, changes, object_changes)
+        return cls(nodes, by_name, with_affinity, places, frozenset(nodes), changes, object_changes)
 
     def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
         """Those of ``nodes`` for which ``holds`` does, and perhaps others; ``holds`` asks for nothing but the node's
