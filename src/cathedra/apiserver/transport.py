@@ -18,12 +18,14 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
+from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["InProcessTransport"]
 
@@ -80,6 +82,11 @@ class InProcessTransport:
             yield self._events(call, start)
         finally:
             start.stop()
+
+    def stored(self, definition: AnyDefinition, namespace: str, name: str) -> StoredObject | None:
+        """What is stored under a name, for the server alone: it is not asked whether the user may see it."""
+        key = f"{namespace}/{name}" if namespace and definition.namespaced else name
+        return self._server.registry.entry(definition.stored_as or definition.group_resource, key)
 
     def start_watch(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> tuple[Call, read.WatchStart]:
         """A watch under way, for a caller who takes events off its watcher and stops it.

@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
-from cathedra.api.nesting import MAX_DEPTH, load_json
+from cathedra.api.nesting import MAX_DEPTH, WRAPPED_DEPTH, check_nesting, load_json
+from cathedra.api.parts import parts_decoder
 from cathedra.api.scheme import GroupResource, kind_of, type_of
 from cathedra.api.status import StatusError, bad_request, failure, method_not_supported
-from cathedra.api.struct import KubeStruct, decode, encode
+from cathedra.api.struct import KubeStruct, decoder_of, encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.request import BODY_LIMIT
 from cathedra.apiserver.requestinfo import STREAMED
@@ -99,7 +100,7 @@ async def _create(transport: InProcessTransport, found: RequestedResource, reque
     return await transport.create(
         found.ref,
         request.namespace,
-        _decoded(_posted(found, request), request.body),
+        _read(parts_decoder(_posted(found, request)).new, request.body),
         _write_options(request.options),
         name=request.name,
         subresource=request.subresource,
@@ -107,7 +108,13 @@ async def _create(transport: InProcessTransport, found: RequestedResource, reque
 
 
 async def _update(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    obj: KubeObject = _decoded(found.version.type, request.body)
+    decoder = parts_decoder(found.version.type)
+    stored = transport.stored(found.definition, request.namespace, request.name)
+    if stored is None:
+        obj: KubeObject = _read(decoder.new, request.body)
+    else:
+        # What it leaves alone are the very parts of the stored object, as in a change that is made in this process.
+        obj = _read(decoder.later, request.body, stored.view(found.version), stored.body(found.version))
     options = _write_options(request.options)
     return await transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
 
@@ -188,9 +195,14 @@ def _posted(found: RequestedResource, request: LocalRequest) -> type[Any]:
 
 
 def _decoded(kind: type[Any], body: bytes) -> Any:
+    return _read(decoder_of(kind).decode, body)
+
+
+def _read(read: Callable[..., Any], body: bytes, *others: Any) -> Any:
     try:
-        return decode(kind, body)
-    except msgspec.DecodeError as error:
+        check_nesting(body, WRAPPED_DEPTH)
+        return read(body, *others)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(f"the body does not decode: {error}") from None
 
 

@@ -292,3 +292,16 @@ async def test_verbs_that_a_sub_resource_does_not_know_never_reach_its_object(tm
                 await there.connection.request(request)
             assert refused.value.code == code, (verb, subresource)
         assert (await local.get(PODS, "default", "p")).metadata.name == "p"
+
+
+async def test_what_an_update_leaves_alone_are_the_very_parts_that_were_stored(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        local, inside = there.user(), there.server.transport()
+        made = await local.create(PODS, "default", pod("a"), NAMED)
+        before = await inside.get(PODS, "default", "a")
+        labelled = replace(made, metadata=replace(made.metadata, labels={"a": "b"}))
+        await local.update(PODS, "default", labelled, NAMED)
+        after = await inside.get(PODS, "default", "a")
+        assert after.metadata.labels == {"a": "b"}
+        assert after.spec is before.spec
+        assert after.status is before.status

@@ -1,0 +1,137 @@
+"""Objects read part by part: a part with the bytes that it had before is the very same object as before.
+
+In one process a part hands on frozen objects, and what a change leaves alone stays the object that it was; much of what
+is remembered goes by that (`cathedra.kinds.identity`). An object that comes as bytes would be new in all its parts. So
+its JSON is cut at its fields, and at those of the structs in them, which costs a microsecond or two, and a field is
+decoded only where its bytes differ from those of an earlier state of the object. New objects of a kind share specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from cathedra.api.struct import KubeStruct, decoder_of
+
+__all__ = ["PartsDecoder", "parts_decoder"]
+
+K = TypeVar("K", bound=KubeStruct)
+
+LIMIT: Final = 64
+"""Specs that are known by their bytes at a time: few are in use at once."""
+LARGEST: Final = 16 * 1024
+"""Bytes up to which a spec is known by them."""
+
+_Cut = dict[str, msgspec.Raw]
+_CUT: Final = msgspec.json.Decoder(_Cut)
+
+
+class PartsDecoder(Generic[K]):
+    """Reads objects of one kind, from JSON whose nesting is bounded already (`cathedra.api.nesting`)."""
+
+    def __init__(self, kind: type[K]) -> None:
+        self._kind = kind
+        self._decode = decoder_of(kind).decode
+        spec = _fields(kind).get("spec")
+        self._spec = "" if spec is None else spec.name
+        self._specs: dict[bytes, Any] = {}
+
+    def new(self, body: bytes) -> K:
+        """The object that ``body`` spells; one with the same spec shares it, as do those of a template.
+
+        Raises:
+            msgspec.ValidationError: a value has the wrong type; the text names the path.
+            msgspec.DecodeError: it is no JSON.
+            UnicodeDecodeError: its texts are not UTF-8.
+        """
+        if not self._spec:
+            return self._decode(body)
+        try:
+            cut = _CUT.decode(body)
+            spec = bytes(cut.get("spec", b""))
+            known = self._specs.get(spec)
+            if known is not None:
+                del cut["spec"]
+                return self._kind(**{self._spec: known}, **_values(self._kind, cut))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._decode(body)  # which says what is wrong with the whole
+        made = self._decode(body)
+        if spec and len(spec) <= LARGEST:
+            if len(self._specs) >= LIMIT:
+                del self._specs[next(iter(self._specs))]
+            self._specs[spec] = getattr(made, self._spec)
+        return made
+
+    def later(self, body: bytes, earlier: K, earlier_body: bytes) -> K:
+        """The object that ``body`` spells, which shares with an earlier state of it the parts that are the same.
+
+        Raises:
+            msgspec.ValidationError: a value has the wrong type; the text names the path.
+            msgspec.DecodeError: it is no JSON.
+            UnicodeDecodeError: its texts are not UTF-8.
+        """
+        try:
+            return _changed(self._kind, body, earlier, earlier_body, 1)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._decode(body)  # which says what is wrong with the whole
+
+
+class _Field(msgspec.Struct, frozen=True):
+    """A field of a struct."""
+
+    name: str
+    """As an attribute."""
+    decode: Callable[[Any], Any]
+    inner: type[KubeStruct] | None
+    """Its type, where that is a struct."""
+
+
+def parts_decoder(kind: type[K]) -> PartsDecoder[K]:
+    """The decoder of a kind."""
+    key: Any = kind
+    made: PartsDecoder[K] = _decoder(key)
+    return made
+
+
+@cache
+def _decoder(kind: Any) -> PartsDecoder[Any]:
+    return PartsDecoder(kind)
+
+
+def _values(kind: type[KubeStruct], cut: _Cut) -> dict[str, Any]:
+    fields = _fields(kind)
+    return {field.name: field.decode(raw) for name, raw in cut.items() if (field := fields.get(name)) is not None}
+
+
+def _changed(kind: type[K], body: Any, earlier: K, earlier_body: Any, depth: int) -> K:
+    """``depth``: levels of structs below this one that are cut as well."""
+    fields, old = _fields(kind), _CUT.decode(earlier_body)
+    values: dict[str, Any] = {}
+    for name, raw in _CUT.decode(body).items():
+        field = fields.get(name)
+        if field is None:
+            continue
+        before = old.get(name)
+        if raw == before:
+            values[field.name] = getattr(earlier, field.name)
+        elif depth and field.inner is not None and before is not None:
+            values[field.name] = _changed(field.inner, raw, getattr(earlier, field.name), before, depth - 1)
+        else:
+            values[field.name] = field.decode(raw)
+    return kind(**values)
+
+
+@cache
+def _fields(kind: type[KubeStruct]) -> dict[str, _Field]:
+    """JSON name → field."""
+    return {
+        field.encode_name: _Field(field.name, decoder_of(field.type).decode, _struct(field.type))
+        for field in msgspec.structs.fields(kind)
+    }
+
+
+def _struct(kind: Any) -> type[KubeStruct] | None:
+    return kind if isinstance(kind, type) and issubclass(kind, KubeStruct) else None

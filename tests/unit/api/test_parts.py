@@ -1,0 +1,115 @@
+"""Reading objects part by part: equal to reading them whole, and the very same parts where the bytes are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import ConfigMap, Event, Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.parts import LARGEST, LIMIT, parts_decoder
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import decode, encode, replace
+from tests.unit.api.protobuf.objects import objects
+
+KINDS = (Pod, ResourceClaim, ConfigMap, Event)
+
+
+@st.composite
+def states(draw: st.DrawFn) -> tuple[Any, Any]:
+    """An object, and what another write has made of it: some of its fields, and of those of its metadata, are another
+    object's."""
+    kind = draw(st.sampled_from(KINDS))
+    old, other = draw(objects(kind)), draw(objects(kind))
+    taken = draw(st.sets(st.sampled_from(kind.__struct_fields__)))
+    named = draw(st.sets(st.sampled_from(ObjectMeta.__struct_fields__)))
+    metadata = replace(old.metadata, **{name: getattr(other.metadata, name) for name in named})
+    changed = {name: getattr(other, name) for name in taken}
+    return decode(kind, encode(old)), replace(old, **{**changed, "metadata": metadata})
+
+
+@settings(max_examples=40)
+@given(states())
+def test_a_later_state_reads_as_it_does_whole(drawn: tuple[Any, Any]) -> None:
+    old, new = drawn
+    body = encode(new)
+    read = parts_decoder(type(new)).later(body, old, encode(old))
+    assert read == decode(type(new), body)
+    assert encode(read) == body
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(KINDS).flatmap(objects), min_size=2, max_size=4))
+def test_new_objects_read_as_they_do_whole(drawn: list[Any]) -> None:
+    for obj in [*drawn, *drawn]:
+        body = encode(obj)
+        assert parts_decoder(type(obj)).new(body) == decode(type(obj), body)
+
+
+def test_what_a_later_state_leaves_alone_is_the_very_same() -> None:
+    old = decode(
+        Pod,
+        b'{"metadata":{"name":"a","resourceVersion":"1","labels":{"a":"b"},"ownerReferences":[{"name":"o"}]},'
+        b'"spec":{"containers":[{"name":"c"}]},"status":{"phase":"Pending","hostIP":"1.2.3.4"}}',
+    )
+    written = replace(old, metadata=replace(old.metadata, resource_version="2"), status=replace(old.status, phase="a"))
+    new = parts_decoder(Pod).later(encode(written), old, encode(old))
+    assert new == written
+    assert new.spec is old.spec
+    assert new.metadata.labels is old.metadata.labels
+    assert new.metadata.owner_references is old.metadata.owner_references
+    assert parts_decoder(Pod).later(encode(old), old, encode(old)).metadata is old.metadata
+
+
+def test_new_objects_with_the_same_spec_share_it_while_it_is_among_the_last() -> None:
+    decoder = parts_decoder(Pod)
+    body = b'{"metadata":{"name":"%d"},"spec":{"nodeName":"%d"}}'
+    first = decoder.new(body % (1, 0))
+    assert decoder.new(body % (2, 0)).spec is first.spec
+    for number in range(LIMIT):
+        decoder.new(body % (3, number + 1))
+    again = decoder.new(body % (4, 0))
+    assert again.spec is not first.spec
+    assert again.spec == first.spec
+
+
+def test_a_large_spec_is_not_kept() -> None:
+    body = encode(Pod(spec=PodSpec(node_name="x" * LARGEST)))
+    decoder = parts_decoder(Pod)
+    assert decoder.new(body).spec is not decoder.new(body).spec
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b"{",
+        b"null",
+        b'{"metadata":{"name":1},"spec":{}}',
+        b'{"metadata":{},"spec":null}',
+        b'{"metadata":{"labels":[]}}',
+        b'{"spec":{},"status":{"phase":2}}',
+    ],
+)
+def test_what_makes_no_sense_is_refused_as_it_is_whole(body: bytes) -> None:
+    old = Pod(metadata=ObjectMeta(labels={"a": "b"}), spec=PodSpec(node_name="a"))
+    decoder = parts_decoder(Pod)
+    decoder.new(b'{"spec":{}}')
+    with pytest.raises(msgspec.DecodeError) as whole:
+        decode(Pod, body)
+    for read in (lambda: decoder.new(body), lambda: decoder.later(body, old, encode(old))):
+        with pytest.raises(type(whole.value)) as refused:
+            read()
+        assert str(refused.value) == str(whole.value)
+
+
+def test_fields_that_are_not_known_are_dropped() -> None:
+    old = Pod(metadata=ObjectMeta(name="a"))
+    body = b'{"extra":1,"metadata":{"name":"b","extra":{}},"spec":{}}'
+    assert parts_decoder(Pod).later(body, old, encode(old)) == decode(Pod, body)
+    parts_decoder(Pod).new(b'{"spec":{}}')
+    assert parts_decoder(Pod).new(body) == decode(Pod, body)
