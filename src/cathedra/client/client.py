@@ -31,11 +31,12 @@ class Client:
         self.transport = transport
         self.clock = clock
         self.field_manager = field_manager
+        self._options = WriteOptions(field_manager=field_manager)
         self._negotiated = transport if isinstance(transport, NegotiatedTransport) else NegotiatedTransport(transport)
 
     def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
         """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
-        return ResourceClient(self._negotiated.transport_of(ref), ref, namespace, self.field_manager)
+        return ResourceClient(self._negotiated.transport_of(ref), ref, namespace, self._options)
 
     def as_manager(self, field_manager: str) -> Client:
         """The same way to the server, writing under another name."""
@@ -68,7 +69,8 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
     transport: Transport
     ref: ResourceRef[T]
     namespace: str
-    field_manager: str
+    options: WriteOptions
+    """How it writes, unless a call says more."""
 
     def get(self, name: str, *, subresource: str = "") -> Coroutine[Any, Any, T]:
         """The object of that name as it is now."""
@@ -104,27 +106,28 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
 
     def create(self, obj: T, *, dry_run: bool = False) -> Coroutine[Any, Any, T]:
         """Create ``obj``; the answer carries name, uid and defaults."""
-        return self.transport.create(self.ref, self.namespace, obj, self._options(dry_run=dry_run))
+        return self.transport.create(
+            self.ref, self.namespace, obj, self._with(dry_run=True) if dry_run else self.options
+        )
 
     def create_subresource(self, name: str, subresource: str, obj: KubeObject) -> Coroutine[Any, Any, Any]:
         """POST to a sub-resource, as a binding or an eviction; the answer is what that sub-resource answers."""
-        return self.transport.create(self.ref, self.namespace, obj, self._options(), name=name, subresource=subresource)
+        return self.transport.create(self.ref, self.namespace, obj, self.options, name=name, subresource=subresource)
 
     def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> Coroutine[Any, Any, T]:
         """Replace the object; with a ``metadata.resource_version`` only if it was not written in between."""
-        return self.transport.update(
-            self.ref, self.namespace, obj, self._options(dry_run=dry_run), subresource=subresource
-        )
+        options = self._with(dry_run=True) if dry_run else self.options
+        return self.transport.update(self.ref, self.namespace, obj, options, subresource=subresource)
 
     def update_status(self, obj: T) -> Coroutine[Any, Any, T]:
         """Replace the object's status."""
-        return self.update(obj, subresource="status")
+        return self.transport.update(self.ref, self.namespace, obj, self.options, subresource="status")
 
     def patch(
         self, name: str, patch_type: PatchType, body: Any, subresource: str = "", *, dry_run: bool = False
     ) -> Coroutine[Any, Any, T]:
         """Change the object by a patch of plain JSON values."""
-        options = self._options(dry_run=dry_run)
+        options = self._with(dry_run=True) if dry_run else self.options
         return self.transport.patch(self.ref, self.namespace, name, patch_type, body, options, subresource=subresource)
 
     def apply(self, name: str, fields: Mapping[str, Any], subresource: str = "") -> Coroutine[Any, Any, T]:
@@ -137,7 +140,7 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         if self.namespace:
             metadata["namespace"] = self.namespace
         body = {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata}
-        options = WriteOptions(field_manager=self.field_manager, force=True)
+        options = self._with(force=True)
         return self.transport.patch(
             self.ref, self.namespace, name, PatchType.APPLY, body, options, subresource=subresource
         )
@@ -171,8 +174,8 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         selection = ListOptions(label_selector, field_selector)
         return self.transport.delete_collection(self.ref, self.namespace, selection, options)
 
-    def _options(self, *, dry_run: bool = False) -> WriteOptions:
-        return WriteOptions(dry_run=dry_run, field_manager=self.field_manager)
+    def _with(self, **changes: bool) -> WriteOptions:
+        return msgspec.structs.replace(self.options, **changes)
 
 
 def _delete_options(grace: int | None, propagation: str, uid: str, resource_version: str) -> DeleteOptions:

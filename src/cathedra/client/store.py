@@ -6,7 +6,7 @@ and costs its change, not its size, on every event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -17,6 +17,9 @@ T = TypeVar("T", bound=KubeObject)
 
 Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
+
+Same = Callable[[T, T], bool]
+"""Whether two states of an object have the very same parts, as far as an indexer looks at them."""
 
 _Key = tuple[str, str]
 """Namespace and name: a plain pair, since making an `ObjectKey` costs more than looking it up."""
@@ -39,13 +42,14 @@ class IndexConflict(ValueError):
 
 
 class _Index(Generic[T]):
-    """One index: value → key → object."""
+    """One index: value → keys of the objects, in the order in which they came."""
 
-    __slots__ = ("entries", "indexer", "values")
+    __slots__ = ("entries", "indexer", "same", "values")
 
-    def __init__(self, indexer: Indexer[T]) -> None:
+    def __init__(self, indexer: Indexer[T], same: Same[T] | None) -> None:
         self.indexer = indexer
-        self.entries: dict[str, dict[_Key, T]] = {}
+        self.same = same
+        self.entries: dict[str, dict[_Key, None]] = {}
         self.values: dict[_Key, tuple[str, ...]] = {}
         """What each object is filed under, if there is anything: half of what an event costs would go into asking for
         the values of the state before."""
@@ -55,16 +59,13 @@ class _Index(Generic[T]):
         values = found if type(found) is tuple else tuple(found)
         before = self.values.get(key, ())
         if before != values:
-            self._refile(key, before, values, new)
-            return
-        for value in values:
-            self.entries[value][key] = new
+            self._refile(key, before, values)
 
     def remove(self, key: _Key) -> None:
         for value in self.values.pop(key, ()):
             self._drop(key, value)
 
-    def _refile(self, key: _Key, before: tuple[str, ...], values: tuple[str, ...], new: T) -> None:
+    def _refile(self, key: _Key, before: tuple[str, ...], values: tuple[str, ...]) -> None:
         for value in before:
             if value not in values:
                 self._drop(key, value)
@@ -73,7 +74,7 @@ class _Index(Generic[T]):
         else:
             del self.values[key]
         for value in values:
-            self.entries.setdefault(value, {})[key] = new
+            self.entries.setdefault(value, {})[key] = None
 
     def _drop(self, key: _Key, value: str) -> None:
         bucket = self.entries.get(value)
@@ -89,6 +90,8 @@ class Store(Generic[T]):
 
     def __init__(self) -> None:
         self._objects: dict[_Key, T] = {}
+        self.by_key: Mapping[_Key, T] = self._objects
+        """The objects by namespace ("" for cluster-scoped kinds) and name."""
         self._indexes: dict[str, _Index[T]] = {}
 
     def __len__(self) -> int:
@@ -111,14 +114,16 @@ class Store(Generic[T]):
         Raises:
             KeyError: no such index was added.
         """
-        return tuple(self._indexes[index].entries.get(value, {}).values())
+        keys = self._indexes[index].entries.get(value)
+        return () if keys is None else tuple([self._objects[key] for key in keys])
 
     def index_values(self, index: str) -> Sequence[str]:
         """Every value that has objects in ``index``."""
         return tuple(self._indexes[index].entries)
 
-    def add_index(self, name: str, indexer: Indexer[T]) -> None:
-        """File objects (also those already here) under the values that ``indexer`` gives.
+    def add_index(self, name: str, indexer: Indexer[T], same: Same[T] | None = None) -> None:
+        """File objects (also those already here) under the values that ``indexer`` gives. Where ``same`` is true of an
+        object before and after a change, it stays where it is, and ``indexer`` is not asked.
 
         Adding the same index twice is no change, so that several readers of a shared informer may ask for it.
 
@@ -130,7 +135,7 @@ class Store(Generic[T]):
             if existing.indexer != indexer:
                 raise IndexConflict(name)
             return
-        index = _Index(indexer)
+        index = _Index(indexer, same)
         for key, obj in self._objects.items():
             index.put(key, obj)
         self._indexes[name] = index
@@ -142,7 +147,8 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         self._objects[key] = obj
         for index in self._indexes.values():
-            index.put(key, obj)
+            if old is None or index.same is None or not index.same(old, obj):
+                index.put(key, obj)
         return old
 
     def remove(self, key: _Key) -> T | None:

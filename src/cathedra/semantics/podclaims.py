@@ -18,7 +18,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.semantics.owners import controller_of, is_controlled_by
-from cathedra.semantics.pods import is_terminal
+from cathedra.semantics.pods import TERMINAL_PHASES
 
 __all__ = [
     "SCHEDULING_GROUP",
@@ -40,6 +40,7 @@ __all__ = [
     "is_made_for",
     "is_reserved_for",
     "is_reserved_for_group_named",
+    "names_same_claims",
     "pod_consumer",
     "pod_group_name",
     "shares_claim",
@@ -61,10 +62,18 @@ class EntryUnset(PodClaimError):
 
 
 class ClaimNotCreated(PodClaimError):
-    """The claim of a template does not exist yet, neither for the pod nor for its PodGroup."""
+    """The claim of a template does not exist yet, neither for the pod nor for its PodGroup.
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: ResourceClaim not created yet")
+    Waiting pods are asked about again and again, so the text is made only where it is read.
+    """
+
+    def __init__(self, owner: Pod | PodGroup) -> None:
+        self.owner = owner
+        super().__init__(owner)
+
+    def __str__(self) -> str:
+        what = _quoted(self.owner) if isinstance(self.owner, Pod) else f"PodGroup {_plain(self.owner)}"
+        return f"{what}: ResourceClaim not created yet"
 
 
 class NotOwner(PodClaimError):
@@ -95,7 +104,7 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         EntryUnset: the entry says nothing.
         ClaimNotCreated: its claim is not generated yet.
     """
-    source = claim_source(entry)
+    source = entry.source or entry
     if source.resource_claim_name is not None:
         return EntryClaim(entry.name, source.resource_claim_name, generated=False)
     if source.resource_claim_template_name is None:
@@ -104,7 +113,7 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
         if status.name == entry.name:
             name = status.resource_claim_name
             return EntryClaim(entry.name, name, generated=True) if name else None
-    raise ClaimNotCreated(_quoted(pod))
+    raise ClaimNotCreated(pod)
 
 
 def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | None:
@@ -119,7 +128,7 @@ def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | 
         if status.name == entry.name:
             name = status.resource_claim_name
             return EntryClaim(entry.name, name, generated=True) if name else None
-    raise ClaimNotCreated(f"PodGroup {group.metadata.namespace}/{group.metadata.name}")
+    raise ClaimNotCreated(group)
 
 
 def shares_claim(entry: PodResourceClaim, group: PodGroup) -> bool:
@@ -138,18 +147,29 @@ def has_claims(pod: Pod) -> bool:
 
 def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
-    generated = {status.name: status.resource_claim_name for status in reversed(pod.status.resource_claim_statuses)}
+    recorded = pod.status.resource_claim_statuses
+    generated = {status.name: status.resource_claim_name for status in reversed(recorded)} if recorded else {}
     names = []
     for entry in pod.spec.resource_claims:
-        source = claim_source(entry)
+        source = entry.source or entry
         name = source.resource_claim_name
         if name is None and source.resource_claim_template_name is not None:
             name = generated.get(entry.name)
         if name:
             names.append(name)
-    if extended := extended_claim_name(pod):
+    if pod.status.extended_resource_claim_status is not None and (extended := extended_claim_name(pod)):
         names.append(extended)
     return names
+
+
+def names_same_claims(old: Pod, new: Pod) -> bool:
+    """Whether all that `claim_names` looks at is the very same in both states of a pod."""
+    before, after = old.status, new.status
+    return (
+        old.spec is new.spec
+        and before.resource_claim_statuses is after.resource_claim_statuses
+        and before.extended_resource_claim_status is after.extended_resource_claim_status
+    )
 
 
 def extended_claim_name(pod: Pod) -> str:
@@ -176,7 +196,9 @@ def is_done_with_claims(pod: Pod) -> bool:
 
     Source: ``pkg/controller/resourceclaim/controller.go`` (isPodDone).
     """
-    return is_terminal(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+    if pod.status.phase in TERMINAL_PHASES:
+        return True
+    return pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
 
 
 def check_owner(claim: KubeObject, pod: Pod, group: str) -> None:
@@ -187,13 +209,8 @@ def check_owner(claim: KubeObject, pod: Pod, group: str) -> None:
     Raises:
         NotOwner: it was made for something else.
     """
-    owner = controller_of(claim)
-    if owner is not None:
-        if owner.uid == pod.metadata.uid:
-            return
-        scheduling = owner.api_version.partition("/")[0] == SCHEDULING_GROUP
-        if group and scheduling and (owner.kind, owner.name) == ("PodGroup", group):
-            return
+    if is_made_for(claim, pod, group):
+        return
     why = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
     raise NotOwner(claim, f"Pod {_plain(pod)}", why)
 
@@ -210,11 +227,11 @@ def check_group_owner(claim: ResourceClaim, group: PodGroup) -> None:
 
 def is_made_for(claim: KubeObject, pod: Pod, group: str) -> bool:
     """Whether `check_owner` has nothing to say."""
-    try:
-        check_owner(claim, pod, group)
-    except NotOwner:
-        return False
-    return True
+    owner = controller_of(claim)
+    if owner is None or owner.uid == pod.metadata.uid:
+        return owner is not None
+    scheduling = owner.api_version.partition("/")[0] == SCHEDULING_GROUP
+    return bool(group) and scheduling and (owner.kind, owner.name) == ("PodGroup", group)
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> bool:
@@ -245,8 +262,8 @@ def group_consumer(group: PodGroup) -> ResourceClaimConsumerReference:
     )
 
 
-def _plain(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+def _plain(obj: KubeObject) -> str:
+    return f"{obj.metadata.namespace}/{obj.metadata.name}"
 
 
 def _quoted(pod: Pod) -> str:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.api.core.core_v1 import Pod, PodSpec
+from cathedra.api.core.core_v1 import Pod, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import replace
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.store import IndexConflict, Store
 
@@ -59,3 +60,23 @@ def test_an_index_always_equals_a_search(steps: list[tuple[str, str, bool]]) -> 
         for value in ("n1", "n2"):
             found = {key_of(p) for p in store.by_index("node", value)}
             assert found == {key_of(p) for p in store if p.spec.node_name == value}
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([None, "", "n1", "n2"]))))
+def test_an_index_that_is_not_asked_about_the_same_parts_always_equals_a_search(
+    steps: list[tuple[str, str | None]],
+) -> None:
+    store: Store[Pod] = Store()
+    store.add_index("node", by_node, lambda old, new: old.spec is new.spec)
+    for name, node in steps:
+        known = store.get("default", name)
+        if node is None and known is not None:
+            store.put(replace(known, status=PodStatus(phase="Running")))
+        elif node is None:
+            store.remove(ObjectKey("default", name))
+        else:
+            store.put(pod(name, node))
+        for value in ("n1", "n2"):
+            found = list(store.by_index("node", value))
+            assert sorted(map(key_of, found)) == sorted(key_of(p) for p in store if p.spec.node_name == value)
+            assert all(store.get(*key_of(p)) is p for p in found), "each as it is now"

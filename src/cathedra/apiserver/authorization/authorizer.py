@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -26,6 +26,7 @@ __all__ = [
     "MastersOnly",
     "Union",
     "Verdict",
+    "always_allows",
     "refusal",
 ]
 
@@ -122,6 +123,10 @@ class AlwaysAllow:
         """Allowed."""
         return ALLOWED
 
+    def trusts(self, user: UserInfo) -> bool:
+        """Everyone."""
+        return True
+
 
 class MastersOnly:
     """Lets members of ``system:masters`` do everything."""
@@ -129,6 +134,10 @@ class MastersOnly:
     def authorize(self, attributes: Attributes) -> Decision:
         """Allowed for members, no opinion on others."""
         return ALLOWED if attributes.user.is_master else NO_OPINION
+
+    def trusts(self, user: UserInfo) -> bool:
+        """Members."""
+        return user.is_master
 
 
 class Union:
@@ -147,6 +156,22 @@ class Union:
             if decision.reason:
                 reasons.append(decision.reason)
         return Decision(Verdict.NO_OPINION, ", ".join(reasons))
+
+    def trusts(self, user: UserInfo) -> bool:
+        """Those whom the first one trusts: what it allows no other is asked about."""
+        return always_allows(self._authorizers[0], user)
+
+
+@runtime_checkable
+class _Trusting(Authorizer, Protocol):
+    def trusts(self, user: UserInfo) -> bool:
+        """Whether every request of that user is allowed, whatever it is about."""
+        ...
+
+
+def always_allows(authorizer: Authorizer, user: UserInfo) -> bool:
+    """Whether no request of that user needs to be asked about, since all of them are allowed."""
+    return isinstance(authorizer, _Trusting) and authorizer.trusts(user)
 
 
 def refusal(attributes: Attributes, decision: Decision) -> StatusError:

@@ -33,16 +33,17 @@ class Registry:
 
     def __init__(self, storage: Storage | SharedStorage, definitions: Iterable[AnyDefinition]) -> None:
         self._log: CommitLog | SharedCommitLog
+        self.settles_at_once = not isinstance(storage, SharedStorage) and storage.settles_at_once
+        """Whether a write is over without having given way to others."""
+        self.shared = isinstance(storage, SharedStorage)
+        """Whether other servers write the same store, so that there may be something to `catch_up` with."""
         if isinstance(storage, SharedStorage):
             layout = SharedLayout()
             self._tables = Tables(definitions, layout)
             self._log = SharedCommitLog(storage, self._tables, layout)
-            self.settles_at_once = False
         else:
             self._tables = Tables(definitions, LogLayout())
             self._log = CommitLog(storage, self._tables)
-            self.settles_at_once = storage.settles_at_once
-        """Whether a write is over without having given way to others."""
 
     async def load(self) -> None:
         """Read everything the store holds.

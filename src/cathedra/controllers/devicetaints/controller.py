@@ -78,7 +78,7 @@ class DeviceTaintEvictionController:
         self._evictions_by_rule: dict[str, int] = {}
         self._told: dict[str, tuple[int, float]] = {}
         """Rule uid → generation and time (monotonic) of its last status."""
-        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim)
+        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
         self._claims.store.add_index(BY_DEVICE, by_device)
         self._listen()
 

@@ -70,8 +70,8 @@ class ResourceClaimController:
         self._groups = informers.of(PODGROUPS) if self._workloads else None
         self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
         self._release = self.release_type(self._client, informers, self._deleted, groups=self._workloads)
-        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim)
-        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template)
+        self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
+        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_spec)
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_deleted
         )
@@ -80,7 +80,7 @@ class ResourceClaimController:
             on_add=self._template_changed, on_update=lambda _, template: self._template_changed(template)
         )
         if self._groups is not None:
-            self._pods.store.add_index(podindexes.BY_GROUP, podindexes.by_group)
+            self._pods.store.add_index(podindexes.BY_GROUP, podindexes.by_group, podindexes.same_spec)
             self._groups.add_handler(
                 on_add=self._group_changed,
                 on_update=lambda _, group: self._group_changed(group),
@@ -183,14 +183,12 @@ class ResourceClaimController:
         if claim is None:
             known = self._maker.made_lately(pod.metadata.namespace, found.name)
             return found.generated and self._sharing_group(pod, entry) is None and not known
-        group = self._group_name(pod)
-        if found.generated and not podclaims.is_made_for(claim, pod, group):
+        if not pod.spec.node_name or claim.status.allocation is None:
             return False
-        return (
-            bool(pod.spec.node_name)
-            and claim.status.allocation is not None
-            and not podclaims.is_reserved_for_group_named(claim, pod, group)
-        )
+        group = self._group_name(pod)
+        if podclaims.is_reserved_for_group_named(claim, pod, group):
+            return False
+        return not found.generated or podclaims.is_made_for(claim, pod, group)
 
     def _group_name(self, pod: Pod) -> str:
         return podclaims.pod_group_name(pod) if self._workloads else ""
@@ -214,7 +212,7 @@ class ResourceClaimController:
             if claim is not None:
                 await self._release.sync(claim)
         elif key.kind == "pod":
-            pod = self._pods.store.get(key.namespace, key.name)
+            pod = self._pods.store.by_key.get((key.namespace, key.name))
             if pod is not None:
                 await self._sync_pod(pod)
         elif self._groups is not None:

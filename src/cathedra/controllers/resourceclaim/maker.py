@@ -51,7 +51,7 @@ class ClaimMaker:
         self._clock = clock
         self._gates = gates
         self._claims = informers.of(RESOURCECLAIMS)
-        self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
+        self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry, _same_owner_and_entry)
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         self._fresh: dict[ObjectKey, _Made] = {}
         self._fresh_by_owner: dict[str, ObjectKey] = {}
@@ -63,10 +63,7 @@ class ClaimMaker:
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """The claim of that name as far as known here."""
-        claim = self._claims.store.get(namespace, name)
-        if claim is not None:
-            return claim
-        return self._recent(ObjectKey(namespace, name))
+        return self._claims.store.by_key.get((namespace, name)) or self._recent(ObjectKey(namespace, name))
 
     def find(self, owner: KubeObject, entry: str) -> ResourceClaim | None:
         """The claim that was generated for this very owner and entry, if there is one."""
@@ -95,7 +92,7 @@ class ClaimMaker:
             ConnectionError: it is not known whether it was created; the next call finds out.
         """
         namespace = owner.metadata.namespace
-        template = self._templates.store.get(namespace, template_name)
+        template = self._templates.store.by_key.get((namespace, template_name))
         if template is None:
             raise TemplateMissing(template_name)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
@@ -114,7 +111,7 @@ class ClaimMaker:
         except StatusError as error:
             raise ClaimRefused(str(error)) from error
         self._note_time(created)
-        if self._claims.store.get(namespace, created.metadata.name) is None:
+        if (namespace, created.metadata.name) not in self._claims.store.by_key:
             self._remember(created)
         return created
 
@@ -156,3 +153,8 @@ def _owner_and_entry(claim: ResourceClaim) -> tuple[str, ...]:
     entry = claim.metadata.annotations.get(POD_CLAIM_NAME)
     owner = controller_of(claim) if entry else None
     return (f"{owner.uid}/{entry}",) if owner is not None else ()
+
+
+def _same_owner_and_entry(old: ResourceClaim, new: ResourceClaim) -> bool:
+    before, after = old.metadata, new.metadata
+    return before.annotations is after.annotations and before.owner_references is after.owner_references

@@ -8,7 +8,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.semantics.podclaims import claim_names, has_claims, pod_group_name, template_names
 
-__all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template"]
+__all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template", "same_spec"]
 
 BY_CLAIM: Final = "pod-claim"
 BY_TEMPLATE: Final = "pod-claim-template"
@@ -18,6 +18,11 @@ BY_GROUP: Final = "pod-group"
 def by_claim(pod: Pod) -> Sequence[str]:
     """``namespace/name`` of every claim that ``pod`` uses."""
     return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)] if has_claims(pod) else ()
+
+
+def same_spec(old: Pod, new: Pod) -> bool:
+    """Whether a pod's spec, which decides on `by_template` and `by_group`, is the very same."""
+    return old.spec is new.spec
 
 
 def by_template(pod: Pod) -> Sequence[str]:

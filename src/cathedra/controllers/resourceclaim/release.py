@@ -96,7 +96,7 @@ class ClaimRelease:
         if self._is_known_to_need(namespace, consumer):
             return True
         informer = self._informer_of(consumer)
-        if informer is None or informer.store.get(namespace, consumer.name) is not None:
+        if informer is None or (namespace, consumer.name) in informer.store.by_key:
             return False
         if consumer.uid in self._deleted:
             return False
@@ -113,7 +113,7 @@ class ClaimRelease:
         informer = self._informer_of(consumer)
         if informer is None:
             return True
-        found = informer.store.get(namespace, consumer.name)
+        found = informer.store.by_key.get((namespace, consumer.name))
         return found is not None and consumer.uid not in self._deleted and _needs(found, consumer)
 
     def _informer_of(self, consumer: ResourceClaimConsumerReference) -> Informer[Pod] | Informer[PodGroup] | None:
@@ -137,7 +137,7 @@ class ClaimRelease:
         owner = controller_of(claim)
         if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
             return False
-        pod = self._pods.store.get(claim.metadata.namespace, owner.name)
+        pod = self._pods.store.by_key.get((claim.metadata.namespace, owner.name))
         # A pod that is not there at all leaves its claims to the garbage collector.
         return pod is not None and (pod.metadata.uid != owner.uid or is_done_with_claims(pod))
 

@@ -13,7 +13,7 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
-from cathedra.semantics.podclaims import claim_names, pod_group_name
+from cathedra.semantics.podclaims import claim_names, names_same_claims, pod_group_name
 
 __all__ = ["Hints"]
 
@@ -32,7 +32,7 @@ class Hints:
         self._counts_pods = counts_pods
         self._resolver = resolver
         self._pods = pods
-        pods.add_index(_INDEX, _waiting_for)
+        pods.add_index(_INDEX, _waiting_for, names_same_claims)
 
     def registrations(self) -> Sequence[EventRegistration]:
         """Nodes, claims, the pod's own claim names, classes, slices."""

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.core.core_v1 import Pod
-from cathedra.api.struct import from_dict
-from cathedra.controllers.resourceclaim.podindexes import by_claim, by_group, by_template
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus, PodSpec
+from cathedra.api.struct import from_dict, replace
+from cathedra.client.objects import with_metadata
+from cathedra.client.store import Store
+from cathedra.controllers.resourceclaim.podindexes import (
+    BY_CLAIM,
+    BY_TEMPLATE,
+    by_claim,
+    by_group,
+    by_template,
+    same_spec,
+)
+from cathedra.semantics.podclaims import names_same_claims
 
 ENTRIES = [{"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimTemplateName": "t"}]
 
@@ -28,3 +41,33 @@ def test_templates_are_known_by_name() -> None:
 def test_a_pod_of_a_group_is_found_by_it() -> None:
     assert list(by_group(pod(schedulingGroup={"podGroupName": "g"}))) == ["ns/g"]
     assert list(by_group(pod())) == []
+
+
+SPECS = st.sampled_from([{}, {"resourceClaims": ENTRIES}, {"resourceClaims": ENTRIES[:1], "nodeName": "n"}])
+CHANGES = st.lists(
+    st.one_of(
+        SPECS.map(lambda spec: lambda old: replace(old, spec=from_dict(PodSpec, spec))),
+        st.sampled_from([(), (PodResourceClaimStatus(name="b", resource_claim_name="p-b-x"),)]).map(
+            lambda found: lambda old: replace(old, status=replace(old.status, resource_claim_statuses=found))
+        ),
+        st.sampled_from([None, PodExtendedResourceClaimStatus(resource_claim_name="e")]).map(
+            lambda found: lambda old: replace(old, status=replace(old.status, extended_resource_claim_status=found))
+        ),
+        st.just(lambda old: replace(old, status=replace(old.status, phase="Running"))),
+        st.just(lambda old: with_metadata(old, resource_version="2")),
+    )
+)
+
+
+@given(CHANGES)
+def test_pods_are_found_by_what_they_name_now_also_where_the_indexers_are_not_asked(changes: list[Any]) -> None:
+    store: Store[Pod] = Store()
+    store.add_index(BY_CLAIM, by_claim, names_same_claims)
+    store.add_index(BY_TEMPLATE, by_template, same_spec)
+    state = pod(resourceClaims=ENTRIES)
+    store.put(state)
+    for change in changes:
+        state = change(state)
+        store.put(state)
+        assert set(store.index_values(BY_CLAIM)) == set(by_claim(state))
+        assert set(store.index_values(BY_TEMPLATE)) == set(by_template(state))
