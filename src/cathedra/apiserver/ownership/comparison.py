@@ -16,7 +16,18 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
-__all__ = ["ADDED", "CHANGED", "MODIFIED", "Comparison", "Outline", "compare", "fields_of_new", "outline", "spelled"]
+__all__ = [
+    "ADDED",
+    "CHANGED",
+    "MODIFIED",
+    "REMOVED",
+    "Comparison",
+    "Outline",
+    "compare",
+    "fields_of_new",
+    "outline",
+    "spelled",
+]
 
 Outline = tuple[str, tuple[Any, ...]]
 """What became of a field, and the same for the fields below, each with its path element. Below what was added there
@@ -25,7 +36,7 @@ are only path elements with what is below them."""
 ADDED: Final = "added"
 CHANGED: Final = "changed below"
 MODIFIED: Final[Outline] = ("modified", ())
-_REMOVED: Final = "removed"
+REMOVED: Final = "removed"
 
 
 @dataclass
@@ -71,7 +82,7 @@ class Comparison:
         else:
             for element, part in below:
                 self._enter(part, (*path, element))
-            if what == _REMOVED:
+            if what == REMOVED:
                 self.removed.insert(path)
 
 
@@ -104,7 +115,7 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     pairs = None if is_leaf(shape) else _pairs(old, new, shape)
     if pairs is None:
         if new is MISSING:
-            return _REMOVED, ()
+            return REMOVED, ()
         return MODIFIED
     below = tuple(
         (element, part)
@@ -112,7 +123,7 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
         if (part := outline(before, after, inner)) is not None
     )
     if new is MISSING:
-        return _REMOVED, below
+        return REMOVED, below
     return (CHANGED, below) if below else None
 
 

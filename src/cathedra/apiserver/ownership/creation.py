@@ -24,9 +24,9 @@ from cathedra.apiserver.ownership.managers import (
     never_tracked,
 )
 from cathedra.apiserver.ownership.resets import field_set
-from cathedra.apiserver.ownership.typed import elements, field_shape
+from cathedra.apiserver.ownership.typed import elements, field_shape, is_leaf
 from cathedra.apiserver.ownership.views import View
-from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape
+from cathedra.apiserver.patches.schema import ListShape, Shape
 
 __all__ = ["created"]
 
@@ -50,11 +50,15 @@ def created(manager: Manager, empty: View, new: View, now: Time, ignored: FieldS
     fields = FieldSet()
     before = _READ_PARTS.decode(empty.body)
     for key, part in _READ_PARTS.decode(new.body).items():
-        element = f"f:{key}"
+        element, inner = _field(new.shape, key)
         if element in ignored.children:
             continue
+        if inner is None:
+            if part != before.get(key):
+                fields.children[element] = _ONE_PIECE
+            continue
         if key == _METADATA and len(new.body) <= REMEMBERED_SIZE:
-            below = _metadata(bytes(part), field_shape(new.shape, key))
+            below = _metadata(bytes(part), inner)
         else:
             below = _spelled(key, bytes(before.get(key, b"")), bytes(part), new.shape)
         if below is not None:
@@ -68,7 +72,7 @@ def _metadata(body: bytes, shape: Shape) -> FieldSet | None:
         element, inner = _field(shape, key)
         if element in _UNTRACKED:
             continue
-        if type(inner) is Leaf:
+        if inner is None:
             children[element] = _ONE_PIECE
         elif key == _OWNERS and type(inner) is ListShape and len(bytes(part)) > 2:
             owners = elements(msgspec.json.decode(part), inner)
@@ -82,9 +86,10 @@ _ONE_PIECE: Final = FieldSet(member=True)
 
 
 @lru_cache(maxsize=512)
-def _field(shape: Shape, key: str) -> tuple[str, Shape]:
-    """The path element and the shape of a field."""
-    return f"f:{key}", field_shape(shape, key)
+def _field(shape: Shape, key: str) -> tuple[str, Shape | None]:
+    """The path element of a field, and its shape if it is more than one piece."""
+    inner = field_shape(shape, key)
+    return f"f:{key}", None if is_leaf(inner) else inner
 
 
 def _spelled(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:

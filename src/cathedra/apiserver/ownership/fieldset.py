@@ -16,6 +16,9 @@ from cathedra.api.struct import RawJSON
 
 __all__ = ["FieldSet"]
 
+KNOWN: Final = 4096
+"""Sets whose spelling is known, so that it is not read again; the first that became known give way."""
+
 
 class FieldSet:
     """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
@@ -42,7 +45,18 @@ class FieldSet:
             msgspec.DecodeError: it is no JSON.
             AttributeError: it is no tree.
         """
-        return _remembered(raw.data)
+        found = _READ.get(raw.data)
+        # Spelled anew when it is written: another client may have put blanks in, which are no change.
+        return found if found is not None else FieldSet.from_json(raw.load())._known_by(raw.data)
+
+    def expect_reading(self) -> None:
+        """Have `from_raw` give this very set for its spelling."""
+        self._known_by(self.raw.data)
+
+    def _known_by(self, data: bytes) -> FieldSet:
+        if len(_READ) >= KNOWN:
+            del _READ[next(iter(_READ))]
+        return _READ.setdefault(data, self)
 
     @property
     def raw(self) -> RawJSON:
@@ -77,8 +91,8 @@ class FieldSet:
 
     @property
     def empty(self) -> bool:
-        """Whether no path belongs to it."""
-        return not self.member and all(child.empty for child in self.children.values())
+        """Whether no path belongs to it. No node below the root is without one."""
+        return not self.member and not self.children
 
     def insert(self, path: Iterable[str]) -> None:
         """Add one path."""
@@ -96,7 +110,7 @@ class FieldSet:
 
     def union(self, other: FieldSet) -> FieldSet:
         """The paths of both."""
-        if not other.children and not other.member:
+        if not other.children and (self.member or not other.member):
             return self
         children = dict(self.children)
         for element, child in other.children.items():
@@ -107,26 +121,29 @@ class FieldSet:
     def intersection(self, other: FieldSet) -> FieldSet:
         """The paths that belong to both."""
         children = {}
-        for element, child in self.children.items():
-            theirs = other.children.get(element)
-            if theirs is not None:
-                common = child.intersection(theirs)
-                if not common.empty:
-                    children[element] = common
+        for element in self.children.keys() & other.children.keys():
+            common = self.children[element].intersection(other.children[element])
+            if not common.empty:
+                children[element] = common
         return FieldSet(self.member and other.member, children)
 
     def difference(self, other: FieldSet) -> FieldSet:
-        """The paths of this one that do not belong to the other."""
-        children = {}
-        for element, child in self.children.items():
-            theirs = other.children.get(element)
-            if theirs is None:
-                children[element] = child
+        """The paths of this one that do not belong to the other; itself, if that takes none away."""
+        children = self.children
+        for element in self.children.keys() & other.children.keys():
+            mine = self.children[element]
+            rest = mine.difference(other.children[element])
+            if rest is mine:
                 continue
-            rest = child.difference(theirs)
-            if not rest.empty:
+            if children is self.children:
+                children = dict(children)
+            if rest.empty:
+                del children[element]
+            else:
                 children[element] = rest
-        return FieldSet(self.member and not other.member, children)
+        member = self.member and not other.member
+        unchanged = children is self.children and member is self.member
+        return self if unchanged else FieldSet(member, children)
 
     def without_subtrees(self, other: FieldSet) -> FieldSet:
         """The paths that lie neither at nor below a path of the other."""
@@ -172,9 +189,4 @@ class FieldSet:
 
 _spelled: Final = lru_cache(maxsize=4096)(msgspec.json.encode)
 _NOTHING_BELOW: Final = RawJSON.without_blanks(b"{}")
-
-
-@lru_cache(maxsize=2048)
-def _remembered(data: bytes) -> FieldSet:
-    # Spelled anew when it is written: another client may have put blanks in, which are no change.
-    return FieldSet.from_json(RawJSON(data).load())
+_READ: Final[dict[bytes, FieldSet]] = {}

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON, Time
@@ -49,10 +48,27 @@ manager_of: Final = lru_cache(maxsize=512)(Manager)
 
 
 class VersionedSet(msgspec.Struct, frozen=True):
-    """A manager's fields and the time of its last change."""
+    """A manager's fields and the time of its last change; ``entry`` is where both were read from, if they were."""
 
     fields: FieldSet
     time: Time | None
+    entry: ManagedFieldsEntry | None = None
+
+    def entry_of(self, manager: Manager) -> ManagedFieldsEntry:
+        """As the manager's entry of ``managedFields``."""
+        raw = self.fields.raw
+        if self.entry is not None and self.entry.fields_v1 is not None and self.entry.fields_v1.data == raw.data:
+            return self.entry
+        self.fields.expect_reading()
+        return ManagedFieldsEntry(
+            manager=manager.name,
+            operation=manager.operation,
+            api_version=manager.api_version,
+            time=self.time,
+            fields_type="FieldsV1",
+            fields_v1=raw,
+            subresource=manager.subresource,
+        )
 
 
 OtherViews = Callable[[str, dict[str, Any]], tuple[View, View] | None]
@@ -146,65 +162,58 @@ class ManagedFields:
                 continue
             key = manager_of(entry.manager, entry.operation, entry.api_version, entry.subresource)
             known = managers.get(key)
-            managers[key] = VersionedSet(fields if known is None else known.fields.union(fields), entry.time)
+            managers[key] = (
+                VersionedSet(fields, entry.time, entry)
+                if known is None
+                else VersionedSet(known.fields.union(fields), entry.time)
+            )
         return ManagedFields(managers)
 
     def entries(self) -> tuple[ManagedFieldsEntry, ...]:
         """As ``managedFields``: Apply first, then by time, then by name."""
-        made = [
-            ManagedFieldsEntry(
-                manager=manager.name,
-                operation=manager.operation,
-                api_version=manager.api_version,
-                time=versioned.time,
-                fields_type="FieldsV1",
-                fields_v1=versioned.fields.raw,
-                subresource=manager.subresource,
+        made = [versioned.entry_of(manager) for manager, versioned in self.managers.items()]
+        if len(made) > 1:
+            made.sort(
+                key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource)
             )
-            for manager, versioned in self.managers.items()
-        ]
-        made.sort(key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource))
         return tuple(made)
 
     def update(
         self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
     ) -> ManagedFields:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
-        outlined = differences(old, new)
-        small = len(old.body) + len(new.body) <= REMEMBERED_SIZE and len(self.managers) < UPDATE_LIMIT
-        if small and self._all_in(manager.api_version) and not any(v.fields.member for v in self.managers.values()):
-            return self._remembered(manager, outlined, now, ignored)
+        if self.is_plain(manager):
+            return self.written(manager, differences(old, new), now, ignored)
         managers, comparison = self._moved(
-            None, manager.api_version, Comparison.below(outlined), new, ignored, other, force=True
+            None, manager.api_version, Comparison.below(differences(old, new)), new, ignored, other, force=True
         )
         return ManagedFields(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
 
-    def _remembered(
-        self, manager: Manager, outlined: Mapping[str, Outline], now: Time, ignored: FieldSet
-    ) -> ManagedFields:
-        """After a write that no other API version has a part in, as most are: what follows from its outline, which is
-        worked out for each field of the top level by itself, since nothing but names differs in most of them."""
-        held: dict[str, list[tuple[Manager, bytes]]] = {element: [] for element in outlined}
+    def is_plain(self, manager: Manager) -> bool:
+        """Whether a write concerns no other API version and makes no managers too many, as of most."""
         for one, versioned in self.managers.items():
-            for element, below in versioned.fields.children.items():
-                held.setdefault(element, []).append((one, below.raw.data))
-        after: dict[Manager, dict[str, FieldSet]] = {}
-        wrote = False
-        for element, parts in held.items():
-            hidden = ignored.children.get(element)
-            for one, fields, taken in _settled(
-                element, tuple(parts), manager, outlined.get(element), b"" if hidden is None else hidden.raw.data
-            ):
-                after.setdefault(one, {})[element] = fields
-                wrote = wrote or taken
-        return ManagedFields(
-            {
-                one: VersionedSet(
-                    FieldSet(False, children), now if wrote and one == manager else self.managers[one].time
-                )
-                for one, children in after.items()
-            }
-        )
+            if one.api_version != manager.api_version or versioned.fields.member:
+                return False
+        return len(self.managers) < UPDATE_LIMIT
+
+    def written(self, manager: Manager, outlined: Mapping[str, Outline], now: Time, ignored: FieldSet) -> ManagedFields:
+        """After a write that `is_plain` and by which the object changed so, by path element of the top level."""
+        comparison = Comparison.below(outlined)
+        if not ignored.children.keys().isdisjoint(outlined):
+            comparison = comparison.without(ignored)
+        touched = comparison.modified.union(comparison.added)
+        taken, removed = touched.difference(_NEVER_TRACKED), comparison.removed
+        after: dict[Manager, VersionedSet] = {}
+        for one, versioned in self.managers.items():
+            fields = versioned.fields.difference(touched).difference(_NEVER_TRACKED)
+            if removed.children:
+                fields = fields.difference(removed)
+            if fields.children:
+                after[one] = versioned if fields is versioned.fields else VersionedSet(fields, versioned.time)
+        if taken.children:
+            known = after.get(manager)
+            after[manager] = VersionedSet(taken if known is None else known.fields.union(taken), now)
+        return ManagedFields(after)
 
     def apply(
         self,
@@ -238,7 +247,7 @@ class ManagedFields:
         )
         stripped = _stripped(managers)
         if not comparison.same and manager in stripped:
-            stripped[manager] = replace(stripped[manager], time=now)
+            stripped[manager] = VersionedSet(stripped[manager].fields, now)
         return merged, ManagedFields(stripped)
 
     def is_first_apply(self, manager: Manager) -> bool:
@@ -302,7 +311,7 @@ class ManagedFields:
             if rest.empty:
                 del managers[manager]
             else:
-                managers[manager] = replace(versioned, fields=rest)
+                managers[manager] = VersionedSet(rest, versioned.time)
         if conflicts and not force:
             raise Conflict(conflicts)
         return managers, comparison
@@ -324,24 +333,6 @@ class ManagedFields:
         pruned_set = field_set(pruned, shape).with_named_parents()
         result: dict[str, Any] = remove(merged, merged_set.difference(pruned_set).intersection(previous), shape)
         return result
-
-
-@lru_cache(maxsize=512)
-def _settled(
-    element: str, held: tuple[tuple[Manager, bytes], ...], manager: Manager, outlined: Outline | None, ignored: bytes
-) -> tuple[tuple[Manager, FieldSet, bool], ...]:
-    """What every manager holds of a field of the top level after a write that differs so in it, and whether that is
-    what the writer just took."""
-    managed = ManagedFields({one: VersionedSet(_rooted(element, fields), None) for one, fields in held})
-    nothing = View(b"{}", ANYTHING)
-    hidden = _rooted(element, ignored) if ignored else FieldSet()
-    version = manager.api_version
-    compared = Comparison.below({element: outlined} if outlined is not None else {})
-    managers, comparison = managed._moved(None, version, compared, nothing, hidden, lambda *_: None, force=True)
-    after = _taken(managers, manager, comparison, _SOME_TIME, hidden)
-    return tuple(
-        (one, found.fields.children[element], found.time is _SOME_TIME) for one, found in _stripped(after).items()
-    )
 
 
 @lru_cache(maxsize=256)
@@ -371,14 +362,6 @@ def _first_apply(
     )
 
 
-def _rooted(element: str, fields: bytes) -> FieldSet:
-    """The set that has only these fields below that element of the top level."""
-    return FieldSet.from_json({element: RawJSON(fields).load()})
-
-
-_SOME_TIME: Final = Time(0)
-
-
 def _taken(
     managers: dict[Manager, VersionedSet], manager: Manager, comparison: Comparison, now: Time, ignored: FieldSet
 ) -> dict[Manager, VersionedSet]:
@@ -400,7 +383,7 @@ def _stripped(managers: Mapping[Manager, VersionedSet]) -> dict[Manager, Version
             continue
         fields = versioned.fields.difference(_NEVER_TRACKED)
         if not fields.empty:
-            stripped[manager] = replace(versioned, fields=fields)
+            stripped[manager] = VersionedSet(fields, versioned.time)
     return stripped
 
 

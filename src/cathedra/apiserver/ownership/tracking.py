@@ -32,6 +32,7 @@ from cathedra.apiserver.ownership.managers import (
     manager_of,
 )
 from cathedra.apiserver.ownership.resets import field_set
+from cathedra.apiserver.ownership.structs import struct_differences
 from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
@@ -52,9 +53,13 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     managed = _starting_fields(live, new)
     if managed is None:
         return _with_entries(new, ())
-    new_view = _view(call.version, new)
     manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
+        if live is not None and views is None and managed.is_plain(manager):
+            plain = _plainly(call, managed, manager, live, new, now)
+            if plain is not None:
+                return _with_entries(new, plain.entries())
+        new_view = _view(call.version, new)
         if live is None and not managed.managers and not call.subresource:
             return _with_entries(
                 new,
@@ -67,6 +72,17 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     except TypedError:
         return new  # validation will say what is wrong with the list
     return _with_entries(new, managed.entries())
+
+
+def _plainly(
+    call: Call, managed: ManagedFields, manager: Manager, live: Any, new: Any, now: float
+) -> ManagedFields | None:
+    """The managed fields after a change of a struct, which need not be spelled for it; None if it is none."""
+    shape, version = _shape(call), call.version
+    old, now_ = (one if type(one) is version.type else version.from_hub(one) for one in (live, new))
+    if not isinstance(shape, StructShape):
+        return None
+    return managed.written(manager, struct_differences(old, now_, shape), Time(now), _ignored(call))
 
 
 def applied(
