@@ -8,6 +8,7 @@ from typing import Any
 
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import JOBS, PODS, RESOURCECLAIMS
@@ -79,3 +80,23 @@ def test_the_same_seed_gives_the_same_history() -> None:
     first, second = play(7, story), play(7, story)
     assert first.lines() == second.lines()
     assert first.lines() != play(8, story).lines()
+
+
+def test_each_part_owns_what_it_has_written_under_its_own_name() -> None:
+    async def story(world: World) -> None:
+        for ref, obj in demo():
+            await world.of(ref).create(obj)
+        pod = await world.until(PODS, "notebook", lambda pod: pod.status.phase == "Running")
+        (named,) = pod.status.resource_claim_statuses
+        claim = await world.of(RESOURCECLAIMS).get(named.resource_claim_name or "")
+        assert writers(claim) == {
+            ("kube-controller-manager", "Update", ""),
+            ("kube-scheduler", "Update", ""),
+            ("kube-scheduler", "Update", "status"),
+        }
+        assert {("ResourceClaimController", "Apply", "status"), ("kubelet", "Update", "status")} <= writers(pod)
+
+    def writers(obj: KubeObject) -> set[tuple[str, str, str]]:
+        return {(entry.manager, entry.operation, entry.subresource) for entry in obj.metadata.managed_fields}
+
+    play(1, story)

@@ -12,7 +12,7 @@ import logging
 import random as randoms
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from cathedra.node.server.app import NodeApp
 
 __all__ = ["NodeAgent"]
+
+FIELD_MANAGER: Final = "kubelet"
+"""The name under which a node owns the fields that it writes."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,6 +96,7 @@ class NodeAgent:
         heard: asyncio.Event | None = None,
         make_dial: MakeDial | None = None,
     ) -> None:
+        client = client.as_manager(FIELD_MANAGER)
         self.config = config
         self.registry = PluginRegistry()
         self.metrics = NodeMetrics(clock)

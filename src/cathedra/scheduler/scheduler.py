@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
+FIELD_MANAGER: Final = "kube-scheduler"
+"""The name under which the scheduler owns the fields that it writes."""
 WRITERS = 64
 """So many bindings and status patches may be under way at once."""
 
@@ -88,6 +90,7 @@ class Scheduler:
 
         ``make_claim_plugin`` makes the plugin DynamicResources, which all profiles share.
         """
+        client = client.as_manager(FIELD_MANAGER)
         self._clock = clock
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock)

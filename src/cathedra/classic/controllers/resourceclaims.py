@@ -66,7 +66,8 @@ class ClassicResourceClaimController:
     name = "resourceclaim-controller"
 
     def __init__(self, context: ControllerContext) -> None:
-        self._client = context.client.as_manager(FIELD_MANAGER)
+        self._client = context.client
+        self._applier = context.client.as_manager(FIELD_MANAGER)
         self._gates = context.gates
         self._recorder = context.recorder("resource_claim")
         self._queue: WorkQueue[ClassicClaimKey] = context.queue()
@@ -209,7 +210,7 @@ class ClassicResourceClaimController:
     async def _record_names(self, pod: Pod, names: dict[str, str | None]) -> None:
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in sorted(names.items())]
         fields = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-        await self._client.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
+        await self._applier.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
 
     # Pods that did not come from the scheduler.
 

@@ -13,7 +13,7 @@ from cathedra.classic.controllers.contexts import ask_for_allocation
 from cathedra.classic.controlplane.kinds.types import allocated_by, controller_of
 from cathedra.classic.resources import CONTEXTS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.resourceclaim.controller import FIELD_MANAGER, ResourceClaimController
+from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 from cathedra.controllers.resourceclaim.release import ClaimRelease
 from cathedra.semantics.podclaims import PodClaimError, entry_claim
 
@@ -37,7 +37,7 @@ class ControlPlaneClaimController(ResourceClaimController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._writer = context.client.as_manager(FIELD_MANAGER)
+        self._writer = context.client
         self._contexts = context.informers.of(CONTEXTS)
 
     async def run(self) -> None:

@@ -55,7 +55,8 @@ class ResourceClaimController:
     """What takes reservations back."""
 
     def __init__(self, context: ControllerContext) -> None:
-        self._client = context.client.as_manager(FIELD_MANAGER)
+        self._client = context.client
+        self._applier = context.client.as_manager(FIELD_MANAGER)
         off = next((gate for gate in _GROUP_GATES if not context.enabled(gate)), "")
         self._workloads = not off
         # 1.36 made a claim of its own for a pod whose group's claims it could not see.
@@ -287,7 +288,7 @@ class ResourceClaimController:
             {"name": entry} | ({"resourceClaimName": name} if name else {}) for entry, name in sorted(names.items())
         ]
         fields = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-        await self._client.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
+        await self._applier.resource(PODS, pod.metadata.namespace).apply(pod.metadata.name, fields, "status")
 
     async def _reserve_for_scheduled(self, pod: Pod) -> None:
         """Reserve what is allocated already for a pod that was placed without the scheduler."""
@@ -330,7 +331,7 @@ class ResourceClaimController:
         if names != recorded:
             statuses = [{"name": entry, "resourceClaimName": name} for entry, name in sorted(names.items()) if name]
             fields = {"metadata": {"uid": group.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-            await self._client.resource(PODGROUPS, group.metadata.namespace).apply(
+            await self._applier.resource(PODGROUPS, group.metadata.namespace).apply(
                 group.metadata.name, fields, "status"
             )
         if failure is not None:
