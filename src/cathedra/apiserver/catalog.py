@@ -6,7 +6,7 @@ The router, discovery, OpenAPI and the in-process transport all ask here, so the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -90,6 +90,8 @@ class Catalog:
         self._routes: dict[tuple[str, str, str, str], Route] = {
             route.key: route for route in virtual_routes(self.virtual)
         }
+        self.by_key: Mapping[tuple[str, str, str, str], Route] = self._routes
+        """The routes that are served, by group, version, resource and sub-resource."""
         self._edition: dict[GroupResource, int] = {}
         self._observers: list[Callable[[], None]] = []
         self.generation = 0
@@ -149,7 +151,7 @@ class Catalog:
 
     def route(self, group: str, version: str, resource: str, subresource: str = "") -> Route | None:
         """The route of that resource or sub-resource, if served."""
-        return self._routes.get((group, version, resource, subresource))
+        return self.by_key.get((group, version, resource, subresource))
 
     def routes(self) -> tuple[Route, ...]:
         """Every route that is served."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupResource
@@ -31,6 +31,8 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["InProcessTransport"]
 
 T = TypeVar("T", bound=KubeObject)
+
+_REVIEWED: Final = frozenset(resource.resource for resource in REVIEWS)
 
 
 class InProcessTransport:
@@ -118,12 +120,12 @@ class InProcessTransport:
         call = self._call("create", ref, namespace, name, subresource, options=options)
         if self._waits:
             await self._turn()
-        review = REVIEWS.get(call.resource)
-        if review is not None:
+        if ref.resource in _REVIEWED and (review := REVIEWS.get(call.resource)) is not None:
             return review.answer(self._server, call, obj)
         if subresource:
             return await connect_create(self._server, call, obj)
-        entry = await create.create(self._server, call, self._hub(call, obj))
+        hub = obj if type(obj) is call.definition.type else call.version.to_hub(obj)
+        entry = await create.create(self._server, call, hub)
         return entry.view(call.version)
 
     async def update(
@@ -134,7 +136,8 @@ class InProcessTransport:
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         if self._waits:
             await self._turn()
-        outcome = await update.update(self._server, call, self._hub(call, obj))
+        hub = obj if type(obj) is call.definition.type else call.version.to_hub(obj)
+        outcome = await update.update(self._server, call, hub)
         updated: T = outcome.entry.view(call.version)
         return updated
 
@@ -217,7 +220,7 @@ class InProcessTransport:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Call:
-        route = self._catalog.route(ref.group, ref.version, ref.resource, subresource)
+        route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, subresource))
         found = (route.definition, route.served) if route is not None and route.definition and route.served else None
         if found is None and not subresource:
             review = REVIEWS.get(GroupResource(ref.group, ref.resource))
@@ -245,10 +248,6 @@ class InProcessTransport:
         if not self._trusted:
             self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)
         return call
-
-    @staticmethod
-    def _hub(call: Call, obj: KubeObject) -> Any:
-        return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
 
     async def _events(self, call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
         version = call.version

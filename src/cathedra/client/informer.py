@@ -197,7 +197,7 @@ class Informer(Generic[T]):
             on_update(old, obj)
 
     def _remove(self, obj: T | None) -> None:
-        if obj is None or self.store.remove(key_of(obj)) is None:
+        if obj is None or self.store.remove((obj.metadata.namespace, obj.metadata.name)) is None:
             return
         for handler in self._handlers:
             if handler.on_delete is not None:

@@ -93,6 +93,7 @@ class Store(Generic[T]):
         self.by_key: Mapping[_Key, T] = self._objects
         """The objects by namespace ("" for cluster-scoped kinds) and name."""
         self._indexes: dict[str, _Index[T]] = {}
+        self._filed: tuple[_Index[T], ...] = ()
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -139,6 +140,7 @@ class Store(Generic[T]):
         for key, obj in self._objects.items():
             index.put(key, obj)
         self._indexes[name] = index
+        self._filed = (*self._filed, index)
 
     def put(self, obj: T) -> T | None:
         """Enter ``obj`` and answer what was there before."""
@@ -146,7 +148,7 @@ class Store(Generic[T]):
         key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
-        for index in self._indexes.values():
+        for index in self._filed:
             if old is None or index.same is None or not index.same(old, obj):
                 index.put(key, obj)
         return old
@@ -155,6 +157,6 @@ class Store(Generic[T]):
         """Forget the object and answer what it was."""
         old = self._objects.pop(key, None)
         if old is not None:
-            for index in self._indexes.values():
+            for index in self._filed:
                 index.remove(key)
         return old

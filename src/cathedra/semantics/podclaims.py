@@ -67,12 +67,11 @@ class ClaimNotCreated(PodClaimError):
     Waiting pods are asked about again and again, so the text is made only where it is read.
     """
 
-    def __init__(self, owner: Pod | PodGroup) -> None:
-        self.owner = owner
-        super().__init__(owner)
+    args: tuple[Pod | PodGroup]
 
     def __str__(self) -> str:
-        what = _quoted(self.owner) if isinstance(self.owner, Pod) else f"PodGroup {_plain(self.owner)}"
+        (owner,) = self.args
+        what = _quoted(owner) if isinstance(owner, Pod) else f"PodGroup {_plain(owner)}"
         return f"{what}: ResourceClaim not created yet"
 
 
@@ -267,4 +266,4 @@ def _plain(obj: KubeObject) -> str:
 
 
 def _quoted(pod: Pod) -> str:
-    return f'pod "{_plain(pod)}"'
+    return f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'

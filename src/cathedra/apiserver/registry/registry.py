@@ -44,6 +44,8 @@ class Registry:
         else:
             self._tables = Tables(definitions, LogLayout())
             self._log = CommitLog(storage, self._tables)
+        self.by_resource = self._tables.by_resource
+        """The tables of all resources that are served."""
 
     async def load(self) -> None:
         """Read everything the store holds.
@@ -77,7 +79,7 @@ class Registry:
         Raises:
             KeyError: it is not served.
         """
-        return self._tables.by_resource[resource]
+        return self.by_resource[resource]
 
     def find(self, resource: GroupResource, key: str) -> Any | None:
         """The object of that key, if the resource is served and the object is there."""

@@ -47,7 +47,7 @@ class ServerContext(msgspec.Struct, frozen=True):
 
     def table(self, call: Call) -> Table:
         """The objects that the call is about."""
-        return self.registry.table(call.definition.stored_as or call.definition.group_resource)
+        return self.registry.by_resource[call.definition.stored_as or call.definition.group_resource]
 
     async def seen(self, call: Call, entries: Sequence[StoredObject]) -> list[StoredObject]:
         """Stored states as the call sees them: in its version, where a webhook converts.

@@ -104,16 +104,17 @@ class ResourceClaimController:
             return
         if podclaims.is_done_with_claims(pod):
             self._enqueue_claims(pod)
-        elif self._needs_work(pod):
-            self._enqueue_pod(pod)
+        elif pod.metadata.deletion_timestamp is None:
+            # Syncing the pod does anything only if one of its entries needs work (docs/spec/controllers.md §2.3).
+            for entry in pod.spec.resource_claims:
+                if self._entry_needs_work(pod, entry):
+                    self._queue.add(ClaimKey("pod", pod.metadata.namespace, pod.metadata.name))
+                    return
 
     def _pod_deleted(self, pod: Pod) -> None:
         if podclaims.has_claims(pod):
             self._deleted.add(pod.metadata.uid)
             self._enqueue_claims(pod)
-
-    def _enqueue_pod(self, pod: Pod) -> None:
-        self._queue.add(ClaimKey("pod", pod.metadata.namespace, pod.metadata.name))
 
     def _enqueue_claims(self, pod: Pod) -> None:
         for name in podclaims.claim_names(pod):
@@ -166,12 +167,6 @@ class ResourceClaimController:
         value = f"{group.metadata.namespace}/{group.metadata.name}"
         for pod in self._pods.store.by_index(podindexes.BY_GROUP, value):
             self._pod_changed(pod)
-
-    def _needs_work(self, pod: Pod) -> bool:
-        """Whether syncing the pod, which is not done yet, would do anything (docs/spec/controllers.md §2.3)."""
-        if pod.metadata.deletion_timestamp is not None:
-            return False
-        return any(self._entry_needs_work(pod, entry) for entry in pod.spec.resource_claims)
 
     def _entry_needs_work(self, pod: Pod, entry: PodResourceClaim) -> bool:
         try:
