@@ -140,8 +140,8 @@ class MicroTime(Time):
 
     @staticmethod
     def _format(micros: int) -> str:
-        year, moment = _calendar(micros)
-        return f"{year}-{moment:%m-%dT%H:%M:%S.%fZ}"
+        past = micros % MICROS
+        return f"{_to_the_second(micros - past)[:-1]}.{past:06}Z"
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,3 +61,9 @@ def test_the_years_from_0_to_9999_are_read_and_written(text: str, shown: str) ->
 def test_instants_that_cannot_be_written_again_are_refused(text: str) -> None:
     with pytest.raises(TimeError, match="names no instant"):
         Time.parse(text)
+
+
+@given(st.integers(min_value=-(10**15), max_value=4 * 10**15))
+def test_a_moment_is_written_as_python_writes_it(micros: int) -> None:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    assert str(MicroTime.of_micros(micros)) == f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
