@@ -14,9 +14,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, decoder_of
 
-__all__ = ["PartsDecoder", "parts_decoder"]
+__all__ = ["PartsDecoder", "parts_decoder", "reader_of"]
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -94,6 +95,12 @@ def parts_decoder(kind: type[K]) -> PartsDecoder[K]:
     key: Any = kind
     made: PartsDecoder[K] = _decoder(key)
     return made
+
+
+def reader_of(kind: type[K]) -> Callable[[bytes], K]:
+    """What reads the objects of a kind that a server shows: claims with the same spec, as those of a template, share
+    it. Of pods each has a volume with a name of its own."""
+    return parts_decoder(kind).new if kind is ResourceClaim else decoder_of(kind).decode
 
 
 @cache

@@ -13,8 +13,7 @@ from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.metrics import Metrics
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.client.local.messages import LocalRequest, Options
-from cathedra.client.transport import PatchType
+from cathedra.client.local.messages import PATCH_TYPES, LocalRequest, Options
 
 __all__ = ["Recorder", "request_path"]
 
@@ -28,6 +27,8 @@ _METHODS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_SORTS: Final = 1024
+"""Sorts of requests that are known at a time: a kind has a few."""
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 
 
@@ -38,23 +39,43 @@ class Recorder:
         self._server = server
         self._metrics = metrics
         self._audit = audit
-
-    @property
-    def audits(self) -> bool:
+        self.audits = audit is not None
         """Whether requests are written down."""
-        return self._audit is not None
+        self._now = server.clock.monotonic
+        self._sorts: dict[tuple[str | bool, ...], RequestRecord] = {}
 
     def begin(self, request: LocalRequest, user: UserInfo, agent: str) -> RequestRecord:
         """A request has come."""
-        began = self._server.clock.monotonic()
+        began = self._now()
         if self._audit is None:
-            record = RequestRecord(_info(request, ""), b"", "", began, user)  # the path is for the log alone
+            sort = self._sort(request)
+            record = RequestRecord(sort.info, b"", "", began, user, counted_as=sort.counted_as)
         else:
             record = self._audited(request, user, agent, began)
-        if request.options.patch_type in PatchType.__members__:
-            record.content_type = PatchType[request.options.patch_type].value
+            record.content_type = _content_type(request)
         self._metrics.begin(record)
         return record
+
+    def _sort(self, request: LocalRequest) -> RequestRecord:
+        """A request of the same sort, which metrics count alike: they look at nothing else."""
+        key = (
+            request.verb,
+            request.group,
+            request.version,
+            request.resource,
+            request.subresource,
+            request.options.patch_type,
+            not request.namespace,
+            not request.name,
+        )
+        found = self._sorts.get(key)
+        if found is None:
+            if len(self._sorts) >= _SORTS:
+                self._sorts.clear()
+            found = self._sorts[key] = RequestRecord(_info(request, ""), b"", "", 0.0)
+            found.content_type = _content_type(request)
+            found.counted_as = found.labels()
+        return found
 
     def streams(self, record: RequestRecord) -> None:
         """A watch has begun."""
@@ -64,8 +85,9 @@ class Recorder:
     def end(self, record: RequestRecord, status: int) -> None:
         """It has been answered."""
         record.status = status
-        self._metrics.end(record, self._server.clock.monotonic() - record.began)
-        self._write(record, "ResponseComplete")
+        self._metrics.end(record, self._now() - record.began)
+        if self._audit is not None:
+            self._write(record, "ResponseComplete")
 
     def _audited(self, request: LocalRequest, user: UserInfo, agent: str, began: float) -> RequestRecord:
         query = _query(request.verb, request.options)
@@ -91,6 +113,11 @@ class Recorder:
             return
         now = self._server.clock.now()
         self._audit.write(record, stage, now - (self._server.clock.monotonic() - record.began), now)
+
+
+def _content_type(request: LocalRequest) -> str:
+    patch_type = PATCH_TYPES.get(request.options.patch_type)
+    return "" if patch_type is None else patch_type.value
 
 
 def _info(request: LocalRequest, path: str) -> RequestInfo:

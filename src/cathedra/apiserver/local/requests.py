@@ -9,7 +9,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
 from cathedra.api.nesting import MAX_DEPTH, WRAPPED_DEPTH, check_nesting, load_json
-from cathedra.api.parts import parts_decoder
+from cathedra.api.parts import PartsDecoder, parts_decoder
 from cathedra.api.scheme import GroupResource, kind_of, type_of
 from cathedra.api.status import StatusError, bad_request, failure, method_not_supported
 from cathedra.api.struct import KubeStruct, decoder_of, encode
@@ -18,11 +18,11 @@ from cathedra.apiserver.http.request import BODY_LIMIT
 from cathedra.apiserver.requestinfo import STREAMED
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.transport import InProcessTransport
-from cathedra.client.local.messages import STATUS, LocalRequest, Options, Plain
-from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WriteOptions
+from cathedra.client.local.messages import PATCH_TYPES, STATUS, LocalRequest, Options, Plain
+from cathedra.client.transport import ListOptions, Page, ResourceRef, WriteOptions
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["RequestedResource", "carry_out", "find", "list_options", "plain_answer", "refused"]
+__all__ = ["RequestedResource", "Routes", "carry_out", "list_options", "plain_answer", "refused"]
 
 
 _ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
@@ -35,27 +35,50 @@ class RequestedResource(msgspec.Struct, frozen=True):
     ref: ResourceRef[Any]
     definition: AnyDefinition
     version: VersionDefinition
+    decoder: PartsDecoder[Any]
+    """Of what is posted: to a sub-resource, another kind than that of the resource."""
 
 
-def find(catalog: Catalog, request: LocalRequest) -> RequestedResource:
-    """The resource that a message names.
+class Routes:
+    """The resources that messages name, looked up once for each verb, until others are served."""
 
-    Sub-resources that are connections, or that have a kind of their own beside what is posted (``scale``), are served
-    over HTTP alone.
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._generation = catalog.generation
+        self._found: dict[tuple[str, ...], RequestedResource] = {}
 
-    Raises:
-        StatusError: 404, it is not served; 405, it knows no such verb.
-    """
+    def find(self, request: LocalRequest) -> RequestedResource:
+        """The resource that a message names.
+
+        Sub-resources that are connections, or that have a kind of their own beside what is posted (``scale``), are
+        served over HTTP alone.
+
+        Raises:
+            StatusError: 404, it is not served; 405, it knows no such verb.
+        """
+        if self._generation != self._catalog.generation:
+            self._generation = self._catalog.generation
+            self._found.clear()
+        key = (request.verb, request.group, request.version, request.resource, request.subresource)
+        found = self._found.get(key)
+        if found is None:
+            found = _find(self._catalog, request)
+            if request.verb in _VERBS:  # so there are no more of them than the server has routes
+                self._found[key] = found
+        return found
+
+
+def _find(catalog: Catalog, request: LocalRequest) -> RequestedResource:
     route = catalog.route(request.group, request.version, request.resource, request.subresource)
     if route is not None and route.definition and route.served:
         if (route.group, route.resource, route.subresource) in STREAMED or request.subresource == "scale":
             raise _not_served()
         if request.verb not in route.verbs or (request.subresource and request.verb in _ON_OBJECTS):
             raise method_not_supported(GroupResource(request.group, request.resource), request.verb)
-        return _found(route.definition, route.served)
+        return _found(route.definition, route.served, request)
     review = REVIEWS.get(GroupResource(request.group, request.resource))
     if review is not None and not request.subresource and (version := _served(review.definition, request.version)):
-        return _found(review.definition, version)
+        return _found(review.definition, version, request)
     raise _not_served()
 
 
@@ -67,14 +90,15 @@ def _served(definition: AnyDefinition, name: str) -> VersionDefinition | None:
     return next((version for version in definition.versions if version.name == name), None)
 
 
-def _found(definition: AnyDefinition, version: VersionDefinition) -> RequestedResource:
+def _found(definition: AnyDefinition, version: VersionDefinition, request: LocalRequest) -> RequestedResource:
     ref: ResourceRef[Any] = ResourceRef(
         definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
     )
-    return RequestedResource(ref, definition, version)
+    posted = _posted(definition, version, request.subresource) if request.verb == "create" else version.type
+    return RequestedResource(ref, definition, version, parts_decoder(posted))
 
 
-async def carry_out(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
+def carry_out(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
     """Do what a message asks for: an object, a `Page`, or None.
 
     Raises:
@@ -85,46 +109,44 @@ async def carry_out(transport: InProcessTransport, found: RequestedResource, req
         raise bad_request(f"the verb {request.verb!r} is unknown")
     if len(request.body) > BODY_LIMIT:
         raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
-    return await verb(transport, found, request)
+    return verb(transport, found, request)
 
 
-async def _get(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    return await transport.get(found.ref, request.namespace, request.name, subresource=request.subresource)
+def _get(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
+    return transport.get(found.ref, request.namespace, request.name, subresource=request.subresource)
 
 
-async def _list(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Page[Any]:
-    return await transport.list(found.ref, request.namespace, list_options(request.options))
+def _list(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Page[Any]]:
+    return transport.list(found.ref, request.namespace, list_options(request.options))
 
 
-async def _create(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    return await transport.create(
+def _create(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
+    return transport.create(
         found.ref,
         request.namespace,
-        _read(parts_decoder(_posted(found, request)).new, request.body),
+        _read(found.decoder.new, request.body),
         _write_options(request.options),
         name=request.name,
         subresource=request.subresource,
     )
 
 
-async def _update(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    decoder = parts_decoder(found.version.type)
+def _update(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
     stored = transport.stored(found.definition, request.namespace, request.name)
     if stored is None:
-        obj: KubeObject = _read(decoder.new, request.body)
+        obj: KubeObject = _read(found.decoder.new, request.body)
     else:
         # What it leaves alone are the very parts of the stored object, as in a change that is made in this process.
-        obj = _read(decoder.later, request.body, stored.view(found.version), stored.body(found.version))
+        obj = _read(found.decoder.later, request.body, stored.view(found.version), stored.body(found.version))
     options = _write_options(request.options)
-    return await transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
+    return transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
 
 
-async def _patch(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    try:
-        patch_type = PatchType[request.options.patch_type]
-    except KeyError:
-        raise bad_request(f"the patch type {request.options.patch_type!r} is unknown") from None
-    return await transport.patch(
+def _patch(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
+    patch_type = PATCH_TYPES.get(request.options.patch_type)
+    if patch_type is None:
+        raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
+    return transport.patch(
         found.ref,
         request.namespace,
         request.name,
@@ -135,14 +157,16 @@ async def _patch(transport: InProcessTransport, found: RequestedResource, reques
     )
 
 
-async def _delete(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
+def _delete(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
     options = _decoded(DeleteOptions, request.body)
-    return await transport.delete(found.ref, request.namespace, request.name, options)
+    return transport.delete(found.ref, request.namespace, request.name, options)
 
 
-async def _delete_collection(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> None:
+def _delete_collection(
+    transport: InProcessTransport, found: RequestedResource, request: LocalRequest
+) -> Awaitable[None]:
     options = _decoded(DeleteOptions, request.body)
-    await transport.delete_collection(found.ref, request.namespace, list_options(request.options), options)
+    return transport.delete_collection(found.ref, request.namespace, list_options(request.options), options)
 
 
 _VERBS: Final[dict[str, Callable[[InProcessTransport, RequestedResource, LocalRequest], Awaitable[Any]]]] = {
@@ -184,12 +208,11 @@ def _write_options(options: Options) -> WriteOptions:
     return WriteOptions(options.dry_run, options.field_manager, options.field_validation, options.force)
 
 
-def _posted(found: RequestedResource, request: LocalRequest) -> type[Any]:
-    """The type of what is posted: to a sub-resource, another than that of the resource."""
-    if not request.subresource:
-        return found.version.type
+def _posted(definition: AnyDefinition, version: VersionDefinition, subresource: str) -> type[Any]:
+    if not subresource:
+        return version.type
     try:
-        return type_of(found.definition.posted_kind(request.subresource, found.version.name))
+        return type_of(definition.posted_kind(subresource, version.name))
     except KeyError:
         raise _not_served() from None
 

@@ -16,7 +16,7 @@ from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.local.records import Recorder, request_path
-from cathedra.apiserver.local.requests import RequestedResource, carry_out, find, list_options, plain_answer, refused
+from cathedra.apiserver.local.requests import RequestedResource, Routes, carry_out, list_options, plain_answer, refused
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
@@ -103,6 +103,7 @@ class LocalSession(asyncio.Protocol):
     def __init__(self, server: LocalServer, sessions: set[LocalSession]) -> None:
         self._server = server
         self._sessions = sessions
+        self._routes = Routes(server.catalog)
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._reader = MessageReader(FromClient)
@@ -214,12 +215,10 @@ class LocalSession(asyncio.Protocol):
             task.cancel()
 
     async def _answer(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
-        status = 499
-        transport = user.transport
-        if self._server.recorder.audits:
-            transport = transport.annotating(record.annotations)
+        status, recorder = 499, self._server.recorder
+        transport = user.transport.annotating(record.annotations) if recorder.audits else user.transport
         try:
-            found = find(self._server.catalog, request)
+            found = self._routes.find(request)
             answer = await carry_out(transport, found, request)
             status = 201 if request.verb == "create" else 200
             self._show(request, found, answer, record)
@@ -236,7 +235,7 @@ class LocalSession(asyncio.Protocol):
             status = 500
             self._put(StatusFailure(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
         finally:
-            self._server.recorder.end(record, status)
+            recorder.end(record, status)
             self._done(request.id)
 
     def _done(self, number: int) -> None:
@@ -252,7 +251,8 @@ class LocalSession(asyncio.Protocol):
         elif isinstance(answer, Page):
             self._show_page(request, answer)
         elif type(answer) is found.version.type and not (request.verb == "create" and request.subresource):
-            shown = self._shown(answer, request.form, self._stored(found, answer))
+            number = self._sent.number_of(answer, request.form)
+            shown = Shown(number) if number else self._first_shown(answer, request.form, self._stored(found, answer))
             if self._server.recorder.audits:
                 record.response_body = shown.body or encode(answer)
                 record.created_name = answer.metadata.name
@@ -266,7 +266,7 @@ class LocalSession(asyncio.Protocol):
         objects: list[Shown] = []
         size = 0
         for obj in page.items:
-            shown = self._shown(obj, request.form, None)
+            shown = self._shown(obj, request.form)
             objects.append(shown)
             size += len(shown.body) + _ENVELOPE
             if size >= _PIECE:
@@ -274,26 +274,28 @@ class LocalSession(asyncio.Protocol):
                 objects, size = [], 0
         self._put(Listed(request.id, objects, page.resource_version, page.continue_, page.remaining), size)
 
-    def _shown(self, obj: Any, form: int, body: bytes | None) -> Shown:
+    def _shown(self, obj: Any, form: int) -> Shown:
         """An object as it goes out: by its number, if it was sent lately."""
         number = self._sent.number_of(obj, form)
-        if number:
-            return Shown(number)
-        self._sent.add(obj, form)
-        return Shown(form, encode(obj) if body is None else body)
+        return Shown(number) if number else self._first_shown(obj, form, encode(obj))
 
-    def _stored(self, found: RequestedResource, obj: Any) -> bytes | None:
-        """The bytes that the store has of an object, as long as nothing else has been written in its place."""
+    def _first_shown(self, obj: Any, form: int, body: bytes) -> Shown:
+        """An object that is not among those that were sent lately."""
+        self._sent.add(obj, form)
+        return Shown(form, body)
+
+    def _stored(self, found: RequestedResource, obj: Any) -> bytes:
+        """An object's JSON: the store's, as long as nothing else has been written in its place."""
         metadata = obj.metadata
         key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
         entry = self._server.registry.entry(found.definition.group_resource, key)
-        return entry.body(found.version) if entry is not None and entry.object is obj else None
+        return entry.body(found.version) if entry is not None and entry.object is obj else encode(obj)
 
     def _watch(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         try:
             if len(self._watches) >= MOST_WATCHES:
                 raise FrameError("too many watches")
-            found = find(self._server.catalog, request)
+            found = self._routes.find(request)
             if found.definition.conversion is not None:
                 self._tasks[request.id] = self._loop.create_task(self._converted(request, user, found, record))
                 return
@@ -316,8 +318,8 @@ class LocalSession(asyncio.Protocol):
             async with user.transport.watch(found.ref, request.namespace, options) as events:
                 self._server.recorder.streams(record)
                 async for event in events:
-                    shown = self._shown(event.object, request.form, None)
-                    self._put(Event(request.id, event.type.value, shown), len(shown.body))
+                    shown = self._shown(event.object, request.form)
+                    self._put(Event(request.id, event.type, shown), len(shown.body))
             self._put(Ended(request.id))
         except StatusError as error:
             status = error.code
@@ -342,9 +344,10 @@ class LocalSession(asyncio.Protocol):
                 continue
             version, form = watch.call.version, watch.form
             for seen in watch.taken():
-                entry = seen.entry
-                shown = self._shown(entry.view(version), form, entry.body(version))
-                self._put(Event(number, seen.type.value, shown), len(shown.body))
+                obj = seen.entry.view(version)
+                sent = self._sent.number_of(obj, form)
+                shown = Shown(sent) if sent else self._first_shown(obj, form, seen.entry.body(version))
+                self._put(Event(number, seen.type, shown), len(shown.body))
             if watch.start.watcher.closed:
                 self._put(Ended(number))
                 self._end_watch(watch)

@@ -40,9 +40,13 @@ class RequestRecord(msgspec.Struct):
     """The name of what was created, which the path does not have."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """What authorization and admission add to the audit event."""
+    counted_as: tuple[str, ...] = ()
+    """The labels, where they are known from another request of the sort."""
 
     def labels(self) -> tuple[str, ...]:
         """Verb, group, version, resource, sub-resource and scope, as metrics have them."""
+        if self.counted_as:
+            return self.counted_as
         info = self.info
         if not info.is_resource:
             return info.method, "", "", "", "", ""

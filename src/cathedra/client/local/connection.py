@@ -15,9 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import Status
+from cathedra.api.parts import reader_of
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
-from cathedra.api.struct import decode, decoder_of
+from cathedra.api.struct import decode
 from cathedra.client.local.frames import MOST_BYTES, FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
@@ -36,7 +37,7 @@ from cathedra.client.local.messages import (
 )
 from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import ReceivedObjects
-from cathedra.client.transport import EventType, Page, WatchEvent
+from cathedra.client.transport import Page, WatchEvent
 
 __all__ = ["LocalConnection", "peer_user"]
 
@@ -70,8 +71,11 @@ class LocalConnection(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._tokens: list[tuple[str, str]] = []
         self._forms: dict[type, int] = {}
-        self._decoders: list[msgspec.json.Decoder[Any]] = []
-        self._pending: dict[int, _Pending] = {}
+        self._readers: list[Callable[[bytes], Any]] = []
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._listed: dict[int, list[Any]] = {}
+        """Of answers that are lists, what has come until now."""
+        self._watches: dict[int, Watching] = {}
         self._ids = 0
         self._clear()
 
@@ -89,8 +93,8 @@ class LocalConnection(asyncio.Protocol):
         """The number of a type that objects are decoded to."""
         known = self._forms.get(kind)
         if known is None:
-            known = self._forms[kind] = len(self._decoders)
-            self._decoders.append(decoder_of(kind))
+            known = self._forms[kind] = len(self._readers)
+            self._readers.append(reader_of(kind))
         return known
 
     def next_id(self) -> int:
@@ -105,12 +109,16 @@ class LocalConnection(asyncio.Protocol):
             StatusError: the server refuses.
             ConnectionError: it cannot be reached, or went away before it answered.
         """
-        await self._connected()
-        pending = self._begin(request)
+        if self._outgoing is None:
+            await self._connected()
+        self._send_request(request)
+        answer = self._answers[request.id] = self._loop.create_future()
         try:
-            return await pending.answer
+            return await answer
         except asyncio.CancelledError:
-            self._cancel(request.id)
+            if self._answers.pop(request.id, None) is not None:
+                self._listed.pop(request.id, None)
+                self._send(Cancel(request.id))
             raise
 
     async def watch(self, request: LocalRequest) -> Watching:
@@ -120,7 +128,9 @@ class LocalConnection(asyncio.Protocol):
             ConnectionError: the server cannot be reached.
         """
         await self._connected()
-        return Watching(self._begin(request), lambda: self._cancel(request.id))
+        self._send_request(request)
+        watching = self._watches[request.id] = Watching(lambda: self._leave(request.id))
+        return watching
 
     def close(self) -> None:
         """End the connection; what waits for answers fails."""
@@ -131,6 +141,7 @@ class LocalConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Attach the users."""
         self._clear()
+        self._loop = asyncio.get_running_loop()
         connected: asyncio.Transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's, and the same
         self._transport, self._outgoing = connected, Outgoing(connected)
         for user in range(len(self._tokens)):
@@ -173,47 +184,50 @@ class LocalConnection(asyncio.Protocol):
         token, agent = self._tokens[user]
         return Attach(PROTOCOL, user, token, agent)
 
-    def _begin(self, request: LocalRequest) -> _Pending:
-        if len(request.body) > _LARGEST_BODY:
-            raise failure(413, "RequestEntityTooLarge", f"a body of {len(request.body)} bytes is too large")
-        pending = self._pending[request.id] = _Pending()
-        self._send(request, len(request.body))
-        return pending
+    def _send_request(self, request: LocalRequest) -> None:
+        size = len(request.body)
+        if size > _LARGEST_BODY:
+            raise failure(413, "RequestEntityTooLarge", f"a body of {size} bytes is too large")
+        if self._outgoing is None:
+            raise ConnectionResetError(f"{self._path}: the connection was lost")
+        self._outgoing.put(request, size + _ENVELOPE_BYTES)
 
-    def _cancel(self, number: int) -> None:
-        if self._pending.pop(number, None) is not None:
+    def _leave(self, number: int) -> None:
+        if self._watches.pop(number, None) is not None:
             self._send(Cancel(number))
 
-    def _send(self, message: Any, size: int = 0) -> None:
+    def _send(self, message: Attach | Cancel) -> None:
         if self._outgoing is not None:
-            self._outgoing.put(message, size + _ENVELOPE_BYTES)
+            self._outgoing.put(message, _ENVELOPE_BYTES)
 
     def _receive(self, message: Any) -> None:
-        if type(message) is Event:
+        kind = type(message)
+        if kind is Event:
             shown = self._object(message.object)
-            pending = self._pending.get(message.id)
-            if pending is not None:
-                pending.show(WatchEvent(_TYPES[message.change], shown))
-        elif type(message) is ObjectAnswer:
+            watching = self._watches.get(message.id)
+            if watching is not None:
+                watching.show(WatchEvent(message.change, shown))
+        elif kind is ObjectAnswer:
             self._end(message.id, self._object(message.object))
-        elif type(message) is Listed:
+        elif kind is Listed:
             self._list(message)
-        elif type(message) is Plain:
-            kind = GroupVersionKind.parse(message.api_version, message.kind)
-            self._end(message.id, decode(Status if kind == STATUS else type_of(kind), message.body))
-        elif type(message) is StatusFailure:
+        elif kind is Plain:
+            answered = GroupVersionKind.parse(message.api_version, message.kind)
+            self._end(message.id, decode(Status if answered == STATUS else type_of(answered), message.body))
+        elif kind is StatusFailure:
             self._fail(message.id, StatusError(decode(Status, message.status)))
-        elif type(message) is Ended:
+        elif kind is Ended:
             self._end(message.id, None)
 
     def _list(self, message: Listed) -> None:
         objects = [self._object(one) for one in message.objects]
-        pending = self._pending.get(message.id)
-        if pending is None:
+        if message.id not in self._answers:
             return
-        pending.objects += objects
+        listed = self._listed.setdefault(message.id, [])
+        listed += objects
         if message.resource_version:
-            page = Page(tuple(pending.objects), message.resource_version, message.continue_, message.remaining)
+            del self._listed[message.id]
+            page = Page(tuple(listed), message.resource_version, message.continue_, message.remaining)
             self._end(message.id, page)
 
     def _object(self, shown: Shown) -> Any:
@@ -221,63 +235,83 @@ class LocalConnection(asyncio.Protocol):
         if not shown.body:
             return self._received.find(shown.number)
         # The server bounds the nesting of what it stores, and is trusted here.
-        obj = self._decoders[shown.number].decode(shown.body)
+        obj = self._readers[shown.number](shown.body)
         self._received.add(obj)
         return obj
 
     def _end(self, number: int, answer: Any) -> None:
-        pending = self._pending.pop(number, None)
-        if pending is not None:
-            pending.end(answer)
+        waiting = self._answers.pop(number, None)
+        if waiting is None:
+            watching = self._watches.pop(number, None)
+            if watching is not None:
+                watching.end()
+        elif not waiting.done():
+            waiting.set_result(answer)
 
     def _fail(self, number: int, error: Exception) -> None:
-        pending = self._pending.pop(number, None)
-        if pending is not None:
-            pending.fail(error)
+        waiting = self._answers.pop(number, None)
+        if waiting is None:
+            watching = self._watches.pop(number, None)
+            if watching is not None:
+                watching.end(error)
+        elif not waiting.done():
+            waiting.set_exception(error)
 
     def _lost(self, why: str) -> None:
         self._transport = None
         if self._outgoing is not None:
             self._outgoing.close()
             self._outgoing = None
-        waiting, self._pending = self._pending, {}
-        for pending in waiting.values():
-            pending.fail(ConnectionResetError(f"{self._path}: {why}"))
+        self._listed.clear()
+        for number in (*self._answers, *self._watches):
+            self._fail(number, ConnectionResetError(f"{self._path}: {why}"))
 
 
-class _Pending:
-    """A request that is under way: its answer, and the events of a watch that are not taken yet."""
+class Watching:
+    """A watch that is under way, as an iterator over its events."""
 
-    __slots__ = ("_waiter", "answer", "events", "objects")
+    __slots__ = ("_cancel", "_ended", "_error", "_events", "_waiter")
 
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.objects: list[Any] = []
-        self.events: deque[WatchEvent[Any]] = deque()
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+        self._events: deque[WatchEvent[Any]] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._error: Exception | None = None
 
     def show(self, event: WatchEvent[Any]) -> None:
         """Keep an event until it is taken."""
-        self.events.append(event)
+        self._events.append(event)
+        if self._waiter is not None:
+            self._wake()
+
+    def end(self, error: Exception | None = None) -> None:
+        """End the watch, once what it has shown is taken."""
+        self._ended, self._error = True, error
         self._wake()
 
-    def end(self, answer: Any) -> None:
-        """Answer the request, or end the watch."""
-        if not self.answer.done():
-            self.answer.set_result(answer)
-        self._wake()
+    async def events(self) -> AsyncIterator[WatchEvent[Any]]:
+        """Changes, until the server ends the watch.
 
-    def fail(self, error: Exception) -> None:
-        """Refuse the request, or end the watch with an error, once what it has shown is taken."""
-        if not self.answer.done():
-            self.answer.set_exception(error)
-            self.answer.exception()  # a watch that is left meanwhile asks for it no more
-        self._wake()
+        Raises:
+            StatusError: it ends with an error.
+            ConnectionError: the server has gone.
+        """
+        events = self._events
+        while True:
+            while events:
+                yield events.popleft()
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                return
+            await self._wait()
 
-    async def wait(self) -> None:
-        """Wait for an event or the end."""
-        if self.events or self.answer.done():
-            return
+    def close(self) -> None:
+        """Watch no longer."""
+        self._cancel()
+
+    async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -287,34 +321,3 @@ class _Pending:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-class Watching:
-    """A watch that is under way, as an iterator over its events."""
-
-    def __init__(self, pending: _Pending, cancel: Callable[[], None]) -> None:
-        self._pending = pending
-        self._cancel = cancel
-
-    async def events(self) -> AsyncIterator[WatchEvent[Any]]:
-        """Changes, until the server ends the watch.
-
-        Raises:
-            StatusError: it ends with an error.
-            ConnectionError: the server has gone.
-        """
-        pending = self._pending
-        while True:
-            await pending.wait()
-            while pending.events:
-                yield pending.events.popleft()
-            if pending.answer.done():
-                pending.answer.result()
-                return
-
-    def close(self) -> None:
-        """Watch no longer."""
-        self._cancel()
-
-
-_TYPES: Final = {kind.value: kind for kind in EventType}

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MOST_BYTES", "MOST_MESSAGES", "FrameError", "MessageReader", "write_frames"]
+__all__ = ["FULL_BYTES", "MOST_BYTES", "MOST_MESSAGES", "FrameError", "MessageReader", "write_frame"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Bytes that a frame may have."""
 MOST_MESSAGES: Final = 8192
 """Messages that a frame may have."""
 FULL_BYTES: Final = 1024 * 1024
-"""Bytes from which on a writer begins another frame."""
+"""Bytes of messages that a writer does not wait to have more of."""
 _LENGTH: Final = struct.Struct(">I")
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
@@ -69,23 +69,12 @@ class MessageReader:
             raise FrameError(f"no frame of messages: {error}") from error
 
 
-def write_frames(messages: Sequence[Any], sizes: Sequence[int]) -> list[bytes]:
-    """The frames that carry ``messages``, in order; ``sizes`` are about their bytes."""
-    if len(messages) <= MOST_MESSAGES and sum(sizes) <= FULL_BYTES:
-        return _framed(messages)
-    written: list[bytes] = []
-    begin = total = 0
-    for position, size in enumerate(sizes):
-        if position > begin and (total + size > FULL_BYTES or position - begin >= MOST_MESSAGES):
-            written += _framed(messages[begin:position])
-            begin, total = position, 0
-        total += size
-    return written + _framed(messages[begin:])
-
-
-def _framed(messages: Sequence[Any]) -> list[bytes]:
-    body = _ENCODER.encode(messages)
-    return [_LENGTH.pack(len(body)), body]
+def write_frame(messages: Sequence[Any]) -> bytearray:
+    """The frame that carries ``messages``, in order."""
+    frame = bytearray(_LENGTH.size)
+    _ENCODER.encode_into(messages, frame, _LENGTH.size)
+    _LENGTH.pack_into(frame, 0, len(frame) - _LENGTH.size)
+    return frame
 
 
 def _count(body: bytes) -> int:

@@ -12,8 +12,10 @@ from typing import Final
 import msgspec
 
 from cathedra.api.scheme import GroupVersionKind
+from cathedra.client.transport import EventType, PatchType
 
 __all__ = [
+    "PATCH_TYPES",
     "PROTOCOL",
     "STATUS",
     "Attach",
@@ -90,6 +92,9 @@ class Cancel(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     id: int
 
 
+PATCH_TYPES: Final = dict(PatchType.__members__)
+"""The forms of a patch by the names that requests have for them."""
+
 FromClient = Attach | LocalRequest | Cancel
 
 
@@ -131,8 +136,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """A change that a watch shows."""
 
     id: int
-    change: str
-    """``ADDED``, ``MODIFIED`` or ``DELETED``."""
+    change: EventType
     object: Shown
 
 

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.client.local.frames import write_frames
+from cathedra.client.local.frames import FULL_BYTES, write_frame
 
 __all__ = ["AT_ONCE", "Outgoing"]
 
@@ -30,18 +30,19 @@ class Outgoing:
         self._more = more
         self._loop = asyncio.get_running_loop()
         self._messages: list[Any] = []
-        self._sizes: list[int] = []
+        self._bytes = 0
         self._scheduled = False
         # uvloop writes when the turn ends, whenever it is told to.
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
 
     def put(self, message: Any, size: int) -> None:
         """Send a message of about so many bytes, soon."""
-        self._messages.append(message)
-        self._sizes.append(size)
-        if len(self._messages) >= AT_ONCE:
+        messages = self._messages
+        messages.append(message)
+        self._bytes += size
+        if len(messages) >= AT_ONCE or self._bytes >= FULL_BYTES:
             self._write()
-        else:
+        elif not self._scheduled:
             self.schedule()
 
     def schedule(self) -> None:
@@ -60,24 +61,24 @@ class Outgoing:
 
     def close(self) -> None:
         """Let go of the socket; what was not sent is dropped."""
-        self._messages, self._sizes = [], []
+        self._messages, self._bytes = [], 0
         self._socket.close()
 
     def _write(self) -> None:
         if not self._messages:
             return
-        messages, sizes, self._messages, self._sizes = self._messages, self._sizes, [], []
+        messages, self._messages, self._bytes = self._messages, [], 0
         if self._transport.is_closing():
             return
-        frames = write_frames(messages, sizes)
+        frame = write_frame(messages)
         # Behind what the transport has not sent yet nothing can be sent at once.
-        sent = 0 if self._transport.get_write_buffer_size() else self._sent_at_once(frames)
-        if sent < sum(map(len, frames)):
-            self._transport.write(b"".join(frames)[sent:])
+        sent = 0 if self._transport.get_write_buffer_size() else self._sent_at_once(frame)
+        if sent < len(frame):
+            self._transport.write(frame[sent:])
 
-    def _sent_at_once(self, frames: list[bytes]) -> int:
+    def _sent_at_once(self, frame: bytearray) -> int:
         try:
-            return self._socket.sendmsg(frames, (), socket.MSG_DONTWAIT)
+            return self._socket.send(frame, socket.MSG_DONTWAIT)
         except OSError:
             # It is full, or has gone: the transport waits, or tells its protocol.
             return 0

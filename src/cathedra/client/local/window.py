@@ -6,7 +6,6 @@ is among the last `WINDOW`, which both know.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Final
 
 __all__ = ["WINDOW", "ReceivedObjects", "SentObjects"]
@@ -20,7 +19,7 @@ class SentObjects:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, int], int] = {}
-        self._kept: deque[tuple[Any, tuple[int, int]]] = deque()
+        self._kept: list[tuple[Any, tuple[int, int]] | None] = [None] * WINDOW
         self._last = 0
 
     def number_of(self, obj: Any, form: int) -> int:
@@ -30,13 +29,14 @@ class SentObjects:
     def add(self, obj: Any, form: int) -> int:
         """The number of an object that is being sent."""
         # The object is held as long as its identity is a key: another one cannot take its address.
-        if len(self._kept) == WINDOW:
-            _, oldest = self._kept.popleft()
-            del self._numbers[oldest]
         key = (id(obj), form)
+        place = self._last % WINDOW
+        oldest = self._kept[place]
+        if oldest is not None:
+            del self._numbers[oldest[1]]
+        self._kept[place] = obj, key
         self._last += 1
         self._numbers[key] = self._last
-        self._kept.append((obj, key))
         return self._last
 
 
@@ -44,14 +44,12 @@ class ReceivedObjects:
     """The receiver's end."""
 
     def __init__(self) -> None:
-        self._kept: deque[Any] = deque()
+        self._kept: list[Any] = [None] * WINDOW
         self._last = 0
 
     def add(self, obj: Any) -> None:
         """Count an object that came."""
-        if len(self._kept) == WINDOW:
-            self._kept.popleft()
-        self._kept.append(obj)
+        self._kept[self._last % WINDOW] = obj
         self._last += 1
 
     def find(self, number: int) -> Any:
@@ -60,7 +58,6 @@ class ReceivedObjects:
         Raises:
             IndexError: it is none of the last `WINDOW`.
         """
-        position = len(self._kept) - 1 - (self._last - number)
-        if position < 0:
+        if not max(self._last - WINDOW, 0) < number <= self._last:
             raise IndexError(number)
-        return self._kept[position]
+        return self._kept[(number - 1) % WINDOW]

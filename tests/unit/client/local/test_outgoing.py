@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 
-from cathedra.client.local.frames import MessageReader
+from cathedra.client.local.frames import FULL_BYTES, MessageReader
 from cathedra.client.local.messages import Cancel
 from cathedra.client.local.outgoing import AT_ONCE, Outgoing
 
@@ -52,6 +52,18 @@ def tell(request: pytest.FixtureRequest) -> Callable[[Story], None]:
             other.close()
 
     return lambda story: request.param(told(story))
+
+
+def test_messages_that_are_large_together_do_not_wait_for_more(tell: Callable[[Story], None]) -> None:
+    async def story(ends: Ends) -> None:
+        outgoing = Outgoing(ends.transport)
+        outgoing.put(Cancel(1), FULL_BYTES // 2)
+        assert ends.arrived() == []
+        outgoing.put(Cancel(2), FULL_BYTES // 2)
+        assert ends.arrived() == [1, 2]
+        outgoing.close()
+
+    tell(story)
 
 
 def test_a_few_messages_go_out_when_the_turn_has_ended(tell: Callable[[Story], None]) -> None:
