@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import KubeStruct, decoder_of
+from cathedra.api.struct import KubeStruct, decoder_of, replace
 
 __all__ = ["PartsDecoder", "parts_decoder", "reader_of"]
 
@@ -115,20 +115,32 @@ def _values(kind: type[KubeStruct], cut: _Cut) -> dict[str, Any]:
 
 def _changed(kind: type[K], body: Any, earlier: K, earlier_body: Any, depth: int) -> K:
     """``depth``: levels of structs below this one that are cut as well."""
-    fields, old = _fields(kind), _CUT.decode(earlier_body)
+    cut, old = _CUT.decode(body), _CUT.decode(earlier_body)
+    before = old.get
+    changed = [name for name, raw in cut.items() if raw != before(name)]
+    if not old.keys() <= cut.keys():
+        changed += old.keys() - cut.keys()
+    if not changed:
+        return earlier
+    fields = _fields(kind)
     values: dict[str, Any] = {}
-    for name, raw in _CUT.decode(body).items():
+    for name in changed:
         field = fields.get(name)
         if field is None:
             continue
-        before = old.get(name)
-        if raw == before:
-            values[field.name] = getattr(earlier, field.name)
-        elif depth and field.inner is not None and before is not None:
-            values[field.name] = _changed(field.inner, raw, getattr(earlier, field.name), before, depth - 1)
+        raw = cut.get(name)
+        if raw is None:
+            values[field.name] = getattr(_empty(kind), field.name)
+        elif depth and field.inner is not None and name in old:
+            values[field.name] = _changed(field.inner, raw, getattr(earlier, field.name), old[name], depth - 1)
         else:
             values[field.name] = field.decode(raw)
-    return kind(**values)
+    return replace(earlier, **values)
+
+
+@cache
+def _empty(kind: Any) -> Any:
+    return kind()
 
 
 @cache

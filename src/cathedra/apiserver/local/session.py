@@ -154,7 +154,10 @@ class LocalSession(asyncio.Protocol):
         try:
             for batch in self._reader.feed(data):
                 for message in batch:
-                    self._receive(message)
+                    if type(message) is LocalRequest:
+                        self._begin(message)
+                    else:
+                        self._receive(message)
         except FrameError as error:
             LOG.warning("a local connection is closed: %s", error)
             self._transport.close()
@@ -169,10 +172,8 @@ class LocalSession(asyncio.Protocol):
         if self._outgoing is not None and self._ready:
             self._outgoing.schedule()
 
-    def _receive(self, message: Attach | LocalRequest | Cancel) -> None:
-        if type(message) is LocalRequest:
-            self._begin(message)
-        elif type(message) is Cancel:
+    def _receive(self, message: Attach | Cancel) -> None:
+        if type(message) is Cancel:
             self._cancel(message.id)
         elif type(message) is Attach:
             self._attach(message)
@@ -246,17 +247,17 @@ class LocalSession(asyncio.Protocol):
 
     def _show(self, request: LocalRequest, found: RequestedResource, answer: Any, record: RequestRecord) -> None:
         """Put the answer to a request on the way."""
-        if answer is None:
-            self._put(Ended(request.id))
-        elif isinstance(answer, Page):
-            self._show_page(request, answer)
-        elif type(answer) is found.version.type and not (request.verb == "create" and request.subresource):
+        if type(answer) is found.version.type and not (request.verb == "create" and request.subresource):
             number = self._sent.number_of(answer, request.form)
             shown = Shown(number) if number else self._first_shown(answer, request.form, self._stored(found, answer))
             if self._server.recorder.audits:
                 record.response_body = shown.body or encode(answer)
                 record.created_name = answer.metadata.name
             self._put(ObjectAnswer(request.id, shown), len(shown.body))
+        elif answer is None:
+            self._put(Ended(request.id))
+        elif isinstance(answer, Page):
+            self._show_page(request, answer)
         else:
             assert isinstance(answer, KubeStruct)
             plain = plain_answer(request.id, answer)
