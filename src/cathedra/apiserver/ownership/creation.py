@@ -7,104 +7,105 @@ made before and are remembered by their JSON. Owner references alone name someth
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from cathedra.api.struct import Time
-from cathedra.apiserver.ownership.comparison import fields_of_new
+from cathedra.api.struct import KubeStruct, Time, encode
+from cathedra.apiserver.ownership.comparison import Comparison
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.managers import (
-    REMEMBERED_SIZE,
-    UPDATE,
-    ManagedFields,
-    Manager,
-    VersionedSet,
-    never_tracked,
-)
-from cathedra.apiserver.ownership.resets import field_set
-from cathedra.apiserver.ownership.typed import elements, field_shape, is_leaf
-from cathedra.apiserver.ownership.views import View
-from cathedra.apiserver.patches.schema import ListShape, Shape
+from cathedra.apiserver.ownership.managers import ManagedFields, Manager, VersionedSet, never_tracked
+from cathedra.apiserver.ownership.structs import Field, became, fields_of, is_absent, parts_of
+from cathedra.apiserver.patches.schema import Shape, StructShape
 
 __all__ = ["created"]
 
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of a field's JSON up to which it is remembered what it spells."""
-_METADATA: Final = "metadata"
-_UNTRACKED: Final = frozenset(never_tracked().children["f:metadata"].children)
-_OWNERS: Final = "ownerReferences"
-_READ_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_SOMEONE: Final = Manager("", UPDATE, "")
-_NOTHING: Final = field_set(())
+KNOWN: Final = 1024
+"""Fields of which that is remembered, and whole sets; the first give way."""
+_METADATA: Final = "f:metadata"
+_OWNERS: Final = "f:ownerReferences"
+_UNTRACKED: Final = frozenset(never_tracked().children[_METADATA].children)
+_ONE_PIECE: Final = FieldSet(member=True)
 
 
-def created(manager: Manager, empty: View, new: View, now: Time, ignored: FieldSet) -> ManagedFields:
-    """The managed fields of a new object; ``empty`` is one of its kind without anything. ``ignored`` are whole fields
-    of the top level.
+def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ignored: FieldSet) -> ManagedFields:
+    """The managed fields of a new object. ``ignored`` are whole fields of the top level.
 
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    fields = FieldSet()
-    before = _READ_PARTS.decode(empty.body)
-    for key, part in _READ_PARTS.decode(new.body).items():
-        element, inner = _field(new.shape, key)
-        if element in ignored.children:
-            continue
-        if inner is None:
-            if part != before.get(key):
-                fields.children[element] = _ONE_PIECE
-            continue
-        if key == _METADATA and len(new.body) <= REMEMBERED_SIZE:
-            below = _metadata(bytes(part), inner)
-        else:
-            below = _spelled(key, bytes(before.get(key, b"")), bytes(part), new.shape)
-        if below is not None:
-            fields.children[element] = below
-    return ManagedFields({manager: VersionedSet(fields, now)} if fields.children else {})
-
-
-def _metadata(body: bytes, shape: Shape) -> FieldSet | None:
     children: dict[str, FieldSet] = {}
-    for key, part in _READ_PARTS.decode(body).items():
-        element, inner = _field(shape, key)
-        if element in _UNTRACKED:
+    for before, after, field in zip(_empty(type(new)), msgspec.structs.astuple(new), fields_of(shape), strict=True):
+        if before is after or field.element in ignored.children:
             continue
-        if inner is None:
-            children[element] = _ONE_PIECE
-        elif key == _OWNERS and type(inner) is ListShape and len(bytes(part)) > 2:
-            owners = elements(msgspec.json.decode(part), inner)
-            children[element] = FieldSet(True, {owner: _ONE_PIECE for owner, _ in owners})
-        elif (below := _spelled(key, b"", bytes(part), shape)) is not None:
-            children[element] = below
+        below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before, after, field)
+        if below is not None:
+            children[field.element] = below
+    return ManagedFields({manager: VersionedSet(_whole(children), now)} if children else {})
+
+
+def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
+    assert isinstance(shape, StructShape)
+    children: dict[str, FieldSet] = {}
+    for value, field in zip(msgspec.structs.astuple(metadata), fields_of(shape), strict=True):
+        if value is field.default or field.element in _UNTRACKED or is_absent(value, field.default):
+            continue
+        if field.is_leaf:
+            children[field.element] = _ONE_PIECE
+        elif field.element == _OWNERS and value:
+            owners = dict(parts_of(value, field.shape))
+            children[field.element] = FieldSet(True, dict.fromkeys(owners, _ONE_PIECE))
+        elif (below := _owned(field.default, value, field)) is not None:
+            children[field.element] = below
     return FieldSet(False, children) if children else None
 
 
-_ONE_PIECE: Final = FieldSet(member=True)
+def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
+    """What the creator of an object owns of one field; ``before`` is what an empty object has there."""
+    if field.is_leaf:
+        return None if is_absent(after, field.default) or became(before, after, field) is None else _ONE_PIECE
+    body = encode(after)
+    if len(body) > REMEMBERED_PART:
+        return _worked_out(before, after, field)
+    key = (field, body)
+    if key not in _PARTS:
+        if len(_PARTS) >= KNOWN:
+            del _PARTS[next(iter(_PARTS))]
+        _PARTS[key] = _worked_out(before, after, field)
+    return _PARTS[key]
 
 
-@lru_cache(maxsize=512)
-def _field(shape: Shape, key: str) -> tuple[str, Shape | None]:
-    """The path element of a field, and its shape if it is more than one piece."""
-    inner = field_shape(shape, key)
-    return f"f:{key}", None if is_leaf(inner) else inner
+_PARTS: Final[dict[tuple[Field, bytes], FieldSet | None]] = {}
 
 
-def _spelled(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:
-    return (_remembered if len(part) <= REMEMBERED_PART else _worked_out)(key, before, part, shape)
+def _worked_out(before: Any, after: Any, field: Field) -> FieldSet | None:
+    outlined = became(before, after, field)
+    if outlined is None:
+        return None
+    comparison = Comparison.below({field.element: outlined})
+    return comparison.modified.union(comparison.added).children.get(field.element)
 
 
-def _worked_out(key: str, before: bytes, part: bytes, shape: Shape) -> FieldSet | None:
-    """What the creator of an object owns that has this one field, which was ``before`` or not there."""
-    if not before and key != _METADATA:
-        return fields_of_new(msgspec.json.decode(part), field_shape(shape, key))
-    old, new = (View(b'{"%b":%b}' % (key.encode(), one) if one else b"{}", shape) for one in (before, part))
-    managed = ManagedFields({}).update(_SOMEONE, old, new, Time(0), _NOTHING, lambda *_: None)
-    for versioned in managed.managers.values():
-        return versioned.fields.children.get(f"f:{key}")
-    return None
+def _whole(children: dict[str, FieldSet]) -> FieldSet:
+    """The set of these parts; the very same for the same parts, so that it is spelled once."""
+    key = (*children, *map(id, children.values()))
+    found = _WHOLE.get(key)
+    if found is None:
+        if len(_WHOLE) >= KNOWN:
+            del _WHOLE[next(iter(_WHOLE))]
+        found = _WHOLE[key] = FieldSet(False, children)
+    return found
 
 
-_remembered: Final = lru_cache(maxsize=1024)(_worked_out)
+_WHOLE: Final[dict[tuple[object, ...], FieldSet]] = {}
+
+
+def _empty(kind: type[KubeStruct]) -> tuple[Any, ...]:
+    """The values of an object without anything."""
+    return _EMPTY.get(kind) or _EMPTY.setdefault(kind, msgspec.structs.astuple(kind()))
+
+
+_EMPTY: Final[WeakKeyDictionary[type[KubeStruct], tuple[Any, ...]]] = WeakKeyDictionary()

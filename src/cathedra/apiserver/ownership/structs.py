@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -18,17 +18,22 @@ from cathedra.apiserver.ownership.comparison import ADDED, CHANGED, MODIFIED, RE
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
-__all__ = ["struct_differences"]
+__all__ = ["Field", "became", "fields_of", "is_absent", "parts_of", "struct_differences"]
 
 _SCALARS: Final = frozenset({str, int, bool})
 
 
-class _Field(NamedTuple):
-    """A field of a struct: its path element, its shape, and the value with which it is left out."""
+class Field:
+    """A field of a struct: its path element, its shape, the value with which it is left out, and whether it counts as
+    one piece. There is one of each."""
 
-    element: str
-    shape: Shape
-    default: Any
+    __slots__ = ("default", "element", "is_leaf", "shape")
+
+    def __init__(self, element: str, shape: Shape, default: Any) -> None:
+        self.element = element
+        self.shape = shape
+        self.default = default
+        self.is_leaf = is_leaf(shape)
 
 
 def struct_differences(old: KubeStruct, new: KubeStruct, shape: StructShape) -> dict[str, Outline]:
@@ -38,41 +43,47 @@ def struct_differences(old: KubeStruct, new: KubeStruct, shape: StructShape) -> 
         TypedError: an element of a keyed list has no key.
     """
     found = {}
-    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), _fields_of(shape), strict=True):
+    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
         if before is after:
             continue
-        part = _field_outline(before, after, field)
+        part = became(before, after, field)
         if part is not None:
             found[field.element] = part
     return found
 
 
 def _changed_fields(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Iterator[tuple[str, Outline]]:
-    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), _fields_of(shape), strict=True):
+    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
         if before is not after:
-            part = _field_outline(before, after, field)
+            part = became(before, after, field)
             if part is not None:
                 yield field.element, part
 
 
-def _field_outline(before: Any, after: Any, field: _Field) -> Outline | None:
-    was = MISSING if _is_absent(before, field.default) else before
-    now = MISSING if _is_absent(after, field.default) else after
+def became(before: Any, after: Any, field: Field) -> Outline | None:
+    """What became of a field with these values.
+
+    Raises:
+        TypedError: an element of a keyed list has no key.
+    """
+    was = MISSING if is_absent(before, field.default) else before
+    now = MISSING if is_absent(after, field.default) else after
     return _outline(was, now, field.shape)
 
 
 @cache
-def _fields_of(shape: StructShape) -> tuple[_Field, ...]:
+def fields_of(shape: StructShape) -> tuple[Field, ...]:
+    """The fields of a struct, in order of declaration."""
     kind = shape.type
     defaults = kind.__struct_defaults__
     required = len(kind.__struct_fields__) - len(defaults)
     return tuple(
-        _Field(f"f:{name}", shape.fields[name], MISSING if index < required else defaults[index - required])
+        Field(f"f:{name}", shape.fields[name], MISSING if index < required else defaults[index - required])
         for index, name in enumerate(json_names(kind).values())
     )
 
 
-def _is_absent(value: Any, default: Any) -> bool:
+def is_absent(value: Any, default: Any) -> bool:
     """Whether a field with this value is not written, as msgspec decides it: the default itself, or an empty map."""
     return value is default or (type(value) is dict and not value and getattr(default, "factory", None) is dict)
 
@@ -90,7 +101,7 @@ def _outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     if isinstance(shape, StructShape) and type(old) is type(new) and type(old) is shape.type:
         below = tuple(_changed_fields(old, new, shape))
         return (CHANGED, below) if below else None
-    before, after = dict(_parts(old, shape)), dict(_parts(new, shape))
+    before, after = dict(parts_of(old, shape)), dict(parts_of(new, shape))
     if not before and not after:
         if new is MISSING:
             return REMOVED, ()
@@ -118,17 +129,17 @@ def _pairwise(before: _Parts, after: _Parts) -> Iterator[tuple[str, Outline]]:
 def _spelled(value: Any, shape: Shape) -> tuple[Any, ...]:
     if is_leaf(shape):
         return ()
-    return tuple((element, _spelled(item, inner)) for element, (item, inner) in dict(_parts(value, shape)).items())
+    return tuple((element, _spelled(item, inner)) for element, (item, inner) in dict(parts_of(value, shape)).items())
 
 
-def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
+def parts_of(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
     """The fields, keys or elements that a value which is no leaf has, with their shapes; nothing for an explicit null
     or no value at all."""
     if isinstance(value, KubeStruct) and isinstance(shape, StructShape):
         return [
-            (element, (item, inner))
-            for item, (element, inner, default) in zip(msgspec.structs.astuple(value), _fields_of(shape), strict=True)
-            if not _is_absent(item, default)
+            (field.element, (item, field.shape))
+            for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
+            if not is_absent(item, field.default)
         ]
     if isinstance(value, dict):
         return [(f"f:{key}", (item, field_shape(shape, key))) for key, item in value.items()]
@@ -148,7 +159,7 @@ def _keys(item: Any, shape: ListShape) -> Any:
     return {
         name: value if type(value) in _SCALARS else to_dict(value)
         for name, value in found
-        if not _is_absent(value, defaults[name])
+        if not is_absent(value, defaults[name])
     }
 
 
@@ -157,7 +168,7 @@ def _key_fields(kind: type[KubeStruct], keys: tuple[str, ...]) -> tuple[dict[str
     """JSON name → attribute of the fields that elements are found by, and JSON name → value with which they are left
     out."""
     attributes = {name: attribute for attribute, name in json_names(kind).items()}
-    fields = dict(zip(attributes, _fields_of(StructShape(kind)), strict=True))
+    fields = dict(zip(attributes, fields_of(StructShape(kind)), strict=True))
     return {key: attributes[key] for key in keys}, {key: fields[key].default for key in keys}
 
 

@@ -55,34 +55,37 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
         return _with_entries(new, ())
     manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
     try:
-        if live is not None and views is None and managed.is_plain(manager):
-            plain = _plainly(call, managed, manager, live, new, now)
-            if plain is not None:
-                return _with_entries(new, plain.entries())
-        new_view = _view(call.version, new)
-        if live is None and not managed.managers and not call.subresource:
-            return _with_entries(
-                new,
-                created(manager, _empty(call.version.type), new_view, Time(now), _ignored(call)).entries(),
+        plain = _plainly(call, managed, manager, live, new, now) if views is None else None
+        if plain is None:
+            old_view = _view_of(call.version, spelled) if spelled else _view(call.version, live)
+            plain = managed.update(
+                manager,
+                old_view,
+                _view(call.version, new),
+                Time(now),
+                _ignored(call),
+                views or _other_versions(call, live),
             )
-        old_view = _view_of(call.version, spelled) if spelled else _view(call.version, live)
-        managed = managed.update(
-            manager, old_view, new_view, Time(now), _ignored(call), views or _other_versions(call, live)
-        )
     except TypedError:
         return new  # validation will say what is wrong with the list
-    return _with_entries(new, managed.entries())
+    return _with_entries(new, plain.entries())
 
 
 def _plainly(
     call: Call, managed: ManagedFields, manager: Manager, live: Any, new: Any, now: float
 ) -> ManagedFields | None:
-    """The managed fields after a change of a struct, which need not be spelled for it; None if it is none."""
+    """The managed fields after a write of a struct, which need not be spelled for it; None if other versions have a
+    part in it, or it is none."""
     shape, version = _shape(call), call.version
-    old, now_ = (one if type(one) is version.type else version.from_hub(one) for one in (live, new))
-    if not isinstance(shape, StructShape):
+    if not isinstance(shape, StructShape) or not managed.is_plain(manager):
         return None
-    return managed.written(manager, struct_differences(old, now_, shape), Time(now), _ignored(call))
+    wanted = new if type(new) is version.type else version.from_hub(new)
+    if live is None:
+        if managed.managers or call.subresource:
+            return None
+        return created(manager, wanted, shape, Time(now), _ignored(call))
+    old = live if type(live) is version.type else version.from_hub(live)
+    return managed.written(manager, struct_differences(old, wanted, shape), Time(now), _ignored(call))
 
 
 def applied(
