@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cathedra.api.jsonvalue import JSONValue
-from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
@@ -20,7 +20,7 @@ __all__ = [
     "ADDED",
     "CHANGED",
     "MODIFIED",
-    "REMOVED",
+    "Changes",
     "Comparison",
     "Outline",
     "compare",
@@ -36,7 +36,14 @@ are only path elements with what is below them."""
 ADDED: Final = "added"
 CHANGED: Final = "changed below"
 MODIFIED: Final[Outline] = ("modified", ())
-REMOVED: Final = "removed"
+_REMOVED: Final = "removed"
+
+
+class Changes(NamedTuple):
+    """The fields that a write gave a value, and those that it took away."""
+
+    touched: FieldSet
+    removed: FieldSet
 
 
 @dataclass
@@ -65,6 +72,11 @@ class Comparison:
         """Whether nothing differs."""
         return self.added.empty and self.modified.empty and self.removed.empty
 
+    @property
+    def changes(self) -> Changes:
+        """What was set, for the first time or anew, and what was removed."""
+        return Changes(self.modified.union(self.added), self.removed)
+
     def without(self, ignored: FieldSet) -> Comparison:
         """The same with everything at or below the ignored paths left out."""
         return Comparison(
@@ -82,7 +94,7 @@ class Comparison:
         else:
             for element, part in below:
                 self._enter(part, (*path, element))
-            if what == REMOVED:
+            if what == _REMOVED:
                 self.removed.insert(path)
 
 
@@ -92,10 +104,7 @@ def _grow(node: FieldSet, below: Iterable[tuple[str, Any]]) -> None:
         if part:
             _grow(node.children.setdefault(element, FieldSet()), part)
         else:
-            node.children[element] = _ONE_FIELD  # as most are
-
-
-_ONE_FIELD: Final = FieldSet(member=True)
+            node.children[element] = ONE_FIELD  # as most are
 
 
 def compare(old: Any, new: Any, shape: Shape) -> Comparison:
@@ -115,7 +124,7 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
     pairs = None if is_leaf(shape) else _pairs(old, new, shape)
     if pairs is None:
         if new is MISSING:
-            return REMOVED, ()
+            return _REMOVED, ()
         return MODIFIED
     below = tuple(
         (element, part)
@@ -123,7 +132,7 @@ def outline(old: Any, new: Any, shape: Shape) -> Outline | None:
         if (part := outline(before, after, inner)) is not None
     )
     if new is MISSING:
-        return REMOVED, below
+        return _REMOVED, below
     return (CHANGED, below) if below else None
 
 

@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from cathedra.api.struct import KubeStruct, Time, encode
-from cathedra.apiserver.ownership.comparison import Comparison
-from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import ManagedFields, Manager, VersionedSet, never_tracked
-from cathedra.apiserver.ownership.structs import Field, became, fields_of, is_absent, parts_of
+from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, is_absent
 from cathedra.apiserver.patches.schema import Shape, StructShape
 
 __all__ = ["created"]
@@ -24,11 +23,10 @@ __all__ = ["created"]
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of a field's JSON up to which it is remembered what it spells."""
 KNOWN: Final = 1024
-"""Fields of which that is remembered, and whole sets; the first give way."""
+"""Fields of which that is remembered; the first give way."""
 _METADATA: Final = "f:metadata"
 _OWNERS: Final = "f:ownerReferences"
 _UNTRACKED: Final = frozenset(never_tracked().children[_METADATA].children)
-_ONE_PIECE: Final = FieldSet(member=True)
 
 
 def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ignored: FieldSet) -> ManagedFields:
@@ -44,7 +42,7 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before, after, field)
         if below is not None:
             children[field.element] = below
-    return ManagedFields({manager: VersionedSet(_whole(children), now)} if children else {})
+    return ManagedFields({manager: VersionedSet(FieldSet.of(children, member=False), now)} if children else {})
 
 
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
@@ -54,19 +52,19 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
         if value is field.default or field.element in _UNTRACKED or is_absent(value, field.default):
             continue
         if field.is_leaf:
-            children[field.element] = _ONE_PIECE
-        elif field.element == _OWNERS and value:
-            owners = dict(parts_of(value, field.shape))
-            children[field.element] = FieldSet(True, dict.fromkeys(owners, _ONE_PIECE))
+            children[field.element] = ONE_FIELD
+        elif field.element == _OWNERS:
+            children[field.element] = added(value, field.shape)
         elif (below := _owned(field.default, value, field)) is not None:
             children[field.element] = below
-    return FieldSet(False, children) if children else None
+    return FieldSet.of(children, member=False) if children else None
 
 
 def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
     """What the creator of an object owns of one field; ``before`` is what an empty object has there."""
     if field.is_leaf:
-        return None if is_absent(after, field.default) or became(before, after, field) is None else _ONE_PIECE
+        is_new = before is field.default or not changed(before, after, field).touched.empty
+        return ONE_FIELD if is_new and not is_absent(after, field.default) else None
     body = encode(after)
     if len(body) > REMEMBERED_PART:
         return _worked_out(before, after, field)
@@ -82,25 +80,8 @@ _PARTS: Final[dict[tuple[Field, bytes], FieldSet | None]] = {}
 
 
 def _worked_out(before: Any, after: Any, field: Field) -> FieldSet | None:
-    outlined = became(before, after, field)
-    if outlined is None:
-        return None
-    comparison = Comparison.below({field.element: outlined})
-    return comparison.modified.union(comparison.added).children.get(field.element)
-
-
-def _whole(children: dict[str, FieldSet]) -> FieldSet:
-    """The set of these parts; the very same for the same parts, so that it is spelled once."""
-    key = (*children, *map(id, children.values()))
-    found = _WHOLE.get(key)
-    if found is None:
-        if len(_WHOLE) >= KNOWN:
-            del _WHOLE[next(iter(_WHOLE))]
-        found = _WHOLE[key] = FieldSet(False, children)
-    return found
-
-
-_WHOLE: Final[dict[tuple[object, ...], FieldSet]] = {}
+    fields = changed(before, after, field).touched
+    return None if fields.empty else fields
 
 
 def _empty(kind: type[KubeStruct]) -> tuple[Any, ...]:

@@ -14,10 +14,10 @@ import msgspec
 
 from cathedra.api.struct import RawJSON
 
-__all__ = ["FieldSet"]
+__all__ = ["ONE_FIELD", "FieldSet"]
 
 KNOWN: Final = 4096
-"""Sets whose spelling is known, so that it is not read again; the first that became known give way."""
+"""Sets that are found again by their spelling, and by their parts; the first give way."""
 
 
 class FieldSet:
@@ -30,6 +30,17 @@ class FieldSet:
         self.children: dict[str, FieldSet] = children if children is not None else {}
         self._spelled: RawJSON | None = None
         self._expected = False
+
+    @staticmethod
+    def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
+        """The set of these parts: the very same for the same parts, so that it is spelled once."""
+        key = (member, *children, *map(id, children.values()))
+        found = _SHARED.get(key)
+        if found is None:
+            if len(_SHARED) >= KNOWN:
+                del _SHARED[next(iter(_SHARED))]
+            found = _SHARED[key] = FieldSet(member, children)
+        return found
 
     @staticmethod
     def from_json(value: Any) -> FieldSet:
@@ -193,3 +204,6 @@ class FieldSet:
 _spelled: Final = lru_cache(maxsize=4096)(msgspec.json.encode)
 _NOTHING_BELOW: Final = RawJSON.without_blanks(b"{}")
 _READ: Final[dict[bytes, FieldSet]] = {}
+_SHARED: Final[dict[tuple[object, ...], FieldSet]] = {}
+ONE_FIELD: Final = FieldSet(member=True)
+"""The set of a path alone."""

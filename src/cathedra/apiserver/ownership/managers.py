@@ -13,7 +13,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON, Time
-from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
+from cathedra.apiserver.ownership.comparison import Changes, Comparison, Outline, compare, outline
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
 from cathedra.apiserver.ownership.views import View, differences
@@ -183,7 +183,7 @@ class ManagedFields:
     ) -> ManagedFields:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
         if self.is_plain(manager):
-            return self.written(manager, differences(old, new), now, ignored)
+            return self.written(manager, Comparison.below(differences(old, new)).changes, now, ignored)
         managers, comparison = self._moved(
             None, manager.api_version, Comparison.below(differences(old, new)), new, ignored, other, force=True
         )
@@ -196,13 +196,10 @@ class ManagedFields:
                 return False
         return len(self.managers) < UPDATE_LIMIT
 
-    def written(self, manager: Manager, outlined: Mapping[str, Outline], now: Time, ignored: FieldSet) -> ManagedFields:
-        """After a write that `is_plain` and by which the object changed so, by path element of the top level."""
-        comparison = Comparison.below(outlined)
-        if not ignored.children.keys().isdisjoint(outlined):
-            comparison = comparison.without(ignored)
-        touched = comparison.modified.union(comparison.added)
-        taken, removed = touched.difference(_NEVER_TRACKED), comparison.removed
+    def written(self, manager: Manager, changes: Changes, now: Time, ignored: FieldSet) -> ManagedFields:
+        """After a write that `is_plain` and made these changes."""
+        touched, removed = changes.touched.without_subtrees(ignored), changes.removed.without_subtrees(ignored)
+        taken = touched.difference(_NEVER_TRACKED)
         after: dict[Manager, VersionedSet] = {}
         for one, versioned in self.managers.items():
             fields = versioned.fields.difference(touched).difference(_NEVER_TRACKED)

@@ -1,4 +1,4 @@
-"""How an object differs from an older state of itself, seen on the structs.
+"""The fields that differ between an object and an older state of itself, seen on the structs.
 
 Two states of an object share nearly all their parts, and what is the very same is not looked into. So this is the way
 of a write whose states are both structs; values that are not, as a custom resource's, are compared as JSON
@@ -7,20 +7,25 @@ of a write whose states are both structs; values that are not, as a custom resou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.struct import KubeStruct, encode, json_names, to_dict
-from cathedra.apiserver.ownership.comparison import ADDED, CHANGED, MODIFIED, REMOVED, Outline, outline
+from cathedra.apiserver.ownership.comparison import Changes, outline
+from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
-__all__ = ["Field", "became", "fields_of", "is_absent", "parts_of", "struct_differences"]
+__all__ = ["Field", "added", "changed", "fields_of", "is_absent", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
+_NOTHING: Final = FieldSet()
+_SAME: Final = Changes(_NOTHING, _NOTHING)
+_SET: Final = Changes(ONE_FIELD, _NOTHING)
+_REMOVED: Final = Changes(_NOTHING, ONE_FIELD)
 
 
 class Field:
@@ -34,41 +39,6 @@ class Field:
         self.shape = shape
         self.default = default
         self.is_leaf = is_leaf(shape)
-
-
-def struct_differences(old: KubeStruct, new: KubeStruct, shape: StructShape) -> dict[str, Outline]:
-    """What differs from ``old`` to ``new``, by path element of the top level; as `views.differences` of both.
-
-    Raises:
-        TypedError: an element of a keyed list has no key.
-    """
-    found = {}
-    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
-        if before is after:
-            continue
-        part = became(before, after, field)
-        if part is not None:
-            found[field.element] = part
-    return found
-
-
-def _changed_fields(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Iterator[tuple[str, Outline]]:
-    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
-        if before is not after:
-            part = became(before, after, field)
-            if part is not None:
-                yield field.element, part
-
-
-def became(before: Any, after: Any, field: Field) -> Outline | None:
-    """What became of a field with these values.
-
-    Raises:
-        TypedError: an element of a keyed list has no key.
-    """
-    was = MISSING if is_absent(before, field.default) else before
-    now = MISSING if is_absent(after, field.default) else after
-    return _outline(was, now, field.shape)
 
 
 @cache
@@ -88,58 +58,90 @@ def is_absent(value: Any, default: Any) -> bool:
     return value is default or (type(value) is dict and not value and getattr(default, "factory", None) is dict)
 
 
-def _outline(old: Any, new: Any, shape: Shape) -> Outline | None:
-    """What became of a value; `comparison.outline` of both as JSON."""
+def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Changes:
+    """The fields in which ``new`` differs from ``old``.
+
+    Raises:
+        TypedError: an element of a keyed list has no key.
+    """
+    touched: dict[str, FieldSet] = {}
+    removed: dict[str, FieldSet] = {}
+    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
+        if before is after:
+            continue
+        part = changed(before, after, field)
+        if part.touched is not _NOTHING:
+            touched[field.element] = part.touched
+        if part.removed is not _NOTHING:
+            removed[field.element] = part.removed
+    return _below(touched, removed)
+
+
+def _below(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
+    if not touched and not removed:
+        return _SAME
+    return Changes(FieldSet(False, touched) if touched else _NOTHING, FieldSet(False, removed) if removed else _NOTHING)
+
+
+def changed(before: Any, after: Any, field: Field) -> Changes:
+    """What differs at and below a field that has these values.
+
+    Raises:
+        TypedError: an element of a keyed list has no key.
+    """
+    if is_absent(after, field.default):
+        return _SAME if is_absent(before, field.default) else Changes(_NOTHING, added(before, field.shape))
+    if is_absent(before, field.default):
+        return Changes(added(after, field.shape), _NOTHING)
+    return _changed(before, after, field.shape)
+
+
+def _changed(old: Any, new: Any, shape: Shape) -> Changes:
     if old is new:
-        return None
-    if old is MISSING:
-        return ADDED, _spelled(new, shape)
+        return _SAME
     if is_leaf(shape):
-        if new is MISSING:
-            return REMOVED, ()
-        return None if _same(old, new, shape) else MODIFIED
+        return _SAME if _is_same(old, new, shape) else _SET
     if isinstance(shape, StructShape) and type(old) is type(new) and type(old) is shape.type:
-        below = tuple(_changed_fields(old, new, shape))
-        return (CHANGED, below) if below else None
-    before, after = dict(parts_of(old, shape)), dict(parts_of(new, shape))
+        return struct_changes(old, new, shape)
+    before, after = dict(_parts(old, shape)), dict(_parts(new, shape))
     if not before and not after:
-        if new is MISSING:
-            return REMOVED, ()
-        return None if _same(old, new, shape) else MODIFIED
-    below = tuple(_pairwise(before, after))
-    if new is MISSING:
-        return REMOVED, below
-    return (CHANGED, below) if below else None
-
-
-_Parts = dict[str, tuple[Any, Shape]]
-
-
-def _pairwise(before: _Parts, after: _Parts) -> Iterator[tuple[str, Outline]]:
-    for element, (was, shape) in before.items():
-        now, _ = after.get(element, (MISSING, shape))
-        part = _outline(was, now, shape)
-        if part is not None:
-            yield element, part
-    for element, (now, shape) in after.items():
+        return _SAME if _is_same(old, new, shape) else _SET
+    touched: dict[str, FieldSet] = {}
+    removed: dict[str, FieldSet] = {}
+    for element, (was, inner) in before.items():
+        if element not in after:
+            removed[element] = added(was, inner)
+            continue
+        part = _changed(was, after[element][0], inner)
+        if part.touched is not _NOTHING:
+            touched[element] = part.touched
+        if part.removed is not _NOTHING:
+            removed[element] = part.removed
+    for element, (now, inner) in after.items():
         if element not in before:
-            yield element, (ADDED, _spelled(now, shape))
+            touched[element] = added(now, inner)
+    return _below(touched, removed)
 
 
-def _spelled(value: Any, shape: Shape) -> tuple[Any, ...]:
+def added(value: Any, shape: Shape) -> FieldSet:
+    """The fields at and below a value that was not there before, or is no more.
+
+    Raises:
+        TypedError: an element of a keyed list has no key.
+    """
     if is_leaf(shape):
-        return ()
-    return tuple((element, _spelled(item, inner)) for element, (item, inner) in dict(parts_of(value, shape)).items())
+        return ONE_FIELD
+    return FieldSet.of({element: added(item, inner) for element, (item, inner) in _parts(value, shape)}, member=True)
 
 
-def parts_of(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
+def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
     """The fields, keys or elements that a value which is no leaf has, with their shapes; nothing for an explicit null
     or no value at all."""
     if isinstance(value, KubeStruct) and isinstance(shape, StructShape):
         return [
             (field.element, (item, field.shape))
             for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
-            if not is_absent(item, field.default)
+            if item is not field.default and not is_absent(item, field.default)
         ]
     if isinstance(value, dict):
         return [(f"f:{key}", (item, field_shape(shape, key))) for key, item in value.items()]
@@ -154,26 +156,25 @@ def _keys(item: Any, shape: ListShape) -> Any:
     """As much of a list's element as its path element needs, as plain values."""
     if not isinstance(item, KubeStruct):
         return item
-    names, defaults = _key_fields(type(item), shape.keys)
-    found = zip(names, (getattr(item, attribute) for attribute in names.values()), strict=True)
+    found = [(key, getattr(item, name), default) for key, name, default in _key_fields(type(item), shape.keys)]
     return {
-        name: value if type(value) in _SCALARS else to_dict(value)
-        for name, value in found
-        if not is_absent(value, defaults[name])
+        key: value if type(value) in _SCALARS else to_dict(value)
+        for key, value, default in found
+        if not is_absent(value, default)
     }
 
 
 @cache
-def _key_fields(kind: type[KubeStruct], keys: tuple[str, ...]) -> tuple[dict[str, str], dict[str, Any]]:
-    """JSON name → attribute of the fields that elements are found by, and JSON name → value with which they are left
-    out."""
+def _key_fields(kind: type[KubeStruct], keys: tuple[str, ...]) -> tuple[tuple[str, str, Any], ...]:
+    """JSON name, attribute and default of the fields that elements are found by."""
     attributes = {name: attribute for attribute, name in json_names(kind).items()}
     fields = dict(zip(attributes, fields_of(StructShape(kind)), strict=True))
-    return {key: attributes[key] for key in keys}, {key: fields[key].default for key in keys}
+    return tuple((key, attributes[key], fields[key].default) for key in keys)
 
 
-def _same(old: Any, new: Any, shape: Shape) -> bool:
+def _is_same(old: Any, new: Any, shape: Shape) -> bool:
     """Whether two values spell the same; texts and numbers are compared as they are."""
     if type(old) is type(new) and type(old) in _SCALARS:
         return bool(old == new)
-    return encode(old) == encode(new) or outline(to_dict(old), to_dict(new), shape) is None
+    before, after = encode(old), encode(new)
+    return before == after or outline(msgspec.json.decode(before), msgspec.json.decode(after), shape) is None

@@ -32,7 +32,7 @@ from cathedra.apiserver.ownership.managers import (
     manager_of,
 )
 from cathedra.apiserver.ownership.resets import field_set
-from cathedra.apiserver.ownership.structs import struct_differences
+from cathedra.apiserver.ownership.structs import struct_changes
 from cathedra.apiserver.ownership.typed import TypedError, check
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
@@ -76,7 +76,8 @@ def _plainly(
 ) -> ManagedFields | None:
     """The managed fields after a write of a struct, which need not be spelled for it; None if other versions have a
     part in it, or it is none."""
-    shape, version = _shape(call), call.version
+    version = call.version
+    shape = struct_shape(version.type)
     if not isinstance(shape, StructShape) or not managed.is_plain(manager):
         return None
     wanted = new if type(new) is version.type else version.from_hub(new)
@@ -85,7 +86,7 @@ def _plainly(
             return None
         return created(manager, wanted, shape, Time(now), _ignored(call))
     old = live if type(live) is version.type else version.from_hub(live)
-    return managed.written(manager, struct_differences(old, wanted, shape), Time(now), _ignored(call))
+    return managed.written(manager, struct_changes(old, wanted, shape), Time(now), _ignored(call))
 
 
 def applied(
