@@ -141,6 +141,18 @@ def never_tracked() -> FieldSet:
 
 
 _NEVER_TRACKED: Final = never_tracked()
+_METADATA: Final = "f:metadata"
+_NEVER_BELOW_METADATA: Final = _NEVER_TRACKED.children[_METADATA].children.keys()
+
+
+def _tracked(fields: FieldSet) -> FieldSet:
+    """Without the fields that have no owner; itself, if it has none of them, as most sets."""
+    children = fields.children
+    metadata = children.get(_METADATA)
+    has_some = metadata is not None and (metadata.member or not _NEVER_BELOW_METADATA.isdisjoint(metadata.children))
+    if has_some or "f:kind" in children or "f:apiVersion" in children:
+        return fields.difference(_NEVER_TRACKED)
+    return fields
 
 
 class ManagedFields:
@@ -199,10 +211,10 @@ class ManagedFields:
     def written(self, manager: Manager, changes: Changes, now: Time, ignored: FieldSet) -> ManagedFields:
         """After a write that `is_plain` and made these changes."""
         touched, removed = changes.touched.without_subtrees(ignored), changes.removed.without_subtrees(ignored)
-        taken = touched.difference(_NEVER_TRACKED)
+        taken = _tracked(touched)
         after: dict[Manager, VersionedSet] = {}
         for one, versioned in self.managers.items():
-            fields = versioned.fields.difference(touched).difference(_NEVER_TRACKED)
+            fields = _tracked(versioned.fields.difference(touched))
             if removed.children:
                 fields = fields.difference(removed)
             if fields.children:
@@ -374,12 +386,11 @@ def _taken(
 def _stripped(managers: Mapping[Manager, VersionedSet]) -> dict[Manager, VersionedSet]:
     stripped = {}
     for manager, versioned in managers.items():
-        if versioned.fields.intersection(_NEVER_TRACKED).empty:
-            if versioned.fields.children:
+        fields = _tracked(versioned.fields)
+        if fields is versioned.fields:
+            if fields.children:
                 stripped[manager] = versioned
-            continue
-        fields = versioned.fields.difference(_NEVER_TRACKED)
-        if not fields.empty:
+        elif not fields.empty:
             stripped[manager] = VersionedSet(fields, versioned.time)
     return stripped
 
