@@ -6,6 +6,7 @@ Every condition, lease and deletion carries one. They are values: comparable, ha
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Final, Self, TypeVar
@@ -44,10 +45,10 @@ class Time:
     text: str
     """As the API writes it, unless it is `BEGINNING`."""
 
-    def __init__(self, epoch_seconds: float) -> None:
-        micros = int(epoch_seconds // 1) * MICROS
-        object.__setattr__(self, "micros", micros)
-        object.__setattr__(self, "text", _to_the_second(micros))
+    def __new__(cls, epoch_seconds: float) -> Self:
+        remembered: Callable[[int], Any] = _second
+        found: Self = remembered(int(epoch_seconds // 1))
+        return found
 
     def _set(self, micros: int) -> None:
         object.__setattr__(self, "micros", micros)
@@ -131,8 +132,10 @@ class MicroTime(Time):
 
     __slots__ = ()
 
-    def __init__(self, epoch_seconds: float) -> None:
-        self._set(round(epoch_seconds * MICROS))
+    def __new__(cls, epoch_seconds: float) -> Self:
+        made = object.__new__(cls)
+        made._set(round(epoch_seconds * MICROS))
+        return made
 
     @staticmethod
     def _cut(micros: int) -> int:
@@ -145,8 +148,15 @@ class MicroTime(Time):
 
 
 @lru_cache(maxsize=1024)
+def _second(second: int) -> Time:
+    """Remembered, since everything that is written in one second carries the same time."""
+    made = object.__new__(Time)
+    made._set(second * MICROS)
+    return made
+
+
+@lru_cache(maxsize=1024)
 def _to_the_second(micros: int) -> str:
-    """Remembered, since everything that is written in one second carries the same text."""
     year, moment = _calendar(micros)
     return f"{year}-{moment:%m-%dT%H:%M:%SZ}"
 
