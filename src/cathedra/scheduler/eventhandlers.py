@@ -126,7 +126,8 @@ class EventHandlers:
             if new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None:
                 self._assumption_ends(new)
             return
-        self._nominations.update(old, PodInfo(new))
+        if self._nominations or old.status.nominated_node_name or new.status.nominated_node_name:
+            self._nominations.update(old, PodInfo(new))
         self._queue.update(old, new)
         if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
             self._nomination_ends(old)

@@ -29,7 +29,7 @@ from cathedra.scheduler.dynamicresources.binding_conditions import (
     waits,
 )
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
+from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, GroupClaims
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME
 from cathedra.scheduler.dynamicresources.resolving import Resolver
@@ -83,8 +83,13 @@ class ClaimBinding:
         """Write every claim that is not reserved for the pod yet, and then the pod's status."""
         try:
             for index, claim in enumerate(cycle.claims):
-                if not self._resolver.is_reserved(pod, claim):
-                    cycle.claims[index] = await self._write_claim(cycle, claim, pod)
+                if self._resolver.is_reserved(pod, claim):
+                    continue
+                allocation = cycle.chosen.get(claim.metadata.uid)
+                if allocation is None or cycle.group is None:
+                    cycle.claims[index] = await self._bind(claim, allocation, pod)
+                else:
+                    cycle.claims[index] = await self._bind_in_group(cycle.group, claim, allocation, pod)
             if cycle.special is not None:
                 await self._write_special(cycle, cycle.special, pod)
             if pod.status.node_allocatable_resource_claim_statuses:
@@ -98,13 +103,11 @@ class ClaimBinding:
             self._devices.settle(claim, pod.metadata.uid)
         return None
 
-    async def _write_claim(self, cycle: ClaimCycle, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-        """Reserve ``claim`` for the pod, with the allocation that was decided for it, and answer it as written."""
+    async def _bind_in_group(
+        self, group: GroupClaims, claim: ResourceClaim, allocation: AllocationResult, pod: Pod
+    ) -> ResourceClaim:
         uid = claim.metadata.uid
-        allocation = cycle.chosen.get(uid)
-        if allocation is None or cycle.group is None:
-            return await self._bind(claim, allocation, pod)
-        async with cycle.group.writing[uid]:
+        async with group.writing[uid]:
             newest = self._claims.get(claim.metadata.namespace, claim.metadata.name)
             if newest is None or newest.metadata.uid != uid or newest.status.allocation is None:
                 return await self._bind(claim, allocation, pod)
@@ -112,6 +115,7 @@ class ClaimBinding:
             return newest if self._resolver.is_reserved(pod, newest) else await self._bind(newest, None, pod)
 
     async def _bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        """Reserve ``claim`` for the pod, with the allocation that was decided for it, and answer it as written."""
         written = await self._writer.bind(claim, allocation, self._resolver.consumer(pod, claim))
         self._claims.assume(written)
         return written

@@ -148,7 +148,10 @@ class Devices:
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._hold(_freed(old))
-        if new is not None:
+            old_allocation = None
+        else:
+            old_allocation = old.status.allocation if old is not None else None
+        if new is not None and new.status.allocation is not old_allocation:
             self._hold(new)
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         self._notify(ClusterEvent(Resource.RESOURCE_CLAIM, action, old, new))

@@ -66,6 +66,8 @@ class Hints:
         new: ResourceClaim | None = change.new
         if new is None:
             return old is None or old.status.allocation is not None
+        if self._resolver.lacks_claims(pod):
+            return False
         try:
             claims = self._resolver.claims(pod)
         except Unresolved:

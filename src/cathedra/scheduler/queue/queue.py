@@ -13,6 +13,8 @@ import heapq
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
@@ -58,6 +60,11 @@ class SchedulingQueue:
         self._unschedulable: dict[str, QueuedPodInfo] = {}
         self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {plugin: {} for plugin in registrations}
         """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
+        self._awaited: dict[Resource, list[tuple[str, EventRegistration]]] = {}
+        """What changes → who waits for such changes, in the order of the plugins."""
+        for plugin, registered in registrations.items():
+            for registration in registered:
+                self._awaited.setdefault(registration.resource, []).append((plugin, registration))
         self._in_flight = InFlight()
         self._wake = asyncio.Event()
         self._rearm = asyncio.Event()
@@ -139,15 +146,13 @@ class SchedulingQueue:
 
     def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
         """Something in the cluster has changed: wake those whom it may concern, of that priority at most if given."""
-        self._in_flight.record(change)
+        if self._in_flight.left_at:
+            self._in_flight.record(change)
         if not self._unschedulable:
             return
-        for plugin, sleepers in tuple(self._by_plugin.items()):
-            if not sleepers:
-                continue
-            for registration in self._registrations.get(plugin, ()):
-                if registration.resource is change.resource and registration.matches(change):
-                    self._wake_by(plugin, registration, change, up_to_priority)
+        for plugin, registration in self._awaited.get(change.resource, ()):
+            if self._by_plugin[plugin] and registration.matches(change):
+                self._wake_by(plugin, registration, change, up_to_priority)
 
     async def run(self) -> None:
         """End back-offs and over-long waits when their time comes; runs until cancelled."""
@@ -321,19 +326,20 @@ def _hints(registration: EventRegistration, entry: QueuedPodInfo, change: Cluste
 
 def pod_actions(old: Pod, new: Pod) -> Action:
     """What changed between two versions of a pod, in the words that plugins register for."""
-    actions = Action(0)
+    actions: list[Action] = []
     if old.metadata.labels != new.metadata.labels:
-        actions |= Action.UPDATE_POD_LABEL
+        actions.append(Action.UPDATE_POD_LABEL)
     if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
-        actions |= Action.UPDATE_POD_GENERATED_CLAIM
+        actions.append(Action.UPDATE_POD_GENERATED_CLAIM)
     if old.spec is not new.spec:
         if old.spec.tolerations != new.spec.tolerations:
-            actions |= Action.UPDATE_POD_TOLERATION
+            actions.append(Action.UPDATE_POD_TOLERATION)
         if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-            actions |= Action.UPDATE_POD_GATES_ELIMINATED
+            actions.append(Action.UPDATE_POD_GATES_ELIMINATED)
         if _scaled_down(old, new):
-            actions |= Action.UPDATE_POD_SCALE_DOWN
-    return actions or Action.UPDATE
+            actions.append(Action.UPDATE_POD_SCALE_DOWN)
+    # To combine flags takes seven calls each, and mostly there is one at most.
+    return reduce(or_, actions[1:], actions[0]) if actions else Action.UPDATE
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:

@@ -95,8 +95,9 @@ class NodeInfo:
 
     def renew(self, pod: PodInfo) -> None:
         """Take over a new version of a pod on the node that asks for the same."""
-        self._leave_order(pod.uid)
-        self.order.append(pod.uid)
+        if self.order[-1] != pod.uid:
+            self._leave_order(pod.uid)
+            self.order.append(pod.uid)
         self.pods[pod.uid] = pod
         self.alike.clear()
 
@@ -141,10 +142,9 @@ class NodeInfo:
         return made
 
     def _leave_order(self, uid: str) -> None:
-        place = self.order.index(uid)
         last = self.order.pop()
         if last != uid:
-            self.order[place] = last
+            self.order[self.order.index(uid)] = last
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         requested = self.requested

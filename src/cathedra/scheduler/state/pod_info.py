@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod, PodAffinityTerm
+import msgspec
+
+from cathedra.api.core.core_v1 import (
+    Container,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    PodAffinityTerm,
+    PodSpec,
+    ResourceRequirements,
+)
 from cathedra.api.core.meta_v1 import LabelSelector, LabelSelectorRequirement
 from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
+from cathedra.kinds.identity import by_identity
 from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
 from cathedra.semantics.podresources import reported_resources
 from cathedra.semantics.pods import long_running_containers
@@ -107,10 +117,10 @@ class PodInfo:
 
     def with_pod(self, pod: Pod) -> PodInfo:
         """The same for another version of the pod; what was derived from equal spec and resources is kept."""
-        made = PodInfo(pod)
-        same_spec = pod.spec is self.pod.spec or pod.spec == self.pod.spec
-        same_held = _taken(pod) == _taken(self.pod) and reported_resources(pod) == reported_resources(self.pod)
-        if same_spec and same_held and pod.metadata.labels == self.pod.metadata.labels:
+        made, known = PodInfo(pod), self.pod
+        same_spec = pod.spec is known.spec or pod.spec == known.spec
+        same_held = pod.status is known.status or made.told_resources == self.told_resources
+        if same_spec and same_held and pod.metadata.labels == known.metadata.labels:
             made._take_over(self)
         return made
 
@@ -132,19 +142,33 @@ class PodInfo:
                 mine[name] = known[name]
 
     @_Derived
+    def told_resources(self) -> tuple[object, ...]:
+        """What the pod's status says of resources; equal for equal reports."""
+        return _taken(self.pod), *reported_resources(self.pod)
+
+    @_Derived
     def requests(self) -> Amounts:
         """What the pod calls of its node, zeros left out."""
-        return {name: amount for name, amount in pod_requests(self.pod).items() if amount}
+        return self._sums.requests
 
     @_Derived
     def scoring_requests(self) -> tuple[int, int]:
         """Milli-cpu and bytes of memory for scoring, where a container that does not ask counts as a small one."""
-        counted = self.requests if _states_both(self.pod) else pod_requests(self.pod, _SCORING_DEFAULTS)
-        return counted.get(CPU, 0), counted.get(MEMORY, 0)
+        return self._sums.scoring
+
+    @_Derived
+    def _sums(self) -> _Sums:
+        spec = self.pod.spec
+        if spec.init_containers or spec.resources is not None or spec.overhead or any(self.told_resources):
+            return _sums_of(self.pod)
+        return _plain_sums(*[container.resources for container in spec.containers])
 
     @_Derived
     def host_ports(self) -> tuple[tuple[str, str, int], ...]:
         """(address, protocol, port) for every port that the pod takes on its host."""
+        spec = self.pod.spec
+        if not spec.init_containers and all(not container.ports for container in spec.containers):
+            return ()
         return tuple(
             [
                 (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
@@ -195,6 +219,26 @@ def selector_with_keys(
     if added:
         selector = replace(selector, match_expressions=(*selector.match_expressions, *added))
     return from_label_selector(selector)
+
+
+class _Sums(msgspec.Struct, frozen=True):
+    """What a pod asks for in all."""
+
+    requests: Amounts
+    scoring: tuple[int, int]
+
+
+def _sums_of(pod: Pod) -> _Sums:
+    requested = pod_requests(pod)
+    counted = requested if _states_both(pod) else pod_requests(pod, _SCORING_DEFAULTS)
+    requests = {name: amount for name, amount in requested.items() if amount}
+    return _Sums(requests, (counted.get(CPU, 0), counted.get(MEMORY, 0)))
+
+
+@by_identity
+def _plain_sums(*resources: ResourceRequirements) -> _Sums:
+    """The sums of pods that have nothing but containers with these resources: those of a template share them."""
+    return _sums_of(Pod(spec=PodSpec(containers=tuple([Container(resources=one) for one in resources]))))
 
 
 def _states_both(pod: Pod) -> bool:
