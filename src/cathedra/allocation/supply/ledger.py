@@ -162,39 +162,44 @@ class Ledger:
 
     def _change(self, entries: tuple[tuple[PoolID, str, Holding], ...], uid: str, *, entering: bool) -> None:
         self._snapshot = None
-        touched: dict[PoolID, dict[str, list[Holding]]] = {}
+        changed: dict[PoolID, dict[str, tuple[Holding, ...]] | SharedMap[str, tuple[Holding, ...]]] = {}
         for pool, device, holding in entries:
-            touched.setdefault(pool, {}).setdefault(device, []).append(holding)
-        for pool, devices in touched.items():
-            known = self._pools.get(pool) or NOTHING
-            changes = {
-                device: _exchanged(known.holdings.get(device, ()), uid, made if entering else [])
-                for device, made in devices.items()
-            }
-            self._set(pool, known, changes)
-            for device in devices:
-                self._changelog.note((*pool, device))
+            holdings = changed.get(pool)
+            if holdings is None:
+                holdings = changed[pool] = self._changeable(pool)
+            before = holdings.get(device) or ()
+            after = _entered(before, holding) if entering else _left(before, uid)
+            if isinstance(holdings, SharedMap):
+                if after:
+                    holdings.set(device, after)
+                else:
+                    holdings.discard(device)
+            else:
+                if before:
+                    del holdings[device]
+                if after:
+                    holdings[device] = after
+            self._changelog.note((*pool, device))
+        for pool, holdings in changed.items():
+            self._set(pool, holdings.snapshot() if isinstance(holdings, SharedMap) else holdings)
 
-    def _set(self, pool: PoolID, known: PoolLedger, changes: dict[str, tuple[Holding, ...]]) -> None:
+    def _changeable(self, pool: PoolID) -> dict[str, tuple[Holding, ...]] | SharedMap[str, tuple[Holding, ...]]:
+        """What is held of a pool, to be changed and set."""
         large = self._large.get(pool)
-        if large is None and len(known.holdings) > _LARGE:
-            # A pool that spans a cluster: copying it would cost more than the claim.
-            large = self._large[pool] = SharedMap()
-            for device, holding in known.holdings.items():
-                large.set(device, holding)
-        holdings = dict(known.holdings) if large is None else None
-        for device, kept in changes.items():
-            if holdings is not None:
-                holdings.pop(device, None)
-                if kept:
-                    holdings[device] = kept
-            elif large is not None and kept:
-                large.set(device, kept)
-            elif large is not None:
-                large.discard(device)
-        made: Mapping[str, tuple[Holding, ...]] = large.snapshot() if large is not None else holdings or {}
-        if made:
-            self._pools.set(pool, PoolLedger(made))
+        if large is not None:
+            return large
+        known = (self._pools.get(pool) or NOTHING).holdings
+        if len(known) <= _LARGE:
+            return dict(known)
+        # A pool that spans a cluster: copying it would cost more than the claim.
+        large = self._large[pool] = SharedMap()
+        for device, holding in known.items():
+            large.set(device, holding)
+        return large
+
+    def _set(self, pool: PoolID, holdings: Mapping[str, tuple[Holding, ...]]) -> None:
+        if holdings:
+            self._pools.set(pool, PoolLedger(holdings))
         else:
             self._pools.discard(pool)
             self._large.pop(pool, None)
@@ -203,13 +208,19 @@ class Ledger:
 _LARGE: Final = 1024
 
 
-def _exchanged(before: tuple[Holding, ...], uid: str, made: list[Holding]) -> tuple[Holding, ...]:
-    """Who holds a device after ``uid`` holds ``made`` of it instead of what it held."""
-    kept = [holding for holding in before if holding.uid != uid]
-    if not kept or not made:
-        return (*kept, *made)
+def _entered(before: tuple[Holding, ...], made: Holding) -> tuple[Holding, ...]:
+    """Who holds a device once ``made`` is held of it, too."""
+    if not before or all(holding.uid == made.uid for holding in before):
+        return (*before, made)
     # The same claims in another order must give the same ledger.
-    return tuple(sorted([*kept, *made], key=lambda holding: (holding.uid, holding.share_id or "")))
+    return tuple(sorted([*before, made], key=lambda holding: (holding.uid, holding.share_id or "")))
+
+
+def _left(before: tuple[Holding, ...], uid: str) -> tuple[Holding, ...]:
+    """Who holds a device after ``uid`` has let go of it."""
+    if len(before) == 1 and before[0].uid == uid:
+        return ()
+    return tuple([holding for holding in before if holding.uid != uid])
 
 
 def key_of(claim: ResourceClaim) -> str:

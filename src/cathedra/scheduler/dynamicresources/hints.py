@@ -59,7 +59,8 @@ class Hints:
         if claim is None:
             return None
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        return [pod.metadata.uid for pod in self._pods.by_index(_INDEX, key)]
+        waiting = self._pods.by_index(_INDEX, key)
+        return [pod.metadata.uid for pod in waiting] if waiting else ()
 
     def _claim_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         old: ResourceClaim | None = change.old

@@ -503,6 +503,9 @@ class DynamicResources(
         if self._devices.is_in_flight(claim):
             return unresolvable(f"resource claim {where} is in the process of being allocated")
         for request in claim.spec.devices.requests or ():
+            asked = request.exactly
+            if asked is not None and self._devices.device_class(asked.device_class_name) is not None:
+                continue
             refusal = self._requestable(where, request)
             if refusal is not None:
                 return refusal

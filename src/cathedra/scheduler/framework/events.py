@@ -39,6 +39,9 @@ class Resource(enum.Enum):
     POD_GROUP = "PodGroup"
     ANY = "*"
 
+    __hash__ = object.__hash__
+    """Members are the same where they are equal; an enumeration's own hash is a call of Python for each event."""
+
 
 class Action(enum.Flag):
     """How it changed."""

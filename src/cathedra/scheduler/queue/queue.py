@@ -261,6 +261,8 @@ class SchedulingQueue:
     ) -> None:
         sleepers = self._by_plugin[plugin]
         affected = _affected(registration, change)
+        if affected is not None and not affected:
+            return
         chosen = list(sleepers.values()) if affected is None else [sleepers[uid] for uid in affected if uid in sleepers]
         for entry in chosen:
             if up_to_priority is not None and entry.info.priority > up_to_priority:
@@ -310,7 +312,9 @@ def _affected(registration: EventRegistration, change: ClusterEvent) -> Collecti
         _LOG.exception("the index of pods concerned by %s broke", change.resource)
         return None
     # In order and without repetition: the order in which pods are woken is the order in which they are tried.
-    return None if affected is None else dict.fromkeys(affected)
+    if affected is None:
+        return None
+    return dict.fromkeys(affected) if affected else ()
 
 
 def _hints(registration: EventRegistration, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
