@@ -7,7 +7,6 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from itertools import compress
 from random import Random
 
 import msgspec
@@ -16,6 +15,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.profile import FilterCall, Profile
+from cathedra.scheduler.state.followed import around
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -61,7 +61,9 @@ class NodeSearch:
             return SelectedNode(feasible[0].name, evaluated, 1)
         totals = self._profile.score(state, pod, feasible)
         best = max(totals)
-        ties = list(compress(feasible, map(best.__eq__, totals)))
+        ties = feasible
+        if totals.count(best) < len(totals):
+            ties = [node for node, total in zip(feasible, totals, strict=True) if total == best]
         node = ties[0] if len(ties) == 1 else self._random.choice(ties)
         return SelectedNode(node.name, evaluated, len(feasible))
 
@@ -115,7 +117,7 @@ class NodeSearch:
         count = left = len(nodes)
         whole = count == len(state.snapshot.nodes) > 1
         while left and len(feasible) < wanted:
-            part = _around(nodes, start, min(left, max(wanted - len(feasible), FEWEST_NODES)))
+            part = around(nodes, start, min(left, max(wanted - len(feasible), FEWEST_NODES)))
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
             if broken is not None:
@@ -167,12 +169,6 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
-
-
-def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
-    """So many of ``nodes``, from the one at ``start`` on; after the last comes the first."""
-    part = nodes[start : start + number]
-    return part if len(part) == number else [*part, *nodes[: number - len(part)]]
 
 
 def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:

@@ -8,16 +8,17 @@ until the node changes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, Generic, TypeVar
 
 from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["ApiNodes", "Followed", "NodesThat", "ValueOfEach"]
+__all__ = ["ApiNodes", "Followed", "NodesThat", "ValueOfEach", "around"]
 
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Followed(ABC):
@@ -84,38 +85,64 @@ class NodesThat(Followed):
         self._others.clear()
 
 
-class _Values(dict[NodeInfo, V]):
-    """Values that are worked out when they are first read."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Callable[[NodeInfo], V]) -> None:
-        super().__init__()
-        self._value = value
-
-    def __missing__(self, node: NodeInfo) -> V:
-        made = self[node] = self._value(node)
-        return made
-
-
 class ValueOfEach(Followed, Generic[V]):
-    """A value for every node."""
+    """A value for every node, worked out when it is first read."""
 
-    def __init__(self, changes: Changelog[NodeInfo] | None, value: Callable[[NodeInfo], V]) -> None:
+    def __init__(
+        self,
+        changes: Changelog[NodeInfo] | None,
+        value: Callable[[NodeInfo], V],
+        nodes: Sequence[NodeInfo],
+        places: Mapping[str, int],
+    ) -> None:
         super().__init__(changes)
-        self._values = _Values(value)
+        self._value = value
+        self._nodes = nodes
+        self._places = places
+        self._values: list[Any] = [None] * len(nodes)
+        self._unknown = set(range(len(nodes)))
 
-    @property
-    def values(self) -> Mapping[NodeInfo, V]:
-        """The value of each node, to be read by ``[node]`` until the next change."""
-        return self._values
+    def of(self, nodes: Sequence[NodeInfo]) -> list[V]:
+        """The value of each of ``nodes``, true until the next change.
+
+        Mostly these are a piece of all nodes, or their end and their beginning: that costs no look at each.
+        """
+        if not nodes:
+            return []
+        start, number = self._places[nodes[0].name], len(nodes)
+        if around(self._nodes, start, number) == nodes:
+            self._work_out(self._unknown_around(start, number))
+            return list(around(self._values, start, number))
+        places = [self._places[node.name] for node in nodes]
+        self._work_out(self._unknown.intersection(places))
+        return [self._values[place] for place in places]
+
+    def _unknown_around(self, start: int, number: int) -> Iterable[int]:
+        """Of so many places, from ``start`` on and around, those whose value is not known."""
+        unknown, count = self._unknown, len(self._nodes)
+        if len(unknown) < number:
+            return [place for place in unknown if (place - start) % count < number]
+        return unknown.intersection([place % count for place in range(start, start + number)])
+
+    def _work_out(self, places: Iterable[int]) -> None:
+        for place in places:
+            self._values[place] = self._value(self._nodes[place])
+            self._unknown.discard(place)
 
     def _forget(self, nodes: Set[NodeInfo]) -> None:
         for node in nodes:
-            self._values.pop(node, None)
+            place = self._places.get(node.name)
+            if place is not None:
+                self._unknown.add(place)
 
     def _forget_all(self) -> None:
-        self._values.clear()
+        self._unknown.update(range(len(self._nodes)))
+
+
+def around(items: Sequence[T], start: int, number: int) -> Sequence[T]:
+    """So many of ``items``, from the one at ``start`` on; after the last comes the first."""
+    part = items[start : start + number]
+    return part if len(part) == number else [*part, *items[: number - len(part)]]
 
 
 class ApiNodes(Followed):

@@ -77,16 +77,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
         """The value of each of ``nodes``, under the same condition."""
-        return list(map(self.value_of_each(key, value).__getitem__, nodes))
-
-    def value_of_each(self, key: Hashable, value: Callable[[NodeInfo], int]) -> Mapping[NodeInfo, int]:
-        """The value of every node, by ``[node]``, under the same condition."""
         found = self.followed.get(key)
         if found is None:
-            found = self._follow(key, ValueOfEach(self.changes, value))
+            found = self._follow(key, ValueOfEach(self.changes, value, self.nodes, self.places))
         assert isinstance(found, ValueOfEach)
         found.follow_up()
-        return found.values
+        return found.of(nodes)
 
     def api_nodes(self) -> tuple[Node, ...]:
         """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""

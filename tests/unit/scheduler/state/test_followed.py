@@ -60,8 +60,9 @@ def check(snapshot: Snapshot) -> None:
         assert found.intersection(nodes) == {info for info in nodes if idle(info)}
         assert snapshot.all_are("open", schedulable, nodes) == all(map(schedulable, nodes))
     assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
-    values = snapshot.value_of_each("pods", count)
-    assert {info.name: values[info] for info in snapshot.nodes} == {i.name: count(i) for i in snapshot.nodes}
+    everything = list(snapshot.nodes)
+    for nodes in (everything[2:] + everything[:1], everything[::2], everything[::-1], everything, []):
+        assert snapshot.values_of("pods", count, nodes) == [count(info) for info in nodes]
 
 
 def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
@@ -75,12 +76,10 @@ def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
         return 0
 
     for _ in range(2):
-        values = cache.snapshot().value_of_each("value", value)
-        assert [values[info] for info in cache.snapshot().nodes] == [0, 0, 0]
+        assert cache.snapshot().values_of("value", value, cache.snapshot().nodes) == [0, 0, 0]
     assert looked == ["a", "b", "c"]
     cache.assume(PodInfo(pod("p")).on("b"))
-    values = cache.snapshot().value_of_each("value", value)
-    assert [values[info] for info in cache.snapshot().nodes] == [0, 0, 0]
+    assert cache.snapshot().values_of("value", value, cache.snapshot().nodes) == [0, 0, 0]
     assert looked == ["a", "b", "c", "b"]
 
 
@@ -115,7 +114,7 @@ def test_the_api_objects_are_the_same_tuple_until_a_node_changes() -> None:
 def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> None:
     cache = Cache()
     cache.set_node(node("a", labels={}))
-    assert cache.snapshot().value_of_each("pods", count)[cache.snapshot().nodes[0]] == 0
+    assert cache.snapshot().values_of("pods", count, cache.snapshot().nodes) == [0]
     cache.assume(PodInfo(pod("p")).on("a"))
     for number in range(Changelog.LIMIT):
         cache.set_node(node("a", labels={}, unschedulable=bool(number % 2)))
@@ -133,5 +132,5 @@ def test_a_snapshot_without_changes_looks_each_time() -> None:
 def test_no_more_is_kept_than_so_much() -> None:
     snapshot = Snapshot.of([NodeInfo(node("a"))], {})
     for number in range(3 * MOST_FOLLOWED):
-        snapshot.value_of_each(number, count)
+        snapshot.values_of(number, count, snapshot.nodes)
         assert len(snapshot.followed) <= MOST_FOLLOWED
