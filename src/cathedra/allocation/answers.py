@@ -180,6 +180,11 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         """Whether the claims fit at one place of the list of nodes."""
         return self._answer(self._class(place)).solution is not None
 
+    def fitting_kind(self, place: int) -> int | None:
+        """As `kind`, where the claims fit; else None."""
+        node_class = self._class(place)
+        return None if self._answer(node_class).solution is None else node_class.number
+
     def kind(self, place: int) -> int:
         """A number that nodes share if they share an answer, so that one of them need be looked at."""
         return self._class(place).number

@@ -115,15 +115,18 @@ class NodeSearch:
         """Nodes that pass every filter, from the one at ``start`` on and around, until ``wanted`` are found."""
         feasible: list[NodeInfo] = []
         count = left = len(nodes)
+        missing = wanted
         whole = count == len(state.snapshot.nodes) > 1
-        while left and len(feasible) < wanted:
-            part = around(nodes, start, min(left, max(wanted - len(feasible), FEWEST_NODES)))
+        while left and missing > 0:
+            asked = min(left, max(missing, FEWEST_NODES))
+            part = around(nodes, start, asked)
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
             if broken is not None:
                 return broken
-            left -= len(part)
-            start = (start + len(part)) % count
+            left -= asked
+            start = (start + asked) % count
+            missing = wanted - len(feasible)
         return feasible
 
     def _pass_part(

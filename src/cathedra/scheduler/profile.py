@@ -143,20 +143,16 @@ class Profile:
 
         return measured
 
-    def _now(self, state: CycleState) -> float:
-        """When something begins that is measured; 0 where it is not."""
-        return self._observer.monotonic() if state.measured and self._observer is not None else 0.0
+    def _now(self) -> float:
+        """When something begins that is measured."""
+        return self._observer.monotonic() if self._observer is not None else 0.0
 
-    def _ran_together(self, state: CycleState, plugins: Collection[Plugin], point: str, began: float) -> None:
+    def _ran_together(self, plugins: Collection[Plugin], point: str, began: float) -> None:
         """Plugins whose answers for many nodes are worked out together have taken equal parts of the time."""
-        if state.measured and self._observer is not None:
+        if self._observer is not None:
             seconds = (self._observer.monotonic() - began) / len(plugins)
             for plugin in plugins:
                 self._observer.ran(plugin.name, point, "Success", seconds)
-
-    def _counted(self, plugins: tuple[str, ...], point: str, times: int = 1) -> None:
-        if self._observer is not None and times:
-            self._observer.evaluated(plugins, point, self.name, times)
 
     def statistics(self) -> dict[str, int]:
         """What the plugins hold, in numbers."""
@@ -180,7 +176,8 @@ class Profile:
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
         asked, answer = self._pre_filtered(state, pod, snapshot)
-        self._counted(self._pre_filter_names[:asked], "PreFilter")
+        if self._observer is not None:
+            self._observer.evaluated(self._pre_filter_names[:asked], "PreFilter", self.name)
         return answer
 
     def _pre_filtered(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> tuple[int, Status | Scope]:
@@ -216,11 +213,11 @@ class Profile:
         skipped = state.skipped_filters
         asked = [plugin for plugin in self._filter if plugin.name not in skipped]
         calls: list[FilterCall] = []
-        began = self._now(state)
+        began = self._now() if state.measured else 0.0
         predicates = _predicates(asked, pod)
         passing = _meeting(predicates.values(), state.snapshot, nodes)
-        if passing is not None:
-            self._ran_together(state, predicates, "Filter", began)
+        if passing is not None and state.measured:
+            self._ran_together(predicates, "Filter", began)
         for plugin in asked:
             if passing is not None and plugin in predicates:
                 calls.append(FilterCall(plugin, passing, _UNREFUSED))
@@ -233,8 +230,8 @@ class Profile:
 
     def passed(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Every filter has let so many nodes pass without being asked about each."""
-        if nodes:
-            self._counted(tuple([call.plugin.name for call in filters]), "Filter", nodes)
+        if nodes and self._observer is not None:
+            self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal of ``node``; an error is worded for people."""
@@ -288,14 +285,15 @@ class Profile:
                     if totals is None
                     else [total + weight * score for total, score in zip(totals, scores, strict=True)]
                 )
-        self._counted(self._score_names, "Score", len(nodes))
+        if self._observer is not None:
+            self._observer.evaluated(self._score_names, "Score", self.name, len(nodes))
         return [0] * len(nodes) if totals is None else totals
 
     def _scored_alone(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
         """The plugins that have to be asked, and the total of those that score each node by itself."""
-        began = self._now(state)
+        began = self._now() if state.measured else 0.0
         silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
         asked: list[ScorePlugin] = []
         parts: dict[ScorePlugin, NodeScore] = {}
@@ -312,7 +310,8 @@ class Profile:
         weighted = [(self._weights[plugin.name], score) for plugin, score in parts.items()]
         key = tuple([(weight, score.key) for weight, score in weighted])
         totals = state.snapshot.values_of(key, partial(_weighted_sum, weighted), nodes)
-        self._ran_together(state, parts, "Score", began)
+        if state.measured:
+            self._ran_together(parts, "Score", began)
         return asked, totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -428,7 +427,10 @@ def _all_hold(predicates: Sequence[NodePredicate], node: NodeInfo) -> bool:
 
 
 def _weighted_sum(parts: Sequence[tuple[int, NodeScore]], node: NodeInfo) -> int:
-    return sum([weight * score.of(node) for weight, score in parts])
+    total = 0
+    for weight, score in parts:
+        total += weight * score.of(node)
+    return total
 
 
 def _outcome(answer: object) -> str:

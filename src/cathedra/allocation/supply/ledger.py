@@ -86,11 +86,16 @@ class Ledger:
             if uid not in self._assumed:
                 self._leave(uid)
             return
-        if uid in self._assumed:
-            self._assumed.discard(uid)
+        self._assumed.discard(uid)
         self._enter(uid, claim, claim.status.allocation)
 
     update = add
+
+    def hold(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Enter ``allocation``, whatever ``claim`` itself says, instead of what it held before."""
+        uid = key_of(claim)
+        self._assumed.discard(uid)
+        self._enter(uid, claim, allocation)
 
     def remove(self, claim: ResourceClaim) -> None:
         """Forget everything about ``claim``: it was deleted or deallocated."""

@@ -68,10 +68,6 @@ class Batch:
         self._snapshot = snapshot
         self._refusals: dict[int, Refusal] = {}
 
-    def fits(self, node: str) -> bool:
-        """Whether the claims fit on ``node``."""
-        return self._answers.fits(self._snapshot.places[node])
-
     def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
         """Those of ``nodes`` that the claims fit, and perhaps others."""
         if self._answers.all_fit:
@@ -98,9 +94,10 @@ class Batch:
             return answer.results
         raise answer if isinstance(answer, NodeError) else FatalError(str(answer))
 
-    def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found:
-        """What was found on ``node``, where the claims fit."""
-        return Found(partial(self.write, node), resources, self._answers.kind(self._snapshot.places[node]))
+    def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found | None:
+        """What was found on ``node``; None if the claims do not fit there."""
+        kind = self._answers.fitting_kind(self._snapshot.places[node])
+        return None if kind is None else Found(partial(self.write, node), resources, kind)
 
     def refusal(self, node: str) -> Refusal:
         """Why the claims do not fit ``node``.
@@ -201,9 +198,7 @@ class ClaimCycle(msgspec.Struct):
             return found
         resources = frozenset() if self.demand is None else self.demand.from_devices(self.batch_nodes.by_name[node])
         batch = self.batches.get(resources) if resources is not None else None
-        if batch is None or not batch.fits(node):
-            return None
-        return batch.found(node, resources or frozenset())
+        return None if batch is None else batch.found(node, resources or frozenset())
 
     def kinds(self, nodes: Sequence[NodeInfo]) -> list[int] | None:
         """For each of ``nodes``, all of which were found to fit, a number that those share that chose the same

@@ -25,7 +25,6 @@ from cathedra.allocation import (
 )
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from cathedra.api.struct import replace
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.mergedslices import MergedSliceInformer
@@ -63,7 +62,7 @@ class Devices:
         self._inventory = Inventory()
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}
-        self._in_flight: dict[str, ResourceClaim] = {}
+        self._in_flight: dict[str, AllocationResult] = {}
         self._holders: dict[str, set[str]] = {}
         """Claim UID → the pods for which its decision is held; several of one PodGroup may share it."""
         self._notify: Notify = _ignore
@@ -126,43 +125,43 @@ class Devices:
     def take(self, claim: ResourceClaim, allocation: AllocationResult, holder: str) -> None:
         """Hold the devices of a decision until it is written or withdrawn for every ``holder`` (a pod's UID)."""
         self._holders.setdefault(claim.metadata.uid, set()).add(holder)
-        decided = replace(claim, status=replace(claim.status, allocation=allocation))
-        self._in_flight[claim.metadata.uid] = decided
-        self._ledger.add(decided)
+        self._in_flight[claim.metadata.uid] = allocation
+        self._ledger.hold(claim, allocation)
 
     def settle(self, claim: ResourceClaim, holder: str) -> None:
         """The decision is written, or withdrawn, for ``holder``; after the last one what the claims say counts."""
-        holders = self._holders.get(claim.metadata.uid, set())
+        uid = claim.metadata.uid
+        holders = self._holders.get(uid, set())
         holders.discard(holder)
         if holders:
             return
-        self._holders.pop(claim.metadata.uid, None)
-        decided = self._in_flight.pop(claim.metadata.uid, None)
-        if decided is None:
+        self._holders.pop(uid, None)
+        if self._in_flight.pop(uid, None) is None:
             return
         known = self._claims.get(claim.metadata.namespace, claim.metadata.name)
-        self._hold(known if known is not None and known.metadata.uid == claim.metadata.uid else _freed(decided))
+        held = known.status.allocation if known is not None and known.metadata.uid == uid else None
+        self._hold(claim, held)
 
     # --- informers
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._hold(_freed(old))
-            old_allocation = None
+            self._hold(old, None)
+            before = None
         else:
-            old_allocation = old.status.allocation if old is not None else None
-        if new is not None and new.status.allocation is not old_allocation:
-            self._hold(new)
+            before = old.status.allocation if old is not None else None
+        if new is not None and new.status.allocation is not before:
+            self._hold(new, new.status.allocation)
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         self._notify(ClusterEvent(Resource.RESOURCE_CLAIM, action, old, new))
 
-    def _hold(self, claim: ResourceClaim) -> None:
-        """Make the ledger hold exactly what the claim holds, or what is decided for it."""
-        claim = self._in_flight.get(claim.metadata.uid, claim)
-        if claim.status.allocation is None:
+    def _hold(self, claim: ResourceClaim, allocation: AllocationResult | None) -> None:
+        """Make the ledger hold exactly what is decided for the claim, or else ``allocation``."""
+        held = self._in_flight.get(claim.metadata.uid, allocation)
+        if held is None:
             self._ledger.remove(claim)
         else:
-            self._ledger.add(claim)
+            self._ledger.hold(claim, held)
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
         self._inventory.add_slice(slice_)
@@ -195,10 +194,6 @@ class Devices:
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
         self._inventory.remove_taint_rule(rule)
         self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
-
-
-def _freed(claim: ResourceClaim) -> ResourceClaim:
-    return replace(claim, status=replace(claim.status, allocation=None))
 
 
 def _ignore(change: ClusterEvent) -> None:

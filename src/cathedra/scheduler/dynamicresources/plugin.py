@@ -292,9 +292,10 @@ class DynamicResources(
             if asked is None:
                 answer = prepared.on(node.node)
             else:
-                batch, fitting = asked
-                if fitting:
-                    cycle.results[name] = batch.found(name, resources)
+                batch, _ = asked
+                found = batch.found(name, resources)
+                if found is not None:
+                    cycle.results[name] = found
                     return None
                 answer = batch.refusal(name)
         except NodeError as problem:

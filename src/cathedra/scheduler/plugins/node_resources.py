@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -82,7 +83,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         """Nodes with room for one more pod and for all that it asks for pass."""
         wanted = tuple(pod.requests.items())
         backed = tuple([name for name, _ in wanted if "/" in name and self._backed_by_devices(name)])
-        return NodePredicate(("with room", wanted, backed), lambda node: _has_room(node, wanted, backed))
+        return NodePredicate(("with room", wanted, backed), partial(_has_room, wanted, backed))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""
@@ -106,7 +107,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         if self._options.scoring is not LEAST_ALLOCATED:
             return None
         wanted = pod.scoring_requests
-        return NodeScore(("least allocated", wanted), lambda node: _least_allocated(node, wanted))
+        return NodeScore(("least allocated", wanted), partial(_least_allocated, *wanted))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """What the configured strategy says; devices may be asked."""
@@ -154,7 +155,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
         if not cpu and not memory:
             return None
-        return NodeScore(("balance", cpu, memory), lambda node: _balance(node, cpu, memory))
+        return NodeScore(("balance", cpu, memory), partial(_balance, cpu, memory))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """The same of each node."""
@@ -162,7 +163,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         return None if balance is None else state.snapshot.values_of(balance.key, balance.of, nodes)
 
 
-def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...]) -> bool:
+def _has_room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...], node: NodeInfo) -> bool:
     """``backed``: what devices provide where the node itself has nothing of it."""
     allocatable, requested = node.allocatable, node.requested
     if len(node.pods) >= allocatable.get(PODS, 0):
@@ -174,8 +175,7 @@ def _has_room(node: NodeInfo, wanted: tuple[tuple[str, int], ...], backed: tuple
     return True
 
 
-def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:
-    cpu, memory = wanted
+def _least_allocated(cpu: int, memory: int, node: NodeInfo) -> int:
     total = weights = 0
     for capacity, used in (
         (node.allocatable.get(CPU, 0), node.scoring_cpu + cpu),
@@ -188,7 +188,7 @@ def _least_allocated(node: NodeInfo, wanted: tuple[int, int]) -> int:
     return total // weights if weights else 0
 
 
-def _balance(node: NodeInfo, cpu: int, memory: int) -> int:
+def _balance(cpu: int, memory: int, node: NodeInfo) -> int:
     fractions = [
         min((node.requested.get(name, 0) + wanted) / capacity, 1.0)
         for name, wanted in ((CPU, cpu), (MEMORY, memory))
