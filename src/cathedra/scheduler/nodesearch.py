@@ -15,7 +15,6 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.profile import FilterCall, Profile
-from cathedra.scheduler.state.followed import around
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -119,7 +118,7 @@ class NodeSearch:
         whole = count == len(state.snapshot.nodes) > 1
         while left and missing > 0:
             asked = min(left, max(missing, FEWEST_NODES))
-            part = around(nodes, start, asked)
+            part = _around(nodes, start, asked)
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
             if broken is not None:
@@ -172,6 +171,12 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
+    """So many of ``nodes``, from the one at ``start`` on; after the last comes the first."""
+    part = nodes[start : start + number]
+    return part if len(part) == number else [*part, *nodes[: number - len(part)]]
 
 
 def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:

@@ -15,10 +15,9 @@ from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["ApiNodes", "Followed", "NodesThat", "ValueOfEach", "around"]
+__all__ = ["ApiNodes", "Followed", "NodesThat", "ValueOfEach"]
 
 V = TypeVar("V")
-T = TypeVar("T")
 
 
 class Followed(ABC):
@@ -99,7 +98,9 @@ class ValueOfEach(Followed, Generic[V]):
         self._value = value
         self._nodes = nodes
         self._places = places
-        self._values: list[Any] = [None] * len(nodes)
+        # Twice, so that a piece that goes around lies in one.
+        self._ring = [*nodes, *nodes]
+        self._values: list[Any] = [None] * len(self._ring)
         self._unknown = set(range(len(nodes)))
 
     def of(self, nodes: Sequence[NodeInfo]) -> list[V]:
@@ -109,25 +110,21 @@ class ValueOfEach(Followed, Generic[V]):
         """
         if not nodes:
             return []
-        start, number = self._places[nodes[0].name], len(nodes)
-        if around(self._nodes, start, number) == nodes:
-            self._work_out(self._unknown_around(start, number))
-            return list(around(self._values, start, number))
+        start = self._places[nodes[0].name]
+        stop = start + len(nodes)
+        if self._ring[start:stop] == nodes:
+            around = stop - len(self._nodes)
+            self._work_out([place for place in self._unknown if start <= place < stop or place < around])
+            return self._values[start:stop]
         places = [self._places[node.name] for node in nodes]
         self._work_out(self._unknown.intersection(places))
         return [self._values[place] for place in places]
 
-    def _unknown_around(self, start: int, number: int) -> Iterable[int]:
-        """Of so many places, from ``start`` on and around, those whose value is not known."""
-        unknown, count = self._unknown, len(self._nodes)
-        if len(unknown) < number:
-            return [place for place in unknown if (place - start) % count < number]
-        return unknown.intersection([place % count for place in range(start, start + number)])
-
     def _work_out(self, places: Iterable[int]) -> None:
+        values, count = self._values, len(self._nodes)
         for place in places:
-            self._values[place] = self._value(self._nodes[place])
-            self._unknown.discard(place)
+            values[place] = values[place + count] = self._value(self._nodes[place])
+        self._unknown.difference_update(places)
 
     def _forget(self, nodes: Set[NodeInfo]) -> None:
         for node in nodes:
@@ -137,12 +134,6 @@ class ValueOfEach(Followed, Generic[V]):
 
     def _forget_all(self) -> None:
         self._unknown.update(range(len(self._nodes)))
-
-
-def around(items: Sequence[T], start: int, number: int) -> Sequence[T]:
-    """So many of ``items``, from the one at ``start`` on; after the last comes the first."""
-    part = items[start : start + number]
-    return part if len(part) == number else [*part, *items[: number - len(part)]]
 
 
 class ApiNodes(Followed):
