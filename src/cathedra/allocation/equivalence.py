@@ -247,7 +247,9 @@ class NodeEquivalence:
             return
         changes = ledger.mark.since(before.mark)
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
-        views: set[NodeView] = set().union(*(self._holding(pool, changes) for pool in pools))
+        views: set[NodeView] = set()
+        for pool in pools:
+            views.update(self._holding(pool, changes))
         if len(pools) == 1:
             self._move(next(iter(pools)), views, ledger)
             return

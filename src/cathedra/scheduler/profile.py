@@ -434,7 +434,7 @@ def _weighted_sum(parts: Sequence[tuple[int, NodeScore]], node: NodeInfo) -> int
 
 
 def _outcome(answer: object) -> str:
-    return answer.code.value if isinstance(answer, Status) else "Success"
+    return answer.code._value_ if isinstance(answer, Status) else "Success"
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

@@ -215,6 +215,8 @@ class ClaimCycle(msgspec.Struct):
     @property
     def unallocated(self) -> list[ResourceClaim]:
         """The user's claims that need devices."""
+        if not self.placements:
+            return self.claims
         return [claim for index, claim in enumerate(self.claims) if index not in self.placements]
 
     @property

@@ -7,7 +7,7 @@ PreBind writes them. Every refusal is unresolvable: evicting a pod is never assu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from random import Random
 
@@ -185,7 +185,7 @@ class DynamicResources(
         if state.group is not None:
             cycle.group = state.group.setdefault(self.name, GroupClaims())
         for index, claim in enumerate(claims):
-            decided = self._decided_in_group(cycle, claim)
+            decided = None if cycle.group is None else self._decided_in_group(cycle.group, claim)
             if decided is not None:
                 cycle.shared[claim.metadata.uid] = decided
             allocation = cycle.allocation(claim)
@@ -196,8 +196,8 @@ class DynamicResources(
             if refusal is not None:
                 return refusal
         try:
-            if cycle.unallocated:
-                cycle.prepared[frozenset()] = self._devices.prepare(cycle.unallocated)
+            if unallocated := cycle.unallocated:
+                cycle.prepared[frozenset()] = self._devices.prepare(unallocated)
         except AllocationError as broken:
             return error(str(broken))
         state.data[self.name] = cycle
@@ -401,7 +401,7 @@ class DynamicResources(
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Earlier sub-requests of prioritised lists are better."""
         cycle: ClaimCycle | None = state.data.get(self.name)
-        if cycle is None or not any(_requests_list(claim) for claim in cycle.claims):
+        if cycle is None or not _request_lists(cycle.claims):
             return None
         stored = sum(preference(claim, cycle.allocation(claim)) for claim in cycle.claims)
         unallocated = cycle.unallocated
@@ -480,11 +480,11 @@ class DynamicResources(
 
     # --- inside
 
-    def _decided_in_group(self, cycle: ClaimCycle, claim: ResourceClaim) -> AllocationResult | None:
+    def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
         """The allocation that another pod of the group has reserved a moment ago, unless it was given up since."""
-        if cycle.group is None or claim.status.allocation is not None or not self._devices.is_in_flight(claim):
+        if claim.status.allocation is not None or not self._devices.is_in_flight(claim):
             return None
-        return cycle.group.decided.get(claim.metadata.uid)
+        return group.decided.get(claim.metadata.uid)
 
     def _placement(self, claim: ResourceClaim, allocation: AllocationResult) -> Placement:
         broken = False
@@ -573,5 +573,10 @@ def _only_used_by(claim: ResourceClaim, pod: Pod) -> bool:
     return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
-def _requests_list(claim: ResourceClaim) -> bool:
-    return any(request.first_available for request in claim.spec.devices.requests or ())
+def _request_lists(claims: Iterable[ResourceClaim]) -> bool:
+    """Whether some request is a prioritised list."""
+    for claim in claims:
+        for request in claim.spec.devices.requests or ():
+            if request.first_available:
+                return True
+    return False
