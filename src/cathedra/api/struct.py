@@ -206,9 +206,8 @@ def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:
     return made
 
 
-def encode(obj: object) -> bytes:
-    """The JSON of ``obj``, in Kubernetes' form, without blanks."""
-    return _ENCODER.encode(obj)
+encode: Final[Callable[[object], bytes]] = _ENCODER.encode
+"""The JSON of an object, in Kubernetes' form, without blanks. A write makes some fifteen, so nothing stands between."""
 
 
 def to_dict(obj: object) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -102,11 +102,11 @@ class Informer(Generic[T]):
             for obj in self.store.list():
                 on_add(obj)
 
-    async def run(self) -> None:
+    def run(self) -> Coroutine[Any, Any, None]:
         """Follow the resource until cancelled; lost connections and lost history are made up for."""
-        if self._resync_seconds <= 0:
-            await self._follow()
-            return
+        return self._follow() if self._resync_seconds <= 0 else self._follow_and_resync()
+
+    async def _follow_and_resync(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._resync())

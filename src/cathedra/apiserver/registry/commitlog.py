@@ -9,7 +9,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.table import Table, wake
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
@@ -87,7 +87,8 @@ class CommitLog:
             if error is None:
                 self._settled = change.revision
                 table.apply(change)
-            table.end(key)
+            if waiting := table.under_way.pop(key, None):
+                wake(waiting)
             if done.done():
                 return  # the caller was cancelled meanwhile and asks no more
             if error is None:

@@ -153,7 +153,8 @@ class Registry:
             WriteConflict: ``previous`` is no longer the latest state.
             StatusError: 500, 503 or 504, from the future: the store failed.
         """
-        _check(table, key, previous)
+        if key in table.under_way or table.get(key) is not previous:
+            raise WriteConflict(key)
         writing = self._log.put(table, key, previous, obj)
         if not self.settles_at_once:
             table.under_way[key] = []
@@ -162,7 +163,8 @@ class Registry:
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object whose last state is ``last``; what comes back carries the revision of the removal. As `put`,
         also in what it raises."""
-        _check(table, previous.key, previous)
+        if previous.key in table.under_way or table.get(previous.key) is not previous:
+            raise WriteConflict(previous.key)
         removing = self._log.remove(table, previous, last)
         if not self.settles_at_once:
             table.under_way[previous.key] = []
@@ -177,11 +179,6 @@ class Registry:
         """End every watch, settle what is under way, let go of the store."""
         self.close_watchers()
         await self._log.close()
-
-
-def _check(table: Table, key: str, previous: StoredObject | None) -> None:
-    if key in table.under_way or table.get(key) is not previous:
-        raise WriteConflict(key)
 
 
 async def _ended(waiting: list[asyncio.Future[None]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection, getter
@@ -17,7 +17,7 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import StoredChange, Watcher
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["Table", "TooOld"]
+__all__ = ["Table", "TooOld", "wake"]
 
 HISTORY_LIMIT: Final = 10_000
 """Changes kept per resource."""
@@ -120,9 +120,8 @@ class Table:
 
     def end(self, key: str) -> None:
         """A write on the object of that key has come to its end, whatever that is; its own future is done later."""
-        for waiting in self.under_way.pop(key, ()):
-            if not waiting.done():
-                waiting.set_result(None)
+        if waiting := self.under_way.pop(key, None):
+            wake(waiting)
 
     def observe(self, observer: Callable[[StoredChange], None]) -> None:
         """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
@@ -241,6 +240,13 @@ class Table:
         if matches is None:
             return found
         return (entry for entry in found if matches(entry.object))
+
+
+def wake(waiting: Iterable[asyncio.Future[None]]) -> None:
+    """Let those go on who have waited for the end of a write."""
+    for ended in waiting:
+        if not ended.done():
+            ended.set_result(None)
 
 
 def _matches(selection: Selection, entry: StoredObject) -> bool:

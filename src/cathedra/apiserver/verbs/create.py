@@ -97,7 +97,8 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
         server.authorize_creation(call)
     await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
     table = server.table(call)
-    if await server.registry.quiet(table, key) is not None:
+    present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
+    if present is not None:
         raise WriteConflict(key)
     if call.dry_run:
         return StoredObject(key, obj, 0)

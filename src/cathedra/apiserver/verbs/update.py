@@ -98,7 +98,7 @@ async def change(
     """
     table, key = server.table(call), call.key
     for attempt in range(ATTEMPTS):
-        entry = await server.registry.quiet(table, key)
+        entry = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if entry is None:
             raise not_found(call.resource, call.name)
         if uid and entry.object.metadata.uid != uid:
