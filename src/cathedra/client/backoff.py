@@ -5,7 +5,7 @@ Both are values of time handed in, so that they behave the same in virtual time.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
 from cathedra.clock import Clock
@@ -41,6 +41,8 @@ class ItemBackoff(Generic[K]):
     def __init__(self, *, base: float = 0.005, maximum: float = 1000.0) -> None:
         self._base, self._maximum = base, maximum
         self._failures: dict[K, int] = {}
+        self.failing: Mapping[K, int] = self._failures
+        """How often each item has failed since it was last forgotten."""
 
     def delay(self, item: K) -> float:
         """How long ``item`` has to wait; asking counts as a failure."""

@@ -58,6 +58,8 @@ class WorkQueue(Generic[K]):
         """
         self._observer = observer
         self._backoff: ItemBackoff[K] = ItemBackoff(base=base_delay, maximum=max_delay)
+        self.failing = self._backoff.failing
+        """The keys that came back, and how often, since they were last forgotten."""
         self._bucket = TokenBucket(clock, rate=rate, burst=burst)
         self._queue: deque[K] = deque()
         self._dirty: set[K] = set()
@@ -80,7 +82,8 @@ class WorkQueue(Generic[K]):
         if key in self._processing:
             return
         self._queue.append(key)
-        self._wake_one()
+        if self._getters:
+            self._wake_one()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Have ``key`` worked on in ``seconds``; of several waiting times the shortest counts."""
@@ -121,7 +124,7 @@ class WorkQueue(Generic[K]):
         while not self._queue:
             if self._shut_down:
                 raise QueueShutDown
-            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            getter: asyncio.Future[None] = asyncio.Future()
             self._getters.append(getter)
             try:
                 await getter
@@ -211,7 +214,8 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | 
             _LOG.exception("%s: reconciling failed", key)
             queue.add_rate_limited(key)
         else:
-            queue.forget(key)
+            if key in queue.failing:
+                queue.forget(key)
             if again is not None:
                 queue.add_after(key, again)
         finally:

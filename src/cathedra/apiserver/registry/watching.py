@@ -156,12 +156,12 @@ class Watcher:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self.taken()
+        taken, self._queue = list(self._queue), deque()
+        return taken
 
     def taken(self) -> list[Seen]:
         """The events that wait now, which may be none."""
-        taken = list(self._queue)
-        self._queue.clear()
+        taken, self._queue = list(self._queue), deque()
         return taken
 
     def _wake(self) -> None:

@@ -7,7 +7,8 @@ What is enqueued when, and what syncing a pod means, is here; claims are made by
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Literal, NamedTuple
+from collections.abc import Coroutine
+from typing import Any, Final, Literal, NamedTuple
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim, PodResourceClaimStatus
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
@@ -122,18 +123,20 @@ class ResourceClaimController:
 
     def _enqueue_claim(self, claim: ResourceClaim) -> None:
         """Have a claim that has changed looked at; Kubernetes' controller does where it finds nothing to do, too."""
-        if self._release.may_have_work(claim):
-            self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
+        self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
 
     def _claim_added(self, claim: ResourceClaim) -> None:
-        self._enqueue_claim(claim)
+        if self._release.may_have_work(claim):
+            self._enqueue_claim(claim)
         self._reconsider_users(claim)
 
     def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
-        self._enqueue_claim(claim)
+        if self._release.may_have_work(claim):
+            self._enqueue_claim(claim)
         # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
+        reserved, before = claim.status.reserved_for, old.status.reserved_for
         allocated = old.status.allocation is None and claim.status.allocation is not None
-        released = len(claim.status.reserved_for) < len(old.status.reserved_for)
+        released = reserved is not before and len(reserved) < len(before)
         if allocated or released or old.metadata.owner_references != claim.metadata.owner_references:
             self._reconsider_users(claim)
 
@@ -202,19 +205,15 @@ class ResourceClaimController:
 
     # What is done.
 
-    async def _reconcile(self, key: ClaimKey) -> None:
+    def _reconcile(self, key: ClaimKey) -> Coroutine[Any, Any, None]:
         if key.kind == "claim":
             claim = self._maker.get(key.namespace, key.name)
-            if claim is not None:
-                await self._release.sync(claim)
-        elif key.kind == "pod":
+            return _nothing() if claim is None else self._release.sync(claim)
+        if key.kind == "pod":
             pod = self._pods.store.by_key.get((key.namespace, key.name))
-            if pod is not None:
-                await self._sync_pod(pod)
-        elif self._groups is not None:
-            group = self._groups.store.get(key.namespace, key.name)
-            if group is not None:
-                await self._sync_group(group)
+            return _nothing() if pod is None else self._sync_pod(pod)
+        group = self._groups.store.get(key.namespace, key.name) if self._groups is not None else None
+        return _nothing() if group is None else self._sync_group(group)
 
     async def _sync_pod(self, pod: Pod) -> None:
         if pod.metadata.deletion_timestamp is not None or podclaims.is_done_with_claims(pod):
@@ -331,3 +330,7 @@ class ResourceClaimController:
             )
         if failure is not None:
             raise RetryLater(f"podgroup {group.metadata.namespace}/{group.metadata.name}") from failure
+
+
+async def _nothing() -> None:
+    """What there is to do about an object that is gone."""

@@ -40,10 +40,13 @@ def claim_from_template(
     Raises:
         FeatureDisabled: the template uses a feature that is off.
     """
-    requests = template.spec.spec.devices.requests or ()
-    if any(request.exactly and request.exactly.admin_access for request in requests) and not gates.admin_access:
+    admin = choice = False
+    for request in template.spec.spec.devices.requests or ():
+        admin = admin or bool(request.exactly and request.exactly.admin_access)
+        choice = choice or bool(request.first_available)
+    if admin and not gates.admin_access:
         raise FeatureDisabled("admin access is requested, but the feature is disabled")
-    if any(request.first_available for request in requests) and not gates["DRAPrioritizedList"]:
+    if choice and not gates["DRAPrioritizedList"]:
         raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")
     metadata = owner.metadata
     # The deletion of a pod need not wait for its claims.

@@ -128,7 +128,7 @@ class ClaimMaker:
             self._fresh_by_owner[value] = key_of(claim)
 
     def _forget(self, claim: ResourceClaim) -> None:
-        if self._fresh.pop(key_of(claim), None) is not None:
+        if self._fresh and self._fresh.pop(key_of(claim), None) is not None:
             for value in _owner_and_entry(claim):
                 self._fresh_by_owner.pop(value, None)
 
