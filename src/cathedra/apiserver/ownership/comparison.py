@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cathedra.api.jsonvalue import JSONValue
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
@@ -33,17 +33,13 @@ Outline = tuple[str, tuple[Any, ...]]
 """What became of a field, and the same for the fields below, each with its path element. Below what was added there
 are only path elements with what is below them."""
 
+Changes = tuple[FieldSet, FieldSet]
+"""The fields that a write gave a value, and those that it took away."""
+
 ADDED: Final = "added"
 CHANGED: Final = "changed below"
 MODIFIED: Final[Outline] = ("modified", ())
 _REMOVED: Final = "removed"
-
-
-class Changes(NamedTuple):
-    """The fields that a write gave a value, and those that it took away."""
-
-    touched: FieldSet
-    removed: FieldSet
 
 
 @dataclass
@@ -75,7 +71,7 @@ class Comparison:
     @property
     def changes(self) -> Changes:
         """What was set, for the first time or anew, and what was removed."""
-        return Changes(self.modified.union(self.added), self.removed)
+        return self.modified.union(self.added), self.removed
 
     def without(self, ignored: FieldSet) -> Comparison:
         """The same with everything at or below the ignored paths left out."""

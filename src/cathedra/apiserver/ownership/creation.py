@@ -63,7 +63,7 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
 def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
     """What the creator of an object owns of one field; ``before`` is what an empty object has there."""
     if field.is_leaf:
-        is_new = before is field.default or not changed(before, after, field).touched.empty
+        is_new = before is field.default or not changed(before, after, field)[0].empty
         return ONE_FIELD if is_new and not is_absent(after, field.default) else None
     body = encode(after)
     if len(body) > REMEMBERED_PART:
@@ -80,7 +80,7 @@ _PARTS: Final[dict[tuple[Field, bytes], FieldSet | None]] = {}
 
 
 def _worked_out(before: Any, after: Any, field: Field) -> FieldSet | None:
-    fields = changed(before, after, field).touched
+    fields, _ = changed(before, after, field)
     return None if fields.empty else fields
 
 

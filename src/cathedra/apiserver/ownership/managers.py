@@ -210,7 +210,7 @@ class ManagedFields:
 
     def written(self, manager: Manager, changes: Changes, now: Time, ignored: FieldSet) -> ManagedFields:
         """After a write that `is_plain` and made these changes."""
-        touched, removed = changes.touched.without_subtrees(ignored), changes.removed.without_subtrees(ignored)
+        touched, removed = [fields.without_subtrees(ignored) for fields in changes]
         taken = _tracked(touched)
         after: dict[Manager, VersionedSet] = {}
         for one, versioned in self.managers.items():

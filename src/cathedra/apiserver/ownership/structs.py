@@ -8,7 +8,7 @@ of a write whose states are both structs; values that are not, as a custom resou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -16,16 +16,17 @@ import msgspec
 from cathedra.api.struct import KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
-from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, is_leaf
+from cathedra.apiserver.ownership.typed import MISSING, element_of, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
 
 __all__ = ["Field", "added", "changed", "fields_of", "is_absent", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
 _NOTHING: Final = FieldSet()
-_SAME: Final = Changes(_NOTHING, _NOTHING)
-_SET: Final = Changes(ONE_FIELD, _NOTHING)
-_REMOVED: Final = Changes(_NOTHING, ONE_FIELD)
+_SAME: Final[Changes] = _NOTHING, _NOTHING
+_SET: Final[Changes] = ONE_FIELD, _NOTHING
+_FEW: Final = 8
+"""Texts of a list up to which its path elements are remembered."""
 
 
 class Field:
@@ -67,20 +68,23 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     touched: dict[str, FieldSet] = {}
     removed: dict[str, FieldSet] = {}
     for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
-        if before is after:
-            continue
-        part = changed(before, after, field)
-        if part.touched is not _NOTHING:
-            touched[field.element] = part.touched
-        if part.removed is not _NOTHING:
-            removed[field.element] = part.removed
+        if before is not after:
+            _enter(field.element, changed(before, after, field), touched, removed)
     return _below(touched, removed)
+
+
+def _enter(element: str, part: Changes, touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> None:
+    was_set, was_removed = part
+    if was_set is not _NOTHING:
+        touched[element] = was_set
+    if was_removed is not _NOTHING:
+        removed[element] = was_removed
 
 
 def _below(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
     if not touched and not removed:
         return _SAME
-    return Changes(FieldSet(False, touched) if touched else _NOTHING, FieldSet(False, removed) if removed else _NOTHING)
+    return FieldSet(False, touched) if touched else _NOTHING, FieldSet(False, removed) if removed else _NOTHING
 
 
 def changed(before: Any, after: Any, field: Field) -> Changes:
@@ -90,9 +94,9 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
         TypedError: an element of a keyed list has no key.
     """
     if is_absent(after, field.default):
-        return _SAME if is_absent(before, field.default) else Changes(_NOTHING, added(before, field.shape))
+        return _SAME if is_absent(before, field.default) else (_NOTHING, added(before, field.shape))
     if is_absent(before, field.default):
-        return Changes(added(after, field.shape), _NOTHING)
+        return added(after, field.shape), _NOTHING
     return _changed(before, after, field.shape)
 
 
@@ -111,12 +115,8 @@ def _changed(old: Any, new: Any, shape: Shape) -> Changes:
     for element, (was, inner) in before.items():
         if element not in after:
             removed[element] = added(was, inner)
-            continue
-        part = _changed(was, after[element][0], inner)
-        if part.touched is not _NOTHING:
-            touched[element] = part.touched
-        if part.removed is not _NOTHING:
-            removed[element] = part.removed
+        else:
+            _enter(element, _changed(was, after[element][0], inner), touched, removed)
     for element, (now, inner) in after.items():
         if element not in before:
             touched[element] = added(now, inner)
@@ -131,7 +131,14 @@ def added(value: Any, shape: Shape) -> FieldSet:
     """
     if is_leaf(shape):
         return ONE_FIELD
-    return FieldSet.of({element: added(item, inner) for element, (item, inner) in _parts(value, shape)}, member=True)
+    if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
+        return _added_texts(value, shape)
+    return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
+
+
+@lru_cache(maxsize=512)
+def _added_texts(texts: tuple[str, ...], shape: Shape) -> FieldSet:
+    return FieldSet.of({key: ONE_FIELD for key, _ in _parts(texts, shape)}, member=True)
 
 
 def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
@@ -146,9 +153,7 @@ def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
     if isinstance(value, dict):
         return [(f"f:{key}", (item, field_shape(shape, key))) for key, item in value.items()]
     if isinstance(value, tuple) and isinstance(shape, ListShape):
-        inner = shape.element
-        keys = [_keys(item, shape) for item in value]
-        return [(element, (item, inner)) for (element, _), item in zip(elements(keys, shape), value, strict=True)]
+        return [(element_of(_keys(item, shape), shape), (item, shape.element)) for item in value]
     return ()
 
 

@@ -27,7 +27,18 @@ from cathedra.apiserver.patches.schema import (
     StructShape,
 )
 
-__all__ = ["MISSING", "TypedError", "check", "elements", "field_set", "field_shape", "is_leaf", "merge", "remove"]
+__all__ = [
+    "MISSING",
+    "TypedError",
+    "check",
+    "element_of",
+    "elements",
+    "field_set",
+    "field_shape",
+    "is_leaf",
+    "merge",
+    "remove",
+]
 
 MISSING: Final[Any] = object()
 """No value at all, where None is an explicit null."""
@@ -214,7 +225,7 @@ def _check_list(value: JSONValue, shape: ListShape, path: str) -> list[str]:
             problems.extend(check(item, shape.element, f"{path}[{position}]"))
             continue
         try:
-            element = _element(item, shape)
+            element = element_of(item, shape)
         except TypedError as error:
             problems.append(f"{path}: element {position}: {error}")
             continue
@@ -253,10 +264,15 @@ def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
         TypedError: an item has none.
     """
     for item in items:
-        yield _element(item, shape), item
+        yield element_of(item, shape), item
 
 
-def _element(item: JSONValue, shape: ListShape) -> str:
+def element_of(item: JSONValue, shape: ListShape) -> str:
+    """The path element of a list's item; as much of the item as it is found by will do.
+
+    Raises:
+        TypedError: it has none.
+    """
     if shape.list_type == "set":
         return "v:" + _compact(item)
     if not isinstance(item, dict):

@@ -29,12 +29,13 @@ _READ_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class View:
     """An object in one version: its JSON and the shape of it. The values must not be changed."""
 
-    __slots__ = ("_value", "body", "shape")
+    __slots__ = ("_parts", "_value", "body", "shape")
 
     def __init__(self, body: bytes, shape: Shape) -> None:
         self.body = body
         self.shape = shape
         self._value: dict[str, Any] | None = None
+        self._parts: dict[str, bytes] | None = None
 
     @staticmethod
     def of(value: Any, shape: Shape) -> View:
@@ -50,13 +51,15 @@ class View:
         return self._value
 
     def parts(self) -> dict[str, bytes]:
-        """The JSON of every field of the top level."""
-        return {key: bytes(part) for key, part in _READ_PARTS.decode(self.body).items()}
+        """The JSON of every field of the top level; taken apart once."""
+        if self._parts is None:
+            self._parts = {key: bytes(part) for key, part in _READ_PARTS.decode(self.body).items()}
+        return self._parts
 
     def is_plain(self, key: str) -> bool:
         """Whether a field of the top level holds nothing opaque and no map out of order: then it would be spelled the
         same if it were read and written as plain values, as what is applied is."""
-        part = bytes(_READ_PARTS.decode(self.body)[key])
+        part = self.parts()[key]
         return (
             _plain(part, self.shape, key)
             if len(part) <= REMEMBERED_PART
@@ -65,7 +68,7 @@ class View:
 
     def has_known_fields(self, key: str, gvk: GroupVersionKind, release: str) -> bool:
         """Whether a release knows all that is in a field of the top level: what a later one stored may say more."""
-        part = bytes(_READ_PARTS.decode(self.body)[key])
+        part = self.parts()[key]
         check = _known if len(part) <= REMEMBERED_PART else _known.__wrapped__
         return check(part, key, gvk, release)
 
