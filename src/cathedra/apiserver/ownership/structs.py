@@ -131,6 +131,12 @@ def added(value: Any, shape: Shape) -> FieldSet:
     """
     if is_leaf(shape):
         return ONE_FIELD
+    if isinstance(value, KubeStruct) and isinstance(shape, StructShape):
+        below = {
+            field.element: ONE_FIELD if field.is_leaf else added(item, field.shape)
+            for item, field in _present(value, shape)
+        }
+        return FieldSet.of(below, member=True)
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
         return _added_texts(value, shape)
     return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
@@ -145,16 +151,21 @@ def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
     """The fields, keys or elements that a value which is no leaf has, with their shapes; nothing for an explicit null
     or no value at all."""
     if isinstance(value, KubeStruct) and isinstance(shape, StructShape):
-        return [
-            (field.element, (item, field.shape))
-            for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
-            if item is not field.default and not is_absent(item, field.default)
-        ]
+        return [(field.element, (item, field.shape)) for item, field in _present(value, shape)]
     if isinstance(value, dict):
         return [(f"f:{key}", (item, field_shape(shape, key))) for key, item in value.items()]
     if isinstance(value, tuple) and isinstance(shape, ListShape):
         return [(element_of(_keys(item, shape), shape), (item, shape.element)) for item in value]
     return ()
+
+
+def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
+    """The fields of a struct that are written, with their values."""
+    return [
+        (item, field)
+        for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
+        if item is not field.default and not is_absent(item, field.default)
+    ]
 
 
 def _keys(item: Any, shape: ListShape) -> Any:
