@@ -27,9 +27,17 @@ def declared_errors(tags: TypeTags, new: KubeStruct, old: KubeStruct | None, *, 
 
     Without ``beta`` (the gate ``DeclarativeValidationBeta``) only rules that are stable report anything.
     """
+    if old is not None and not tags.union and _is_unchanged(tags, new, old):
+        return ErrorList()
     walk = _Walk(beta=beta)
     walk.struct(FieldPath(), tags, new, old)
     return walk.errors
+
+
+def _is_unchanged(tags: TypeTags, new: KubeStruct, old: KubeStruct) -> bool:
+    """Whether the fields that have tags are as they were, as in a change of metadata."""
+    read, _ = _plan(type(new), tags)
+    return read(new) == read(old)
 
 
 _SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
@@ -37,18 +45,16 @@ _SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
 
 
 class _Walk:
+    """What only beta rules find while they are off is dropped."""
+
     def __init__(self, *, beta: bool) -> None:
         self.errors = ErrorList()
         self._beta = beta
         self._sound = _SOUND[beta]
 
-    def _heard(self, *, stable: bool) -> ErrorList:
-        """Where to report: what only beta rules find while they are off is dropped."""
-        return self.errors if self._beta or stable else ErrorList()
-
     def struct(self, path: FieldPath, tags: TypeTags, obj: Any, old: Any) -> None:
         if tags.union:
-            _union(self._heard(stable=tags.stable), path, tags.union, obj, old)
+            _union(self.errors if self._beta or tags.stable else ErrorList(), path, tags.union, obj, old)
         kind: Any = type(obj)
         read, fields = _plan(kind, tags)
         stored = (None,) * len(fields) if old is None else read(old)
@@ -59,7 +65,7 @@ class _Walk:
                     continue
             elif is_empty and not field.required:
                 continue
-            where, errors = path.child(name), self._heard(stable=field.stable)
+            where, errors = path.child(name), self.errors if self._beta or field.stable else ErrorList()
             is_over = (is_empty or field.max_items is not None) and _stops(
                 errors, where, field, value, is_empty=is_empty
             )

@@ -19,6 +19,8 @@ def validate_binding_conditions(
     errors: ErrorList, path: FieldPath, conditions: Sequence[str], failures: Sequence[str]
 ) -> None:
     """Binding conditions and failure conditions: both or none, no name twice."""
+    if not conditions and not failures:
+        return
     success_path, failure_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
     _names(errors, success_path, conditions)
     _names(errors, failure_path, failures)
