@@ -75,8 +75,10 @@ class Allocator:
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them.
         """
         inventory = self.inventory
-        known, selectors = inventory.caches.of(KNOWN_REQUESTS), inventory.caches.of(_SELECTORS)
-        asked = known.of(claims, self.classes, selectors, self.features, inventory.interner)
+        known = inventory.caches.of(KNOWN_REQUESTS)
+        asked = known.get(claims, self.classes, self.features, inventory.interner)
+        if asked is None:
+            asked = known.add(self.plans_of(claims), self.features, inventory.interner)
         return PreparedRequests(self, claims, asked)
 
     def plans_of(self, claims: Sequence[ResourceClaim]) -> tuple[ClaimPlan, ...]:

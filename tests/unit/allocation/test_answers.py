@@ -168,6 +168,7 @@ def test_nodes_that_are_asked_now_and_then_give_what_a_rebuild_gives(
         for asked in ASKED:
             expected = alone(world.fresh(), asked)
             answers = world.followed().prepare(asked).among(nodes)
+            assert not answers.all_fit or None not in expected
             assert answers.fitting(places) == [at for at in places if isinstance(expected[at], bytes)]
             moments.append((answers, expected))
     for answers, expected in moments:
@@ -237,6 +238,22 @@ def test_answers_stay_what_they_were_when_the_cluster_changes() -> None:
     assert world.allocator().prepare(asked).on_each(NODES).fitting() == [1, 2, 3]
     assert before.fitting() == [0, 1, 2, 3]
     assert before.kind(0) == before.kind(3)
+
+
+def test_that_claims_fit_everywhere_is_known_once_all_nodes_were_asked_until_one_changes() -> None:
+    world = World([local(number, 1, unique=False) for number in range(4)])
+    asked = [claim(exactly())]
+    nodes = tuple(NODES)
+    assert not world.allocator().prepare(asked).among(nodes).all_fit
+    answers = world.allocator().prepare(asked).among(nodes)
+    assert answers.fitting() == [0, 1, 2, 3]
+    assert answers.all_fit
+    world.ledger.add(held("d0", "d1", "d2", pool="n2"))
+    later = world.allocator().prepare(asked).among(nodes)
+    assert later.fitting() == [0, 1, 3]
+    assert not later.all_fit
+    assert not answers.all_fit, "others are followed now"
+    assert answers.fitting() == [0, 1, 2, 3]
 
 
 def test_share_ids_come_from_the_given_random() -> None:

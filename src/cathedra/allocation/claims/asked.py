@@ -12,15 +12,7 @@ from typing import Final
 
 import msgspec
 
-from cathedra.allocation.checks.selectors import SelectorCache
-from cathedra.allocation.claims.requests import (
-    ClaimPlan,
-    ClassLookup,
-    Obstacle,
-    RequestKey,
-    plan_claims,
-    request_key_of,
-)
+from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, Obstacle, RequestKey, request_key_of
 from cathedra.allocation.claims.tables import OptionTables
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot
@@ -60,25 +52,20 @@ class KnownRequests:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Asked] = {}
 
-    def of(
-        self,
-        claims: Sequence[ResourceClaim],
-        classes: ClassLookup,
-        selectors: SelectorCache,
-        features: Features,
-        interner: Interner,
-    ) -> Asked:
-        """What ``claims`` ask for; problems of theirs are obstacles in the plans."""
-        key = (features, *[id(claim.spec) for claim in claims])
-        known = self._known.get(key)
-        if known is not None and known.is_current(classes, interner):
-            return known
-        plans = plan_claims(claims, classes, selectors, features)
+    def get(
+        self, claims: Sequence[ResourceClaim], classes: ClassLookup, features: Features, interner: Interner
+    ) -> Asked | None:
+        """What ``claims`` ask for, if it is known."""
+        known = self._known.get((features, *[id(claim.spec) for claim in claims]))
+        return known if known is not None and known.is_current(classes, interner) else None
+
+    def add(self, plans: tuple[ClaimPlan, ...], features: Features, interner: Interner) -> Asked:
+        """What claims ask for that were taken apart like this; it is remembered unless they are faulty."""
         asked = Asked(plans, OptionTables(plans, features, interner), request_key_of(plans), _classes_of(plans))
         if asked.key is not None:
             if len(self._known) >= LIMIT:
                 del self._known[next(iter(self._known))]
-            self._known[key] = asked
+            self._known[features, *[id(plan.claim.spec) for plan in plans]] = asked
         return asked
 
 

@@ -205,6 +205,9 @@ class NodeView:
         """What the ledger leaves of each usable pool. Of many pools the last answer is kept and followed up."""
         if len(self.usable) < _MANY:
             pools = ledger.pools
+            if len(self.usable) == 1:
+                pool = self.usable[0]
+                return (pool.state(pools.get(pool.id, NOTHING), shares=shares),)
             return tuple([pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable])
         known = self._states
         if known is None or known.shares is not shares:

@@ -53,17 +53,17 @@ class PoolState:
                     self._charge(record)
         self.key: StateKey | None = None
         if held:
-            self.key = StateKey(
-                self.taken, self.shared, self._capacity_key(), tuple(self.available.values()), self._groups_key()
-            )
+            # Most pools have neither shared devices nor counters.
+            capacity = self._capacity_key() if self.capacity else ()
+            available = tuple(self.available.values()) if self.available else ()
+            groups = self._groups_key() if self.groups else ()
+            self.key = StateKey(self.taken, self.shared, capacity, available, groups)
 
     def _capacity_key(self) -> tuple[Any, ...]:
-        if not self.capacity:
-            return ()
         return tuple([(at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items())])
 
     def _groups_key(self) -> tuple[Any, ...]:
-        return tuple(sorted([(name, tuple(sorted(of))) for name, of in self.groups.items()])) if self.groups else ()
+        return tuple(sorted([(name, tuple(sorted(of))) for name, of in self.groups.items()]))
 
     def _enter(self, position: int, holdings: Iterable[Any], *, shares: bool) -> None:
         for holding in holdings:

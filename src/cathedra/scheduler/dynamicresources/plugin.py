@@ -104,6 +104,7 @@ class DynamicResources(
         self._clock = clock
         self._random = random
         self._gates = gates
+        self._provides_extended = gates["DRAExtendedResource"]
         self._client = client
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
         self._devices = Devices(
@@ -145,11 +146,11 @@ class DynamicResources(
 
     def backs(self, resource: str) -> bool:
         """Whether some device class may provide the extended resource."""
-        return self._gates["DRAExtendedResource"] and class_of(resource, self._devices.classes()) is not None
+        return self._provides_extended and class_of(resource, self._devices.classes()) is not None
 
     def usage(self) -> DeviceUsage:
         """Counts the devices of the class behind an extended resource."""
-        if not self._gates["DRAExtendedResource"]:
+        if not self._provides_extended:
             return super().usage()
         occupancy, classes = self._devices.occupancy(), self._devices.classes()
 
@@ -536,7 +537,7 @@ class DynamicResources(
         return None
 
     def _demand(self, pod: PodInfo) -> Demand | None:
-        if not self._gates["DRAExtendedResource"]:
+        if not self._provides_extended or not pod.requests:
             return None
         requested = extended_requests(pod.requests)
         if not requested:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
@@ -79,3 +81,32 @@ def test_a_pod_is_entered_as_consumer_by_its_uid() -> None:
     reserved = replace(reserved, status=replace(reserved.status, reserved_for=(consumer,)))
     assert resolver().is_reserved(user, reserved)
     assert not resolver().is_reserved(user, claim("c"))
+
+
+ENTRIES = st.lists(
+    st.sampled_from(
+        [
+            {"name": "gpu", "resourceClaimTemplateName": "t"},
+            {"name": "nic", "resourceClaimTemplateName": "t"},
+            {"name": "old", "source": {"resourceClaimTemplateName": "t"}},
+            {"name": "named", "resourceClaimName": "c"},
+            {"name": "both", "resourceClaimName": "c", "resourceClaimTemplateName": "t"},
+            {"name": "unset"},
+        ]
+    ),
+    max_size=3,
+    unique_by=lambda entry: entry["name"],
+)
+STATUSES = st.lists(st.sampled_from(["gpu", "nic"]), max_size=2, unique=True)
+
+
+@given(ENTRIES, STATUSES)
+def test_a_pod_that_is_known_to_lack_a_claim_is_not_resolved(entries: list[dict[str, Any]], made: list[str]) -> None:
+    statuses = [{"name": name, "resourceClaimName": f"p-{name}-x"} for name in made]
+    user = pod("p", resourceClaims=entries, status={"resourceClaimStatuses": statuses})
+    known = resolver(claim("c"), *[owned(f"p-{name}-x", "uid-p") for name in made])
+    if known.lacks_claims(user):
+        with pytest.raises(Unresolved):
+            known.claims(user)
+    if entries == [{"name": "gpu", "resourceClaimTemplateName": "t"}]:
+        assert known.lacks_claims(user) is (not made)

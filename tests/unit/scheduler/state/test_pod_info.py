@@ -46,6 +46,30 @@ def test_what_scores_is_the_sum_with_what_is_assumed(
     assert PodInfo(made).scoring_requests == (counted.get(CPU, 0), counted.get(MEMORY, 0))
 
 
+@pytest.mark.parametrize("requests", [{}, {"cpu": "1"}, {"cpu": "1500m", "memory": "1Ki", "a.test/b": "2"}])
+def test_pods_that_share_the_resources_of_their_containers_are_added_up_each_by_itself(
+    requests: dict[str, str],
+) -> None:
+    """Init containers, overhead, the pod's own resources and what its status says are none of the containers'."""
+    plain = pod("p", requests=requests)
+    shared = plain.spec.containers[0].resources
+    others = [
+        pod("q", initContainers=[{"name": "step", "resources": {"requests": {"cpu": "3"}}}]),
+        pod("q", overhead={"cpu": "1"}),
+        pod("q", resources={"requests": {"memory": "1Gi"}}),
+        pod("q", status={"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "5"}}]}),
+        plain,
+    ]
+    for other in [*others, *others]:
+        containers = tuple(replace(one, resources=shared) for one in other.spec.containers)
+        for number in (1, 2):
+            made = replace(other, spec=replace(other.spec, containers=containers * number))
+            asked = {name: amount for name, amount in pod_requests(made).items() if amount}
+            counted = pod_requests(made, {CPU: Quantity("100m"), MEMORY: Quantity("200Mi")})
+            assert PodInfo(made).requests == asked
+            assert PodInfo(made).scoring_requests == (counted.get(CPU, 0), counted.get(MEMORY, 0))
+
+
 def test_devices_that_take_of_the_node_are_counted_where_the_pod_goes() -> None:
     info = PodInfo(pod("p", requests={"cpu": "1"}))
     assert info.on("n", (taken("2"),)).requests == {"cpu": 3000}
