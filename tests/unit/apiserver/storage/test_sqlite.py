@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,36 @@ async def test_what_was_settled_is_loaded_again(tmp_path: Path) -> None:
     await again.close()
     assert snapshot.revision == 3
     assert [(r.key, r.revision, r.value) for r in snapshot.records] == [("/g/r/b", 2, b"two")]
+
+
+async def test_a_write_that_follows_at_once_from_a_settled_one_shares_the_transaction_of_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[list[int]] = []
+    begun, released = threading.Event(), threading.Event()
+
+    def held(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
+        batches.append([write.revision for write in writes])
+        begun.set()
+        released.wait()
+        return commit_writes(connection, writes)
+
+    async def chain() -> None:
+        await settled(store, Write("/g/r/a", 1, b"one"))
+        await settled(store, Write("/g/r/a", 3, b"three"))
+
+    monkeypatch.setattr(sqlite, "commit_writes", held)
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(chain())
+        await asyncio.to_thread(begun.wait)
+        waiting = group.create_task(settled(store, Write("/g/r/b", 2, b"two")))
+        await asyncio.sleep(0)
+        released.set()
+    assert waiting.result() is None
+    assert batches == [[1], [2, 3]]
+    await store.close()
 
 
 async def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
