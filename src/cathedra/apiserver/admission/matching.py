@@ -16,15 +16,24 @@ from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.kinds.definition import VersionDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Matcher"]
+__all__ = ["Matcher", "may_match"]
 
 NAMESPACES: Final = GroupResource("", "namespaces")
 EXACT: Final = "Exact"
 ALL: Final = "*"
 
 AnyRule = NamedRuleWithOperations | RuleWithOperations
+
+
+def may_match(match: MatchResources | None, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    """Whether some request of a sort may match, whatever its version, names and labels, or may fail to be looked at."""
+    if match is None or not match.resource_rules:
+        return True
+    if match.namespace_selector is not None and not _is_empty(match.namespace_selector):
+        return True  # the namespace, which is looked at first, may not be there
+    return any(_is_about(rule, definition, subresource, operation) for rule in match.resource_rules)
 
 
 class Matcher:
@@ -108,12 +117,18 @@ def _is_empty(selector: LabelSelector) -> bool:
 def _matches(rule: AnyRule, request: AdmissionAttributes, version: str) -> bool:
     names = rule.resource_names if isinstance(rule, NamedRuleWithOperations) else ()
     return (
-        _has(rule.operations, request.operation)
-        and _has(rule.api_groups, request.definition.group)
+        _is_about(rule, request.definition, request.subresource, request.operation)
         and _has(rule.api_versions, version)
-        and any(_resource_matches(one, request) for one in rule.resources)
-        and _in_scope(rule.scope, request)
         and (not names or request.name in names)
+    )
+
+
+def _is_about(rule: AnyRule, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    return (
+        _has(rule.operations, operation)
+        and _has(rule.api_groups, definition.group)
+        and any(_resource_matches(one, definition.plural, subresource) for one in rule.resources)
+        and _in_scope(rule.scope, definition)
     )
 
 
@@ -121,12 +136,12 @@ def _has(values: tuple[str, ...], wanted: str) -> bool:
     return ALL in values or wanted in values
 
 
-def _resource_matches(wanted: str, request: AdmissionAttributes) -> bool:
-    resource, _, subresource = wanted.partition("/")
-    return resource in {ALL, request.definition.plural} and subresource in {ALL, request.subresource}
+def _resource_matches(named: str, plural: str, subresource: str) -> bool:
+    resource, _, part = named.partition("/")
+    return resource in {ALL, plural} and part in {ALL, subresource}
 
 
-def _in_scope(scope: str | None, request: AdmissionAttributes) -> bool:
+def _in_scope(scope: str | None, definition: AnyDefinition) -> bool:
     if scope is None or scope in {"", ALL}:
         return True
-    return (scope == "Namespaced") == request.definition.namespaced
+    return (scope == "Namespaced") == definition.namespaced

@@ -24,10 +24,11 @@ class AdmissionPlugin:
     kinds: ClassVar[frozenset[GroupResource] | None] = None
     """The resources that it has something to say about; None: all."""
     rules: ClassVar[frozenset[GroupResource]] = frozenset()
-    """The resources whose objects decide whether it is idle."""
+    """The resources whose objects decide whether it is idle, and what concerns it."""
 
     def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Whether it may have something to say about such requests on one of its kinds; it is called with no others."""
+        """Whether it may have something to say about such requests on one of its kinds, as long as no object of its
+        `rules` is written; it is called with no others."""
         return True
 
     def is_idle(self, definition: AnyDefinition) -> bool:

@@ -12,7 +12,7 @@ from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.matching import Matcher
+from cathedra.apiserver.admission.matching import Matcher, may_match
 from tests.unit.apiserver.admission.writes import write
 from tests.unit.kinds.objects import claim
 
@@ -30,7 +30,9 @@ MATCHER = Matcher(Namespaces())  # type: ignore[arg-type]  # it only looks names
 
 
 def found(request: AdmissionAttributes, **match: Any) -> str | None:
-    version = MATCHER.resources(from_dict(MatchResources, match), request)
+    rules = from_dict(MatchResources, match)
+    version = MATCHER.resources(rules, request)
+    assert version is None or may_match(rules, request.definition, request.subresource, request.operation)
     return version.name if version is not None else None
 
 
@@ -72,6 +74,27 @@ def test_all_parts_of_a_rule_must_fit(rule: dict[str, Any], matches: bool) -> No
 def test_a_sub_resource_is_named_or_meant_by_a_star(resources: list[str], matches: bool) -> None:
     request = write("pods", "UPDATE", namespace="n", name="a", subresource="status")
     assert (found(request, **one(resources=resources)) is not None) is matches
+
+
+@pytest.mark.parametrize(
+    ("match", "may"),
+    [
+        ({}, True),
+        (one(), True),
+        (one(apiVersions=["v2"], resourceNames=["b"]), True),
+        (one(operations=["DELETE"]), False),
+        (one(apiGroups=["apps"]), False),
+        (one(resources=["pods"]), False),
+        (one(resources=["configmaps/status"]), False),
+        (one(scope="Cluster"), False),
+        ({**one(resources=["pods"]), "namespaceSelector": {}}, False),
+        ({**one(resources=["pods"]), "namespaceSelector": {"matchLabels": {"a": "b"}}}, True),
+        ({"excludeResourceRules": [RULE]}, True),
+    ],
+)
+def test_what_no_rule_names_cannot_match_unless_looking_may_fail(match: dict[str, Any], may: bool) -> None:
+    request = write("configmaps")
+    assert may_match(from_dict(MatchResources, match), request.definition, "", "CREATE") is may
 
 
 def test_without_rules_everything_matches() -> None:

@@ -25,7 +25,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, forbidden, invalid
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.admission.matching import Matcher
+from cathedra.apiserver.admission.matching import Matcher, may_match
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, Parameters
@@ -86,6 +86,13 @@ class PolicyCheck(AdmissionPlugin):
         self._matcher = Matcher(registry)
         self._bound: BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, CompiledPolicy]
         self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile)
+
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Policies themselves, and what some bound policy names."""
+        return definition.group == _GROUP or any(
+            may_match(policy.object.spec.match_constraints, definition, subresource, operation)
+            for policy in self._bound()
+        )
 
     def is_idle(self, definition: AnyDefinition) -> bool:
         """No policy is bound, and what is written is none."""

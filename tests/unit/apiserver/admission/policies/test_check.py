@@ -94,6 +94,19 @@ def test_a_policy_counts_only_while_it_is_bound() -> None:
     guarded(body)
 
 
+def test_a_policy_that_comes_to_name_another_resource_is_asked_about_it() -> None:
+    async def story(api: Guarded) -> None:
+        await install(api, policy("false", match_constraints=rules("secrets")))
+        await api.admin.resource(CONFIGMAPS, "default").create(config_map("a"))
+        found = await api.admin.resource(POLICIES).get("p")
+        await api.admin.resource(POLICIES).update(
+            replace(found, spec=replace(found.spec, match_constraints=rules("secrets configmaps")))
+        )
+        await refused(api.admin.resource(CONFIGMAPS, "default").create(config_map("b")), 422)
+
+    guarded(story)
+
+
 def test_deletions_show_the_old_object_alone() -> None:
     async def body(api: Guarded) -> None:
         made = policy("object == null && oldObject.data.locked != 'yes'", match_constraints=rules(operations="DELETE"))
