@@ -9,6 +9,7 @@ business.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +25,7 @@ import msgspec
 from cathedra import __version__
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, Status
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
+from cathedra.api.parts import reader_of
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
@@ -50,6 +52,10 @@ T = TypeVar("T", bound=KubeObject)
 _RETRIES: Final = 10
 _LONGEST_PAUSE: Final = 10.0
 _PARALLEL_CONNECTIONS: Final = 200
+_KEPT: Final = 256
+"""Objects that are known by their bytes at a time: an answer and its event come soon after each other."""
+_LARGEST_KEPT: Final = 16 * 1024
+"""Bytes up to which they are."""
 
 
 class _Envelope(msgspec.Struct):
@@ -70,6 +76,29 @@ class _BookmarkOnly(KubeStruct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
+class _ReceivedObjects:
+    """The objects that came lately, by the bytes that they came as: an answer to a write and its event are one."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[type, bytes], Any] = {}
+
+    def read(self, kind: type[S], body: bytes) -> S:
+        """The object of type ``kind`` that ``body`` spells.
+
+        Raises:
+            msgspec.DecodeError: it spells none, or one that is nested too deeply.
+        """
+        key = kind, body
+        found: S | None = self._known.get(key)
+        if found is None:
+            found = _object(kind, body)
+            if len(body) <= _LARGEST_KEPT:
+                if len(self._known) >= _KEPT:
+                    del self._known[next(iter(self._known))]
+                self._known[key] = found
+        return found
+
+
 class HTTPTransport:
     """The Kubernetes API of one server, as one user. Use it as an asynchronous context manager, or close it."""
 
@@ -82,6 +111,7 @@ class HTTPTransport:
         self._server = target.server
         self._tls_name = target.tls_server_name or None
         self._tls: ssl.SSLContext | None = None
+        self._received = _ReceivedObjects()
 
     @classmethod
     async def open(cls, target: Target, *, user_agent: str = "cathedra") -> Self:
@@ -129,6 +159,7 @@ class HTTPTransport:
         """The same connections, as the user whose tokens these are; closed with this transport."""
         other = HTTPTransport(self._session, target)
         other._tokens = tokens
+        other._received = self._received
         return other
 
     async def __aenter__(self) -> Self:
@@ -143,7 +174,7 @@ class HTTPTransport:
 
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """GET one object."""
-        return _object(ref.type, await self._request("GET", _path(ref, namespace, name, subresource)))
+        return self._received.read(ref.type, await self._request("GET", _path(ref, namespace, name, subresource)))
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """GET a collection."""
@@ -175,7 +206,7 @@ class HTTPTransport:
         """POST an object, or something on a sub-resource."""
         path = _path(ref, namespace, name, subresource)
         answer = await self._request("POST", path, query=_write_query(options), body=_body(obj))
-        return _answer(ref.type if not subresource else type(obj), answer)
+        return self._answer(ref.type if not subresource else type(obj), answer)
 
     async def update(
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
@@ -183,7 +214,9 @@ class HTTPTransport:
         """PUT an object."""
         name = obj.metadata.name
         path = _path(ref, namespace, name, subresource)
-        return _object(ref.type, await self._request("PUT", path, query=_write_query(options), body=_body(obj)))
+        return self._received.read(
+            ref.type, await self._request("PUT", path, query=_write_query(options), body=_body(obj))
+        )
 
     async def patch(
         self,
@@ -202,13 +235,13 @@ class HTTPTransport:
         if patch_type is PatchType.APPLY:
             query["force"] = "true" if options.force else "false"
         answer = await self._request("PATCH", path, query=query, body=encode(body), content_type=patch_type.value)
-        return _object(ref.type, answer)
+        return self._received.read(ref.type, answer)
 
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
         """DELETE an object; None when the server answers with a mere Status."""
         answer = await self._request("DELETE", _path(ref, namespace, name), body=_body(options))
         meta = decode(_TypeMeta, answer)
-        return None if meta.kind == "Status" else _object(ref.type, answer)
+        return None if meta.kind == "Status" else self._received.read(ref.type, answer)
 
     async def delete_collection(
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
@@ -225,6 +258,13 @@ class HTTPTransport:
         """What a container has written so far; its name may be left out where a pod has only one."""
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
         return (await self._request("GET", path, query={"container": container} if container else None)).decode()
+
+    def _answer(self, kind: type[KubeStruct], body: bytes) -> KubeStruct:
+        """What a POST answers: the kind that was sent, or whatever the server says it is (a Status, a review)."""
+        meta = decode(_TypeMeta, body)
+        with contextlib.suppress(UnknownKind):
+            kind = type_of(GroupVersionKind.parse(meta.api_version, meta.kind))
+        return self._received.read(kind, body)
 
     async def _request(
         self,
@@ -275,7 +315,7 @@ class HTTPTransport:
                     await self._renewed(headers)  # for the next attempt, which is the informer's
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     raise _refusal(response.status, await response.read())
-                yield _events(ref, response.content)
+                yield _events(ref, response.content, self._received)
 
     async def _credentials(self) -> dict[str, str]:
         """The headers of this moment; what never changes is the session's."""
@@ -289,7 +329,9 @@ class HTTPTransport:
         return self._tokens is not None and await self._tokens.replaced(shown)
 
 
-async def _events(ref: ResourceRef[T], content: aiohttp.StreamReader) -> AsyncIterator[WatchEvent[T]]:
+async def _events(
+    ref: ResourceRef[T], content: aiohttp.StreamReader, received: _ReceivedObjects
+) -> AsyncIterator[WatchEvent[T]]:
     envelope = msgspec.json.Decoder(_Envelope)
     async for line in _lines(content):
         check_nesting(line, WRAPPED_DEPTH)
@@ -302,7 +344,7 @@ async def _events(ref: ResourceRef[T], content: aiohttp.StreamReader) -> AsyncIt
             bookmark = decode(ref.type, encode({"metadata": {"resourceVersion": metadata.resource_version}}))
             yield WatchEvent(EventType.BOOKMARK, bookmark)
             continue
-        yield WatchEvent(EventType(frame.type), _object(ref.type, bytes(frame.object)))
+        yield WatchEvent(EventType(frame.type), received.read(ref.type, bytes(frame.object)))
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -374,17 +416,11 @@ def _body(obj: KubeStruct) -> bytes:
 
 
 def _object(kind: type[S], body: bytes) -> S:
-    return replace(decode(kind, body), kind="", api_version="")
-
-
-def _answer(kind: type[KubeStruct], body: bytes) -> KubeStruct:
-    """What a POST answers: the kind that was sent, or whatever the server says it is (a Status, a review)."""
-    meta = decode(_TypeMeta, body)
+    check_nesting(body, WRAPPED_DEPTH)
     try:
-        kind = type_of(GroupVersionKind.parse(meta.api_version, meta.kind))
-    except UnknownKind:
-        return _object(kind, body)
-    return _object(kind, body)
+        return replace(reader_of(kind)(body), kind="", api_version="")
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"invalid UTF-8: {error}") from error
 
 
 @cache

@@ -14,6 +14,7 @@ from aiohttp import web
 from cathedra.api.core.core_v1 import Binding, ObjectReference, Pod
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
 from cathedra.api.status import StatusError
+from cathedra.client import http
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
@@ -219,3 +220,38 @@ async def test_a_refused_watch_is_a_status_error() -> None:
         with pytest.raises(StatusError, match="no"):
             async with api.watch(PODS, "", ListOptions()):
                 pass
+
+
+async def test_an_answer_and_its_event_are_one_object() -> None:
+    line = json.dumps({"type": "MODIFIED", "object": POD}, separators=(",", ":")).encode() + b"\n"
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.Response(body=json.dumps(POD, separators=(",", ":")).encode(), content_type="application/json")
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        await stream.write(line)
+        return stream
+
+    async with serving(answer) as api:
+        answered = await api.get(PODS, "ns", "p")
+        async with api.watch(PODS, "ns", ListOptions()) as events:
+            shown = [event.object async for event in events]
+    assert len(shown) == 1
+    assert shown[0] is answered
+
+
+async def test_an_answer_is_known_by_its_bytes_no_longer_than_while_it_is_among_the_last() -> None:
+    names = [f"p{number}" for number in range(http._KEPT + 1)]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({**POD, "metadata": {"name": request.path.rpartition("/")[2]}})
+
+    async with serving(answer) as api:
+        first = await api.get(PODS, "ns", names[0])
+        assert await api.get(PODS, "ns", names[0]) is first
+        for name in names:
+            await api.get(PODS, "ns", name)
+        again = await api.get(PODS, "ns", names[0])
+    assert again == first
+    assert again is not first
