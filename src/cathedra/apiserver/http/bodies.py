@@ -42,7 +42,7 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _LONG: Final = 64 * 1024
 """Bytes of YAML beyond which reading it would hold up other requests noticeably."""
-_FRACTION: Final = re.compile(rb"[0-9][.eE]")
+_FRACTION: Final = re.compile(rb"[:,\[\s]-?[0-9]+[.eE]")
 """What may be a number with a fraction: YAML takes ``1.0`` for a whole one, which JSON does not."""
 _OPTIONS_SHAPE: Final = GroupVersionKind("meta", "v1", "DeleteOptions")
 """Options belong to every group; what they look like stands with the types that all groups share."""

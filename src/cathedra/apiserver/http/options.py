@@ -45,11 +45,8 @@ def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQue
             errors.forbidden("force", "may not be specified for non-apply patch")
     if len(manager.encode()) > MANAGER_LIMIT:
         errors.too_long("fieldManager", MANAGER_LIMIT)
-    position = 0
-    for letter in manager:
-        if not letter.isprintable():
-            errors.invalid("fieldManager", manager, f"invalid character U+{ord(letter):04X} (at position {position})")
-        position += len(letter.encode())
+    if not manager.isprintable():
+        _check_letters(errors, manager)
     dry_run = query.get("dryRun", [])
     check_dry_run(errors, dry_run)
     validation = request.parameter("fieldValidation")
@@ -58,6 +55,14 @@ def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQue
     if errors:
         raise invalid("meta.k8s.io", kind, "", errors)
     return WriteQuery(bool(dry_run), manager or default_manager(request), validation or "Warn", force)
+
+
+def _check_letters(errors: ErrorList, manager: str) -> None:
+    position = 0
+    for letter in manager:
+        if not letter.isprintable():
+            errors.invalid("fieldManager", manager, f"invalid character U+{ord(letter):04X} (at position {position})")
+        position += len(letter.encode())
 
 
 def check_dry_run(errors: ErrorList, values: list[str] | tuple[str, ...]) -> None:

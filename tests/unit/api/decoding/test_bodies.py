@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
-from cathedra.api.decoding import Decoded, DecodeError, decode_json, has_known_fields
+from cathedra.api.decoding import Decoded, DecodeError, bodies, decode_json, has_known_fields, written_keys
 from cathedra.api.decoding.envelope import read_envelope
 from cathedra.api.scheme import GroupVersionKind, kind_of
 from cathedra.api.struct import EMPTY_LIST, to_dict
@@ -137,3 +137,28 @@ def test_the_fast_way_finds_what_the_reader_finds(body: dict[str, Any], spaced: 
     assert decoded.object.data == body.get("data", {})
     assert decoded.object.metadata.labels == body["metadata"]["labels"]
     assert has_known_fields(body, gvk) is ("bogus" not in body)
+
+
+_PAIRS = st.lists(st.tuples(st.text('k":\\ ', max_size=5), st.text('v":\\ ', max_size=5)), max_size=5)
+
+
+@given(pairs=_PAIRS, colon=st.sampled_from([":", " :", ": "]))
+def test_no_key_that_is_written_goes_uncounted(pairs: list[tuple[str, str]], colon: str) -> None:
+    """However texts look, and also where a key is written twice."""
+    body = "{" + ",".join(f"{json.dumps(key)}{colon}{json.dumps(text)}" for key, text in pairs) + "}"
+    assert json.loads(body) == dict(pairs)
+    assert written_keys(body.encode()) >= len(pairs)
+
+
+def test_a_body_whose_field_owners_name_elements_of_lists_is_read_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"1"}': {}}}}
+    entry = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": owners}
+    monkeypatch.setattr(bodies, "_read", None)
+    decoded = read({"metadata": {"name": "c", "managedFields": [entry]}, "spec": {"devices": {}}})
+    assert decoded.problems == ()
+    assert decoded.object.metadata.managed_fields[0].fields_v1.load() == owners
+
+
+def test_a_field_that_is_said_twice_is_found_beside_such_owners() -> None:
+    body = b'{"metadata":{"name":"c","annotations":{"k:{\\"a\\":1}":"x"}},"spec":{},"spec":{}}'
+    assert read(body).problems == ('duplicate field "spec"',)
