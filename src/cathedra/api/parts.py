@@ -17,7 +17,7 @@ import msgspec
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, decoder_of, replace
 
-__all__ = ["PartsDecoder", "parts_decoder", "reader_of"]
+__all__ = ["PartsDecoder", "parts_decoder", "reader_of", "with_parts_of"]
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -25,6 +25,8 @@ LIMIT: Final = 64
 """Specs that are known by their bytes at a time: few are in use at once."""
 LARGEST: Final = 16 * 1024
 """Bytes up to which a spec is known by them."""
+
+_EMPTY: Final = b"[]"
 
 _Cut = dict[str, msgspec.Raw]
 _CUT: Final = msgspec.json.Decoder(_Cut)
@@ -95,6 +97,31 @@ def parts_decoder(kind: type[K]) -> PartsDecoder[K]:
     key: Any = kind
     made: PartsDecoder[K] = _decoder(key)
     return made
+
+
+def with_parts_of(obj: K, body: bytes, earlier: K, earlier_body: bytes) -> K:
+    """An object that was read from ``body`` as a whole, with the parts of an earlier state that have the same bytes
+    in its place. What spells out an empty list stays: that may mean something (`cathedra.api.struct.EMPTY_LIST`)."""
+    try:
+        return _shared(obj, body, earlier, earlier_body, 1)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return obj  # only what decodes plainly can be cut
+
+
+def _shared(obj: K, body: Any, earlier: K, earlier_body: Any, depth: int) -> K:
+    before, fields = _CUT.decode(earlier_body).get, _fields(type(obj))
+    values: dict[str, Any] = {}
+    for name, raw in _CUT.decode(body).items():
+        field, old = fields.get(name), before(name)
+        if field is None or old is None:
+            continue
+        if raw == old:
+            if _EMPTY not in bytes(raw):
+                values[field.name] = getattr(earlier, field.name)
+        elif depth and field.inner is not None:
+            inner = getattr(obj, field.name), raw, getattr(earlier, field.name), old
+            values[field.name] = _shared(*inner, depth - 1)
+    return replace(obj, **values) if values else obj
 
 
 def reader_of(kind: type[K]) -> Callable[[bytes], K]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import ConfigMap, Event, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.parts import LARGEST, LIMIT, parts_decoder
+from cathedra.api.parts import LARGEST, LIMIT, parts_decoder, with_parts_of
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import decode, encode, replace
+from cathedra.api.struct import EMPTY_LIST, decode, encode, replace
 from tests.unit.api.protobuf.objects import objects
 
 KINDS = (Pod, ResourceClaim, ConfigMap, Event)
@@ -38,8 +38,10 @@ def test_a_later_state_reads_as_it_does_whole(drawn: tuple[Any, Any]) -> None:
     old, new = drawn
     body = encode(new)
     read = parts_decoder(type(new)).later(body, old, encode(old))
-    assert read == decode(type(new), body)
+    whole = decode(type(new), body)
+    assert read == whole
     assert encode(read) == body
+    assert encode(with_parts_of(whole, body, old, encode(old))) == body
 
 
 @settings(max_examples=40)
@@ -63,6 +65,19 @@ def test_what_a_later_state_leaves_alone_is_the_very_same() -> None:
     assert new.metadata.labels is old.metadata.labels
     assert new.metadata.owner_references is old.metadata.owner_references
     assert parts_decoder(Pod).later(encode(old), old, encode(old)).metadata is old.metadata
+
+
+def test_an_object_that_was_read_whole_takes_parts_over_but_not_what_an_empty_list_may_tell_apart() -> None:
+    body = b'{"kind":"Pod","metadata":{"name":"a","labels":{"a":"b"},"finalizers":[]},"spec":{"nodeName":"n"}}'
+    old, new = decode(Pod, body), replace(decode(Pod, body), spec=PodSpec(node_name="n", containers=EMPTY_LIST))
+    assert with_parts_of(new, body, old, body).spec is old.spec
+    assert with_parts_of(new, body, old, body).metadata.labels is not old.metadata.labels
+    spelled = b'{"metadata":{"name":"b","labels":{"a":"b"}},"spec":{"nodeName":"n","containers":[]}}'
+    taken = with_parts_of(new, spelled, old, spelled.replace(b'"b",', b'"a",'))
+    assert taken.spec is new.spec
+    assert taken.metadata.labels is old.metadata.labels
+    assert with_parts_of(new, b'{"spec":null}', old, body) is new
+    assert with_parts_of(new, b"[", old, body) is new
 
 
 def test_new_objects_with_the_same_spec_share_it_while_it_is_among_the_last() -> None:

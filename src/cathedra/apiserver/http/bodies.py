@@ -15,6 +15,7 @@ from cathedra.api.decoding.envelope import envelope_of, shown_body
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import NestingError, load_json
+from cathedra.api.parts import with_parts_of
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
 from cathedra.api.status import StatusError, bad_request, failure
@@ -24,6 +25,7 @@ from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers.protobuf import from_protobuf
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems
 
 __all__ = [
@@ -108,8 +110,11 @@ async def load_applied(raw: bytes) -> YAMLDocument:
     return await load_yaml(raw)
 
 
-async def decode_object(request: Request, call: Call, kind: GroupVersionKind | None = None) -> Any:
-    """The object in the body, in the request's own version, or of another ``kind`` that a sub-resource takes.
+async def decode_object(
+    request: Request, call: Call, kind: GroupVersionKind | None = None, *, stored: StoredObject | None = None
+) -> Any:
+    """The object in the body, in the request's own version, or of another ``kind`` that a sub-resource takes. Parts
+    that are spelled as they are ``stored`` are the very parts that are stored.
 
     Raises:
         StatusError: 400 or 415, it cannot be understood.
@@ -135,6 +140,8 @@ async def decode_object(request: Request, call: Call, kind: GroupVersionKind | N
         raise _unfit(expected, str(error)) from None
     if problems := (*repeated, *decoded.problems):
         note_problems(call, problems, lambda text: _unfit(expected, text))
+    elif stored is not None and media != YAML and type(stored.object) is target:
+        return with_parts_of(decoded.object, raw, stored.object, stored.body(call.version))
     return decoded.object
 
 

@@ -329,7 +329,8 @@ class ResourceHandler:
             field_manager=query.field_manager,
             field_validation=query.field_validation,
         )
-        obj = call.version.to_hub(await decode_object(request, call))
+        stored = self._server.table(call).get(call.key)
+        obj = call.version.to_hub(await decode_object(request, call, stored=stored))
         outcome = await update.update(self._server, call, obj)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
