@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from cathedra.client import resources
 from tests.unit.apiserver.asgi import open_asgi
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -70,3 +73,18 @@ async def test_versions_of_groups_that_do_not_exist_are_answered_in_text() -> No
     async with open_asgi() as client:
         answer = await client("GET", "/apis/nothing.example.com/v1")
         assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+async def test_what_a_put_leaves_alone_are_the_very_parts_that_were_stored() -> None:
+    async with open_asgi() as client:
+        inside = client.server.transport()
+        spec = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False}
+        made = (await client("POST", PODS, {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": spec})).json
+        before = await inside.get(resources.PODS, "default", "a")
+        made["metadata"]["annotations"] = {"k": "v"}
+        body = json.dumps(made, separators=(",", ":")).encode()
+        assert (await client("PUT", f"{PODS}/a", body)).status == 200
+        after = await inside.get(resources.PODS, "default", "a")
+    assert after.metadata.annotations == {"k": "v"}
+    assert after.spec is before.spec
+    assert after.metadata.labels is before.metadata.labels
