@@ -1,7 +1,7 @@
 """Ownership kept along with writes: what a create, update or patch takes, and what an apply does.
 
-A write without a field manager is not tracked: the server's own parts in its process write so, since that costs
-more than the write itself. Over HTTP there always is one.
+A write without a field manager is not tracked: what the server does itself, and programs in its process that name
+none. Over HTTP there always is one, and scheduler, controllers and nodes name theirs wherever they run.
 """
 
 from __future__ import annotations
