@@ -165,7 +165,7 @@ def names_same_claims(old: Pod, new: Pod) -> bool:
     """Whether all that `claim_names` looks at is the very same in both states of a pod."""
     before, after = old.status, new.status
     return (
-        old.spec is new.spec
+        old.spec.resource_claims is new.spec.resource_claims
         and before.resource_claim_statuses is after.resource_claim_statuses
         and before.extended_resource_claim_status is after.extended_resource_claim_status
     )

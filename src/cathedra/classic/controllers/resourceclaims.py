@@ -77,7 +77,7 @@ class ClassicResourceClaimController:
         self._templates = context.informers.of(TEMPLATES)
         self._contexts = context.informers.of(CONTEXTS)
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, names_same_claims)
-        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_spec)
+        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)
         self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
         self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._pod_deleted)
         self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._wake_users)

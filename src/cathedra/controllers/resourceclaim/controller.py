@@ -73,7 +73,7 @@ class ResourceClaimController:
         self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
         self._release = self.release_type(self._client, informers, self._deleted, groups=self._workloads)
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
-        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_spec)
+        self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_deleted
         )
@@ -82,7 +82,7 @@ class ResourceClaimController:
             on_add=self._template_changed, on_update=lambda _, template: self._template_changed(template)
         )
         if self._groups is not None:
-            self._pods.store.add_index(podindexes.BY_GROUP, podindexes.by_group, podindexes.same_spec)
+            self._pods.store.add_index(podindexes.BY_GROUP, podindexes.by_group, podindexes.same_group)
             self._groups.add_handler(
                 on_add=self._group_changed,
                 on_update=lambda _, group: self._group_changed(group),

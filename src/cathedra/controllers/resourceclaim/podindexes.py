@@ -8,7 +8,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.semantics.podclaims import claim_names, has_claims, pod_group_name, template_names
 
-__all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template", "same_spec"]
+__all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template", "same_entries", "same_group"]
 
 BY_CLAIM: Final = "pod-claim"
 BY_TEMPLATE: Final = "pod-claim-template"
@@ -20,9 +20,14 @@ def by_claim(pod: Pod) -> Sequence[str]:
     return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)] if has_claims(pod) else ()
 
 
-def same_spec(old: Pod, new: Pod) -> bool:
-    """Whether a pod's spec, which decides on `by_template` and `by_group`, is the very same."""
-    return old.spec is new.spec
+def same_entries(old: Pod, new: Pod) -> bool:
+    """Whether what decides on `by_template` is the very same in both states of a pod."""
+    return old.spec.resource_claims is new.spec.resource_claims
+
+
+def same_group(old: Pod, new: Pod) -> bool:
+    """Whether what decides on `by_group` is the very same in both states of a pod."""
+    return old.spec.scheduling_group is new.spec.scheduling_group
 
 
 def by_template(pod: Pod) -> Sequence[str]:

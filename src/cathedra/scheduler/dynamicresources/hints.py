@@ -32,7 +32,7 @@ class Hints:
         self._counts_pods = counts_pods
         self._resolver = resolver
         self._pods = pods
-        pods.add_index(_INDEX, _waiting_for, names_same_claims)
+        pods.add_index(_INDEX, _waiting_for, _waits_for_same)
 
     def registrations(self) -> Sequence[EventRegistration]:
         """Nodes, claims, the pod's own claim names, classes, slices."""
@@ -114,3 +114,7 @@ def _waiting_for(pod: Pod) -> Sequence[str]:
     if pod.spec.node_name or not pod.spec.resource_claims:
         return ()
     return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]
+
+
+def _waits_for_same(old: Pod, new: Pod) -> bool:
+    return old.spec.node_name == new.spec.node_name and names_same_claims(old, new)

@@ -13,11 +13,13 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.store import Store
 from cathedra.controllers.resourceclaim.podindexes import (
     BY_CLAIM,
+    BY_GROUP,
     BY_TEMPLATE,
     by_claim,
     by_group,
     by_template,
-    same_spec,
+    same_entries,
+    same_group,
 )
 from cathedra.semantics.podclaims import names_same_claims
 
@@ -43,7 +45,14 @@ def test_a_pod_of_a_group_is_found_by_it() -> None:
     assert list(by_group(pod())) == []
 
 
-SPECS = st.sampled_from([{}, {"resourceClaims": ENTRIES}, {"resourceClaims": ENTRIES[:1], "nodeName": "n"}])
+SPECS = st.sampled_from(
+    [
+        {},
+        {"resourceClaims": ENTRIES},
+        {"resourceClaims": ENTRIES[:1], "nodeName": "n"},
+        {"resourceClaims": ENTRIES, "schedulingGroup": {"podGroupName": "g"}},
+    ]
+)
 CHANGES = st.lists(
     st.one_of(
         SPECS.map(lambda spec: lambda old: replace(old, spec=from_dict(PodSpec, spec))),
@@ -54,6 +63,7 @@ CHANGES = st.lists(
             lambda found: lambda old: replace(old, status=replace(old.status, extended_resource_claim_status=found))
         ),
         st.just(lambda old: replace(old, status=replace(old.status, phase="Running"))),
+        st.just(lambda old: replace(old, spec=replace(old.spec, node_name="n"))),
         st.just(lambda old: with_metadata(old, resource_version="2")),
     )
 )
@@ -63,7 +73,8 @@ CHANGES = st.lists(
 def test_pods_are_found_by_what_they_name_now_also_where_the_indexers_are_not_asked(changes: list[Any]) -> None:
     store: Store[Pod] = Store()
     store.add_index(BY_CLAIM, by_claim, names_same_claims)
-    store.add_index(BY_TEMPLATE, by_template, same_spec)
+    store.add_index(BY_TEMPLATE, by_template, same_entries)
+    store.add_index(BY_GROUP, by_group, same_group)
     state = pod(resourceClaims=ENTRIES)
     store.put(state)
     for change in changes:
@@ -71,3 +82,4 @@ def test_pods_are_found_by_what_they_name_now_also_where_the_indexers_are_not_as
         store.put(state)
         assert set(store.index_values(BY_CLAIM)) == set(by_claim(state))
         assert set(store.index_values(BY_TEMPLATE)) == set(by_template(state))
+        assert set(store.index_values(BY_GROUP)) == set(by_group(state))

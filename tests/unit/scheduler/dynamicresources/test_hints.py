@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from cathedra.api.core.core_v1 import Pod
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus
 from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import replace
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.hints import Hints
 from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.semantics.podclaims import claim_names
 from tests.unit.scheduler.objects import claim, pod
 
 
@@ -20,6 +26,19 @@ def known(name: str, *, allocated: bool = False) -> ResourceClaim:
 
 def user(name: str, claim_name: str) -> Pod:
     return pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}])
+
+
+def named(claim_name: str) -> Callable[[Pod], Pod]:
+    statuses = (PodResourceClaimStatus(name="gpu", resource_claim_name=claim_name),)
+    return lambda old: replace(old, status=replace(old.status, resource_claim_statuses=statuses))
+
+
+CHANGES: dict[str, Callable[[Pod], Pod]] = {
+    "bound": lambda old: replace(old, spec=replace(old.spec, node_name="n1")),
+    "named": named("c"),
+    "renamed": named("other"),
+    "running": lambda old: replace(old, status=replace(old.status, phase="Running")),
+}
 
 
 class Scene:
@@ -73,6 +92,21 @@ def test_only_pods_that_use_a_claim_are_asked_unless_devices_became_free() -> No
     assert affected(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
     freed = ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
     assert affected(freed) is None
+
+
+@given(st.lists(st.sampled_from(["bound", "named", "renamed", "running"])))
+def test_a_pod_is_asked_as_long_as_it_uses_the_claim_and_has_no_node(changes: list[str]) -> None:
+    scene = Scene(known("c"))
+    affected = scene.registration(Resource.RESOURCE_CLAIM).affected
+    assert affected is not None
+    state = pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    scene.pods.put(state)
+    for change in changes:
+        state = CHANGES[change](state)
+        scene.pods.put(state)
+        waits = not state.spec.node_name and "c" in claim_names(state)
+        found = affected(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c")))
+        assert list(found or ()) == (["uid-p"] if waits else [])
 
 
 def test_the_names_of_generated_claims_help_the_pod_they_are_for() -> None:
