@@ -47,6 +47,11 @@ MISTAKES = {
     "up --config malformed.yaml": "malformed.yaml: yaml: line 1",
     "up --config other.yaml": "other.yaml: it must begin with apiVersion: cathedra.dev/v1 and kind: Cluster",
     "up --config typo.yaml": "typo.yaml: spec.nodse is unknown; did you mean 'nodes'?",
+    "scheduler --leader-elect-lease-duration 15": "--leader-elect-lease-duration: '15' is no duration, as 15s or 1m30s",
+    "controller-manager --leader-elect-renew-deadline 20s": (
+        "--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline"
+    ),
+    "scheduler --leader-elect-retry-period 9s": "must be greater than 1.2 times --leader-elect-retry-period",
     "up a b": "cathedra up: unrecognized arguments: b",
     "up Bad_Name": BAD_NAME,
     "up --detach --audit-policy-file none.yaml": "none.yaml: No such file or directory",

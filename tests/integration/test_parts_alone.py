@@ -118,8 +118,15 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path, control: str) -
         kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
         where = f"--kubeconfig={folder / 'kubeconfig'}"
         node = ("--node-name=alone", f"--root-dir={folder / 'n'}")
-        parts.start("controller-manager", f"--kubeconfig={folder / control}", "--leader-elect")
-        parts.start("scheduler", f"--kubeconfig={folder / control}", "--leader-elect")
+        # So long that no lease is lost while the API server is away, however busy the machine is.
+        elected = (
+            f"--kubeconfig={folder / control}",
+            "--leader-elect",
+            "--leader-elect-lease-duration=10m",
+            "--leader-elect-renew-deadline=9m",
+        )
+        parts.start("controller-manager", *elected)
+        parts.start("scheduler", *elected)
         parts.start("node", *node, *enrolled(folder, "alone"))
         parts.wait_for("node", "node alone is Ready")
         parts.start("driver", where, *node, "--gpus=2")
@@ -133,7 +140,7 @@ def test_a_pod_gets_its_device_from_five_processes(folder: Path, control: str) -
 
         # The scheduler goes, another one takes over without waiting for the lease to run out.
         assert parts.stop("scheduler") == 0
-        parts.start("scheduler", f"--kubeconfig={folder / control}", "--leader-elect")
+        parts.start("scheduler", *elected)
         # And the API server is killed; the parts go on with the next one.
         parts.kill("apiserver")
         parts.start_as("second apiserver", "apiserver", f"--data-dir={folder}")

@@ -341,6 +341,24 @@ COMPONENT: Final = (
         about="the lease in kube-system (default: the one of the part in Kubernetes)",
     ),
     CommandOption(
+        name="--leader-elect-lease-duration",
+        default="",
+        metavar="TIME",
+        about="how long others wait for a leader that is silent (default 15s)",
+    ),
+    CommandOption(
+        name="--leader-elect-renew-deadline",
+        default="",
+        metavar="TIME",
+        about="how long the leader tries to renew its lease until it stops (default 10s)",
+    ),
+    CommandOption(
+        name="--leader-elect-retry-period",
+        default="",
+        metavar="TIME",
+        about="between two attempts to take or renew the lease (default 2s)",
+    ),
+    CommandOption(
         name="--bind-address", default="127.0.0.1", metavar="IP", about="where --secure-port is (default 127.0.0.1)"
     ),
     CommandOption(

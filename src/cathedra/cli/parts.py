@@ -9,9 +9,11 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
 from cathedra.cli.configuration import absolute, driver_config, gate_overrides, reserved_resources, server_config
+from cathedra.client.leaderelection import JITTER_FACTOR, LeaseTiming
 from cathedra.cluster import nodeparts, standalone
 from cathedra.cluster.config import InvalidOption, default_data_dir
 from cathedra.cluster.data.datadir import DataDir
@@ -98,12 +100,40 @@ def _elected(arguments: argparse.Namespace) -> PartConfig:
         gates=gate_overrides(arguments.feature_gates),
         leader_elect=arguments.leader_elect,
         lease=arguments.leader_elect_resource_name,
+        lease_timing=_lease_timing(arguments),
         scheduler_file=absolute(getattr(arguments, "config", None)),
         controllers=getattr(arguments, "controllers", "*"),
         signing=_signing(arguments),
         own_credentials=getattr(arguments, "use_service_account_credentials", False),
         health=HealthOptions(address=arguments.bind_address, port=arguments.secure_port),
     )
+
+
+def _lease_timing(arguments: argparse.Namespace) -> LeaseTiming | None:
+    """When a lease is renewed and lost; None: no option says."""
+    options = {
+        name: getattr(arguments, f"leader_elect_{name}")
+        for name in ("lease_duration", "renew_deadline", "retry_period")
+    }
+    if not any(options.values()):
+        return None
+    from cathedra.cel.library.times import parse_duration  # start-up time: with the options alone
+
+    given: list[float | None] = []
+    for name, text in options.items():
+        duration = parse_duration(text) if text else None
+        if text and (duration is None or duration.nanos <= 0):
+            raise InvalidOption(f"--leader-elect-{name.replace('_', '-')}: {text!r} is no duration, as 15s or 1m30s")
+        given.append(None if duration is None else duration.nanos / 1e9)
+    defaults = msgspec.structs.astuple(LeaseTiming())
+    timing = LeaseTiming(*(one or default for one, default in zip(given, defaults, strict=True)))
+    if timing.lease <= timing.renew_deadline:
+        raise InvalidOption("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline")
+    if timing.renew_deadline <= timing.retry * JITTER_FACTOR:
+        raise InvalidOption(
+            f"--leader-elect-renew-deadline must be greater than {JITTER_FACTOR} times --leader-elect-retry-period"
+        )
+    return timing
 
 
 def _signing(arguments: argparse.Namespace) -> tuple[Path, Path] | None:

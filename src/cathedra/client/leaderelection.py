@@ -13,6 +13,7 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -24,9 +25,12 @@ from cathedra.client.client import Client
 from cathedra.client.resources import LEASES
 from cathedra.clock import Clock
 
-__all__ = ["LeaderElector", "LeaseTiming", "LostLeadership", "make_elector"]
+__all__ = ["JITTER_FACTOR", "LeaderElector", "LeaseTiming", "LostLeadership", "make_elector"]
 
 _LOG = logging.getLogger(__name__)
+
+JITTER_FACTOR: Final = 1.2
+"""In Kubernetes attempts are up to so many retry periods apart; a holder must have time for one before it gives up."""
 
 
 class LostLeadership(Exception):

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.client import kubeconfig
@@ -15,6 +15,9 @@ from cathedra.cluster.config import DriverConfig, InvalidOption
 from cathedra.cluster.identity.reach import own_address
 from cathedra.cluster.process.health import HealthOptions
 from cathedra.cluster.process.plainhealth import PlainEndpoint
+
+if TYPE_CHECKING:
+    from cathedra.client.leaderelection import LeaseTiming
 
 __all__ = ["PartConfig", "ServingOptions"]
 
@@ -88,6 +91,8 @@ class PartConfig:
     health: HealthOptions = field(default_factory=lambda: HealthOptions())
     lease: str = ""
     """The lease of the leader; "": the part's own in Kubernetes."""
+    lease_timing: LeaseTiming | None = None
+    """None: the part's own."""
     node_name: str = ""
     root: Path = KUBELET_ROOT
     """What /var/lib/kubelet is to a kubelet: sockets, checkpoints, containers."""

@@ -166,7 +166,8 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
 def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | None:
     if not config.leader_elect:
         return None
-    return make_elector(client, config.lease or lease, clock=SystemClock(), random=_random())
+    timing = config.lease_timing or LeaseTiming()
+    return make_elector(client, config.lease or lease, clock=SystemClock(), random=_random(), timing=timing)
 
 
 @asynccontextmanager
@@ -219,10 +220,10 @@ def _scheduler_configuration(config: PartConfig) -> SchedulerConfiguration:
 
 
 def _scheduler_elector(config: PartConfig, lease: LeaseConfiguration, client: Client) -> LeaderElector | None:
-    """The option or the file asks for an election; the option's lease wins."""
+    """The option or the file asks for an election; the options' lease and times win."""
     if not (config.leader_elect or lease.elect):
         return None
-    timing = LeaseTiming(lease.duration, lease.renew_deadline, lease.retry_period)
+    timing = config.lease_timing or LeaseTiming(lease.duration, lease.renew_deadline, lease.retry_period)
     return make_elector(
         client,
         config.lease or lease.name,
