@@ -24,7 +24,6 @@ __all__ = [
     "Comparison",
     "Outline",
     "compare",
-    "fields_of_new",
     "outline",
     "spelled",
 ]
@@ -143,17 +142,6 @@ def _changed_fields(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> t
         if part is not None:
             found.append((f"f:{key}", part))
     return tuple(found)
-
-
-def fields_of_new(value: JSONValue, shape: Shape) -> FieldSet:
-    """The fields at and below a value that was not there before.
-
-    Raises:
-        TypedError: an element of a keyed list has no key.
-    """
-    fields = FieldSet()
-    _grow(fields, spelled(value, shape))
-    return fields
 
 
 def spelled(value: JSONValue, shape: Shape) -> tuple[Any, ...]:

@@ -23,13 +23,12 @@ KNOWN: Final = 4096
 class FieldSet:
     """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
 
-    __slots__ = ("_expected", "_spelled", "children", "member")
+    __slots__ = ("_spelled", "children", "member")
 
     def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:
         self.member = member
         self.children: dict[str, FieldSet] = children if children is not None else {}
         self._spelled: RawJSON | None = None
-        self._expected = False
 
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
@@ -63,13 +62,13 @@ class FieldSet:
 
     def expect_reading(self) -> None:
         """Have `from_raw` give this very set for its spelling."""
-        if not self._expected:
-            self._known_by(self.raw.data)
+        data = self.raw.data
+        if data not in _READ:
+            self._known_by(data)
 
     def _known_by(self, data: bytes) -> FieldSet:
         if len(_READ) >= KNOWN:
             del _READ[next(iter(_READ))]
-        self._expected = True
         return _READ.setdefault(data, self)
 
     @property

@@ -262,6 +262,7 @@ class SQLiteStorage:
             self._hand_over()
         else:
             assert self._loop is not None
+            # Twice, for those who are told below go on in the next turn.
             self._loop.call_soon(self._loop.call_soon, self._hand_over)
         _tell(batch, errors)
 
