@@ -14,8 +14,8 @@ from typing import Final
 
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
-from cathedra.client.local.connection import LocalConnection
 from cathedra.client.local.transport import LocalTransport
+from cathedra.client.local.unix import LocalConnection
 from cathedra.client.transport import Transport
 
 __all__ = ["USERS", "TransportOf", "served_apart"]

@@ -10,8 +10,8 @@ import pytest
 
 from cathedra.api.status import StatusError
 from cathedra.apiserver.routes import Route
-from cathedra.client.local.connection import LocalConnection
 from cathedra.client.local.messages import LocalRequest, Options
+from cathedra.client.local.unix import LocalConnection
 from tests.security.walk import ANONYMOUS, EXPECTED, IDENTITIES, name_of, walked_server
 from tests.unit.apiserver.local.serving import served
 

@@ -27,8 +27,8 @@ async def open_transport(target: Target, *, user_agent: str) -> AsyncIterator[Tr
         async with await HTTPTransport.open(target, user_agent=user_agent) as transport:
             yield transport
         return
-    from cathedra.client.local.connection import LocalConnection  # start-up time: with a socket alone
     from cathedra.client.local.transport import LocalTransport  # start-up time: with a socket alone
+    from cathedra.client.local.unix import LocalConnection  # start-up time: with a socket alone
 
     connection = LocalConnection(target.socket)
     try:

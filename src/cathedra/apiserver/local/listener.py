@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from pathlib import Path
+from typing import Any, Final
 
-from cathedra.apiserver.local.session import LocalServer, LocalSession
+from cathedra.apiserver.local.session import LocalServer, Session
+from cathedra.client.local.unix import peer_user
 
 __all__ = ["LocalListener"]
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class LocalSession(Session):
+    """A session with a process of the same user."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let in processes of the same user alone."""
+        user = peer_user(transport)
+        if user != os.geteuid():
+            LOG.warning("a process of user %d was not let in", user)
+            connection: Any = transport
+            connection.close()
+            return
+        super().connection_made(transport)
 
 
 class LocalListener:
@@ -20,7 +39,7 @@ class LocalListener:
         self._server = server
         self.path = path
         self._listening: asyncio.AbstractServer | None = None
-        self._sessions: set[LocalSession] = set()
+        self._sessions: set[Session] = set()
 
     async def start(self) -> None:
         """Make the socket, in place of one that a killed server left.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.read import WatchStart
-from cathedra.client.local.connection import peer_user
+from cathedra.asgi.upgrade import Connections
 from cathedra.client.local.frames import FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
@@ -43,7 +42,7 @@ from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import SentObjects
 from cathedra.client.transport import Page
 
-__all__ = ["MOST_REQUESTS", "LocalServer", "LocalSession"]
+__all__ = ["MOST_REQUESTS", "LocalServer", "Session"]
 
 LOG: Final = logging.getLogger(__name__)
 MOST_REQUESTS: Final = 4096
@@ -97,10 +96,10 @@ class _Watch:
         return first + self.start.watcher.taken()
 
 
-class LocalSession(asyncio.Protocol):
+class Session(asyncio.Protocol):
     """The server's end of one connection."""
 
-    def __init__(self, server: LocalServer, sessions: set[LocalSession]) -> None:
+    def __init__(self, server: LocalServer, sessions: Connections) -> None:
         self._server = server
         self._sessions = sessions
         self._routes = Routes(server.catalog)
@@ -117,13 +116,8 @@ class LocalSession(asyncio.Protocol):
         self._slow: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let in processes of the same user alone."""
+        """Begin."""
         self._transport = transport
-        user = peer_user(transport)
-        if user != os.geteuid():
-            LOG.warning("a process of user %d was not let in", user)
-            self._transport.close()
-            return
         self._sessions.add(self)
         self._outgoing = Outgoing(self._transport, self._take_events)
         self._transport.set_write_buffer_limits(high=_BUFFERED)

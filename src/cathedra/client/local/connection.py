@@ -1,15 +1,12 @@
-"""One socket for all users of a process: requests are pipelined, and a turn of the loop writes once."""
+"""One connection for all users of a process: requests are pipelined, and a turn of the loop writes once."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import struct
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -39,33 +36,20 @@ from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import ReceivedObjects
 from cathedra.client.transport import Page, WatchEvent
 
-__all__ = ["LocalConnection", "peer_user"]
+__all__ = ["Connection", "Watching"]
 
 _LOG: Final = logging.getLogger(__name__)
 _ENVELOPE_BYTES: Final = 256
 """What a request has beside its body, about."""
-_CREDENTIALS: Final = struct.Struct("3i")
-"""The kernel's ``ucred``: process, user and group."""
 _LARGEST_BODY: Final = MOST_BYTES // 2
 
 
-def peer_user(transport: asyncio.BaseTransport) -> int:
-    """The user id of the process at the other end of a unix socket, as the kernel knows it.
-
-    Raises:
-        OSError: the connection has gone.
-    """
-    connection = transport.get_extra_info("socket")
-    shown = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(shown)
-    return int(user)
-
-
-class LocalConnection(asyncio.Protocol):
+class Connection(asyncio.Protocol, ABC):
     """The client's end. It connects with the first request, and again with the first one after it was lost."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, where: str) -> None:
+        """``where`` it leads, for texts."""
+        self._where = where
         self._transport: asyncio.Transport | None = None
         self._outgoing: Outgoing | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -82,6 +66,14 @@ class LocalConnection(asyncio.Protocol):
     def _clear(self) -> None:
         self._reader = MessageReader(FromServer)
         self._received = ReceivedObjects()
+
+    @abstractmethod
+    async def dial(self) -> None:
+        """Connect to the server, and let this be the protocol of the connection.
+
+        Raises:
+            OSError: the server cannot be reached, or is none that is spoken to.
+        """
 
     def attach(self, token: str, agent: str) -> int:
         """The number of a user on this connection, on every one that is made."""
@@ -154,7 +146,7 @@ class LocalConnection(asyncio.Protocol):
                 for message in batch:
                     self._receive(message)
         except (FrameError, msgspec.DecodeError, LookupError) as error:
-            _LOG.error("%s: %s", self._path, error)
+            _LOG.error("%s: %s", self._where, error)
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -165,18 +157,15 @@ class LocalConnection(asyncio.Protocol):
         if self._transport is not None:
             return
         if self._connecting is None:
-            self._connecting = asyncio.create_task(self._connect(), name="local connection")
+            self._connecting = asyncio.create_task(self._connect(), name="connection")
         try:
             await asyncio.shield(self._connecting)
         except OSError as error:
-            raise ConnectionError(f"{self._path}: {error.strerror or error}") from error
+            raise ConnectionError(f"{self._where}: {error.strerror or error}") from error
 
     async def _connect(self) -> None:
         try:
-            transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: self, str(self._path))
-            if peer_user(transport) != os.geteuid():
-                transport.close()
-                raise ConnectionRefusedError("another user's process listens there")
+            await self.dial()
         finally:
             self._connecting = None
 
@@ -189,7 +178,7 @@ class LocalConnection(asyncio.Protocol):
         if size > _LARGEST_BODY:
             raise failure(413, "RequestEntityTooLarge", f"a body of {size} bytes is too large")
         if self._outgoing is None:
-            raise ConnectionResetError(f"{self._path}: the connection was lost")
+            raise ConnectionResetError(f"{self._where}: the connection was lost")
         self._outgoing.put(request, size + _ENVELOPE_BYTES)
 
     def _leave(self, number: int) -> None:
@@ -264,7 +253,7 @@ class LocalConnection(asyncio.Protocol):
             self._outgoing = None
         self._listed.clear()
         for number in (*self._answers, *self._watches):
-            self._fail(number, ConnectionResetError(f"{self._path}: {why}"))
+            self._fail(number, ConnectionResetError(f"{self._where}: {why}"))
 
 
 class Watching:

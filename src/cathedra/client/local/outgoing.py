@@ -32,8 +32,8 @@ class Outgoing:
         self._messages: list[Any] = []
         self._bytes = 0
         self._scheduled = False
-        # uvloop writes when the turn ends, whenever it is told to.
-        self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        self._direct = None if transport.get_extra_info("ssl_object") else _DirectWrites(transport)
+        """None: what goes out is encrypted by the transport."""
 
     def put(self, message: Any, size: int) -> None:
         """Send a message of about so many bytes, soon."""
@@ -60,9 +60,10 @@ class Outgoing:
             self._scheduled = False
 
     def close(self) -> None:
-        """Let go of the socket; what was not sent is dropped."""
+        """Let go of the connection; what was not sent is dropped."""
         self._messages, self._bytes = [], 0
-        self._socket.close()
+        if self._direct is not None:
+            self._direct.close()
 
     def _write(self) -> None:
         if not self._messages:
@@ -72,13 +73,26 @@ class Outgoing:
             return
         frame = write_frame(messages)
         # Behind what the transport has not sent yet nothing can be sent at once.
-        sent = 0 if self._transport.get_write_buffer_size() else self._sent_at_once(frame)
+        direct = None if self._transport.get_write_buffer_size() else self._direct
+        sent = 0 if direct is None else direct.send(frame)
         if sent < len(frame):
-            self._transport.write(frame[sent:])
+            self._transport.write(frame[sent:] if sent else frame)
 
-    def _sent_at_once(self, frame: bytearray) -> int:
+
+class _DirectWrites:
+    """Writes past the transport: uvloop writes when the turn ends, whenever it is told to."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+
+    def send(self, frame: bytearray) -> int:
+        """Send at once what fits; how many bytes that were."""
         try:
             return self._socket.send(frame, socket.MSG_DONTWAIT)
         except OSError:
             # It is full, or has gone: the transport waits, or tells its protocol.
             return 0
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._socket.close()

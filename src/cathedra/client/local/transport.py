@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.struct import encode
-from cathedra.client.local.connection import LocalConnection
+from cathedra.client.local.connection import Connection
 from cathedra.client.local.messages import LocalRequest, Options
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
 
@@ -23,9 +23,9 @@ _NO_OPTIONS = Options()
 
 
 class LocalTransport:
-    """A `cathedra.client.transport.Transport` over a unix socket. Whatever opened its connection closes it."""
+    """A `cathedra.client.transport.Transport` over a connection. Whatever opened its connection closes it."""
 
-    def __init__(self, connection: LocalConnection, token: str, *, agent: str = "cathedra") -> None:
+    def __init__(self, connection: Connection, token: str, *, agent: str = "cathedra") -> None:
         self._connection = connection
         self._user = connection.attach(token, agent)
 

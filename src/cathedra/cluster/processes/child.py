@@ -20,8 +20,8 @@ from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.client import Client
-from cathedra.client.local.connection import LocalConnection
 from cathedra.client.local.transport import LocalTransport
+from cathedra.client.local.unix import LocalConnection
 from cathedra.clock import SystemClock
 from cathedra.cluster.parts.controlplane import control_plane
 from cathedra.cluster.parts.foundation import Foundation

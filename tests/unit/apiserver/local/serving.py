@@ -13,8 +13,8 @@ from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.client.local.connection import LocalConnection
 from cathedra.client.local.transport import LocalTransport
+from cathedra.client.local.unix import LocalConnection
 from cathedra.clock import LoopClock
 
 ADMIN = "token of an administrator"

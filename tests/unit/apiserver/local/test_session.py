@@ -13,9 +13,9 @@ from cathedra.api.core.core_v1 import Binding, ConfigMap, Container, ObjectRefer
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.apiserver.local import session
-from cathedra.client.local.connection import LocalConnection
+from cathedra.apiserver.local import listener, session
 from cathedra.client.local.messages import Attach
+from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
 from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
 from tests.unit.apiserver.local.serving import ADMIN, UNKNOWN, VIEWER, served
@@ -267,7 +267,7 @@ async def test_another_version_of_the_protocol_is_cut(tmp_path: Path, monkeypatc
 
 
 async def test_a_process_of_another_user_is_not_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "peer_user", lambda transport: 4711)
+    monkeypatch.setattr(listener, "peer_user", lambda transport: 4711)
     async with served(tmp_path) as there:
         with pytest.raises(ConnectionError):
             await there.user().list(NAMESPACES, "", EVERYTHING)
