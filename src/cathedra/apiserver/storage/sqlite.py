@@ -5,7 +5,7 @@ those that follow at once from what was just settled. A write is settled when it
 transaction is on disk (``synchronous=FULL``), so what was acknowledged survives a kill and a power cut.
 
 The loop and the writer share one interpreter lock, and every step of a statement gives it away and asks for it again.
-So they meet as rarely as can be: once per batch, not once per write, and a batch is one statement or a few.
+So they meet as rarely as can be: once per batch, not once per write, and a batch is one row of a log.
 
 A writer that ends by an error is replaced by one with a new connection, which first finds out what became of the batch
 under way. Until then the store is not healthy, and writes fail at once.
@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVarTuple
 
+from cathedra.apiserver.storage.folding import Folding
 from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.apiserver.storage.revisionfile import RevisionFile, StoreInUse
 from cathedra.apiserver.storage.sqlitebackup import copy_database
@@ -42,8 +43,7 @@ __all__ = ["LostWrites", "SQLiteStorage"]
 
 _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 8192
-"""Bytes of a page, in new databases: in pages half as big an object of 1 KB and more needs another one for its end, and
-a row costs the writer a quarter more."""
+"""Bytes of a page, in new databases: in pages half as big an object of 1 KB and more needs another one for its end."""
 _RESTART_SECONDS: Final = 1.0
 """Between two attempts to open the database again."""
 
@@ -231,10 +231,13 @@ class SQLiteStorage:
     def _write_all(self, connection: sqlite3.Connection) -> None:
         """The writer thread: one transaction per batch."""
         try:
+            folding = Folding(connection)
             while (batch := self._queue.get()) is not None:
-                errors = commit_writes(connection, [write for write, _ in batch])
+                writes = [write for write, _ in batch]
+                errors = commit_writes(connection, writes)
                 self._note(batch, errors)
                 self._on_loop(self._settle, batch, errors)
+                folding.follow(writes)
         except BaseException as error:
             _LOG.error("the store's writer ended and is started again: %r", error)
         finally:

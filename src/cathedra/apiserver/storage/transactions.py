@@ -1,7 +1,9 @@
-"""Transactions on the SQLite database: its tables, one transaction per batch of writes, and what became of each write.
+"""Transactions on the SQLite database: its tables, one row per batch of writes, and what became of each write.
 
-Every statement gives the interpreter away and has to get it back from a loop that is busy. So a batch is one statement,
-which is a transaction of its own, wherever nothing is removed.
+Every statement gives the interpreter away and has to get it back from a loop that is busy, and a row of its own for
+each object costs twenty times what its bytes cost. So a batch is one row of a log, written by one statement that is a
+transaction of its own; what the log says is put into the table of objects much later, when most of it has been written
+again or removed (`cathedra.apiserver.storage.folding`).
 
 A batch fails or succeeds as one. If it fails for a reason that lies in one of its writes (a key that is no UTF-8, a
 value that is too big), or for want of memory, each write is tried alone, so that only the bad one fails.
@@ -10,9 +12,10 @@ value that is too big), or for want of memory, each write is tried alone, so tha
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+
+import msgspec
 
 from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 
@@ -20,6 +23,7 @@ __all__ = [
     "FORMAT",
     "SCHEMA",
     "WriteRefused",
+    "batch_of",
     "commit_writes",
     "is_kept",
     "records",
@@ -27,23 +31,25 @@ __all__ = [
     "stored_facts",
 ]
 
-FORMAT: Final = 2
-"""Version of the tables; a file of another version is refused, but for the former one."""
-_FORMER: Final = 1
-"""In which ``revision`` was written with every batch, and not only with those that remove something."""
+FORMAT: Final = 3
+"""Version of the tables; a file of another version is refused, but for former ones."""
+_FORMER: Final = frozenset({1, 2})
+"""Without a log. In the first, ``revision`` was written with every batch, and not only where something is skipped."""
 
-SCHEMA: Final = """
+_LOG: Final = "create table if not exists batches (revision integer primary key, writes blob not null);"
+SCHEMA: Final = f"""
 create table if not exists meta (name text primary key, value integer not null) without rowid;
 create table if not exists objects (key text primary key, revision integer not null, value blob not null) without rowid;
+{_LOG}
 """
-_PUT: Final = "insert or replace into objects (key, revision, value) values (?, ?, ?)"
-_REMOVE: Final = "delete from objects where key in (?"
-_TOGETHER: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""How many rows a statement may have; few numbers, so that the statements stay prepared. The last row fills it up."""
-_MOST: Final = _TOGETHER[-1]
-_PUTS: Final = {rows: _PUT + ", (?, ?, ?)" * (rows - 1) for rows in _TOGETHER}
-_REMOVES: Final = {rows: _REMOVE + ", ?" * (rows - 1) + ")" for rows in _TOGETHER}
+"""``batches`` has the last revision of each batch and its writes, as msgpack; ``objects`` what earlier ones said."""
+_APPEND: Final = "insert into batches (revision, writes) values (?, ?)"
 _REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
+_LARGEST: Final = 256 * 1024 * 1024
+"""Bytes of values in one row, about; SQLite takes a thousand million."""
+
+_encode_batch: Final = msgspec.msgpack.Encoder().encode
+_decode_batch: Final = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
 
 
 class WriteRefused(StorageError):
@@ -56,6 +62,9 @@ def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> li
     Raises:
         Exception: the transaction can be neither ended nor judged on this connection.
     """
+    if len(writes) > 1 and sum(len(write.value or b"") for write in writes) > _LARGEST:
+        half = len(writes) // 2
+        return commit_writes(connection, writes[:half]) + commit_writes(connection, writes[half:])
     error = _commit(connection, writes)
     if error is None or len(writes) == 1 or isinstance(error.__cause__, sqlite3.OperationalError):
         return [error] * len(writes)
@@ -69,28 +78,38 @@ def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
         sqlite3.Error: it cannot be read.
     """
     try:
+        later = connection.execute("select writes from batches where revision >= ?", (write.revision,))
+        batches = [batch_of(row) for (row,) in later]
         row = connection.execute("select revision from objects where key = ?", (write.key,)).fetchone()
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):
         return False
-    if row is None:
-        return write.value is None
-    return bool(row[0] > write.revision or (row[0] == write.revision and write.value is not None))
+    if row is not None and row[0] >= write.revision:
+        return True
+    return any(found.key == write.key and found.revision >= write.revision for batch in batches for found in batch)
+
+
+def batch_of(row: bytes) -> Iterator[Write]:
+    """The writes of a batch, in their order."""
+    for key, revision, value in _decode_batch(row):
+        yield Write(key, revision, value)
 
 
 def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
     """What the database says of itself: ``format``, and ``revision``, the last that was committed (0: none).
 
-    A database without a format, or with the former one, has this version's from now on.
+    A database without a format, or with a former one, has this version's from now on.
 
     Raises:
         sqlite3.Error: it is none of ours.
     """
     facts: dict[str, int] = dict(connection.execute("select name, value from meta"))
-    if facts.get("format", _FORMER) == _FORMER:
+    if facts.get("format", 1) in _FORMER:
+        connection.execute(_LOG)
         connection.execute("insert or replace into meta (name, value) values ('format', ?)", (FORMAT,))
         facts["format"] = FORMAT
-    (last,) = connection.execute("select max(revision) from objects").fetchone()
-    facts["revision"] = max(facts.get("revision", 0), last or 0)
+    if facts["format"] == FORMAT:
+        last = connection.execute("select max(revision) from objects union all select max(revision) from batches")
+        facts["revision"] = max(facts.get("revision", 0), *(found or 0 for (found,) in last))
     return facts
 
 
@@ -103,29 +122,25 @@ def skip_to_revision(connection: sqlite3.Connection, revision: int) -> None:
     connection.execute(_REVISION, (revision,))
 
 
-def records(connection: sqlite3.Connection) -> Iterator[Record]:
+def records(connection: sqlite3.Connection) -> Iterable[Record]:
     """Everything that is stored.
 
     Raises:
         sqlite3.Error: it cannot be read.
     """
-    for key, revision, value in connection.execute("select key, revision, value from objects"):
-        yield Record(key, revision, value)
+    found = {row[0]: Record(*row) for row in connection.execute("select key, revision, value from objects")}
+    for (row,) in connection.execute("select writes from batches order by revision"):
+        for write in batch_of(row):
+            if write.value is None:
+                found.pop(write.key, None)
+            else:
+                found[write.key] = Record(write.key, write.revision, write.value)
+    return found.values()
 
 
 def _commit(connection: sqlite3.Connection, writes: Sequence[Write]) -> StorageError | None:
-    last = {write.key: write for write in writes}.values()
-    put = [write for write in last if write.value is not None]
     try:
-        if len(put) == len(last) <= _MOST:
-            _put(connection, put)
-            return None
-        connection.execute("begin immediate")
-        _remove(connection, [write.key for write in last if write.value is None])
-        for begin in range(0, len(put), _MOST):
-            _put(connection, put[begin : begin + _MOST])
-        connection.execute(_REVISION, (writes[-1].revision,))
-        connection.execute("commit")
+        _append(connection, writes)
     except Exception as error:  # a MemoryError or a key that cannot be bound must end as the failure of these writes
         return _outcome(connection, writes, error)
     return None
@@ -143,14 +158,6 @@ def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exc
     return failure
 
 
-def _put(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
-    rows = [value for write in writes for value in (write.key, write.revision, write.value)]
-    together = _TOGETHER[bisect_left(_TOGETHER, len(writes))]
-    connection.execute(_PUTS[together], rows + rows[-3:] * (together - len(writes)))
-
-
-def _remove(connection: sqlite3.Connection, keys: Sequence[str]) -> None:
-    for begin in range(0, len(keys), _MOST):
-        some = keys[begin : begin + _MOST]
-        together = _TOGETHER[bisect_left(_TOGETHER, len(some))]
-        connection.execute(_REMOVES[together], (*some, *[some[-1]] * (together - len(some))))
+def _append(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
+    batch = _encode_batch([(write.key, write.revision, write.value) for write in writes])
+    connection.execute(_APPEND, (writes[-1].revision, batch))

@@ -152,19 +152,22 @@ async def test_writes_of_one_batch_settle_in_order_and_the_last_of_a_key_counts(
     assert (found["/g/r/3"], found["/g/r/5"]) == ((101, b"second"), (104, b"again"))
 
 
-async def test_a_database_of_the_former_format_goes_on_with_its_revision_and_has_the_new_format(tmp_path: Path) -> None:
-    store = SQLiteStorage(tmp_path / "db")
-    await store.load()
-    assert await settled(store, Write("/g/r/a", 1, b"a")) is None
-    await store.close()
+@pytest.mark.parametrize("former", [1, 2])
+async def test_a_database_of_a_former_format_goes_on_with_its_revision_and_has_the_new_format(
+    tmp_path: Path, former: int
+) -> None:
     connection = sqlite3.connect(tmp_path / "db")
-    connection.execute("update meta set value = 1 where name = 'format'")
-    connection.execute("insert into meta (name, value) values ('revision', 7)")
+    connection.executescript(
+        "create table meta (name text primary key, value integer not null) without rowid;"
+        "create table objects (key text primary key, revision integer not null, value blob not null) without rowid;"
+    )
+    connection.execute("insert into objects (key, revision, value) values ('/g/r/a', 1, ?)", (b"a",))
+    connection.executemany("insert into meta (name, value) values (?, ?)", [("format", former), ("revision", 7)])
     connection.commit()
     connection.close()
     assert await kept(tmp_path / "db") == (7, {"/g/r/a": b"a"})
     connection = sqlite3.connect(tmp_path / "db")
-    assert dict(connection.execute("select name, value from meta")) == {"format": 2, "revision": 7}
+    assert dict(connection.execute("select name, value from meta")) == {"format": FORMAT, "revision": 7}
     connection.close()
 
 
@@ -231,15 +234,15 @@ async def kept(path: Path, **options: int) -> tuple[int, dict[str, bytes]]:
 @pytest.mark.parametrize(
     ("bad", "healthy"),
     [
-        (Write("/g/r/\ud800", 2, b"x"), True),
+        (Write("/g/r/\ud800", 3, b"x"), True),
         (Write("/g/r/b", 2**63, b"x"), False),
     ],
 )
 async def test_a_write_that_cannot_be_stored_fails_alone(tmp_path: Path, bad: Write, healthy: bool) -> None:
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
-    errors = await together(store, Write("/g/r/a", 1, b"a"), bad, Write("/g/r/c", 3, b"c"))
-    assert [error is None for error in errors] == [True, False, True]
+    errors = await together(store, Write("/g/r/a", 1, b"a"), Write("/g/r/c", 2, b"c"), bad)
+    assert [error is None for error in errors] == [True, True, False]
     assert store.healthy is healthy
     assert await settled(store, Write("/g/r/d", 4, b"d")) is None
     assert store.healthy
@@ -247,17 +250,34 @@ async def test_a_write_that_cannot_be_stored_fails_alone(tmp_path: Path, bad: Wr
     assert await kept(tmp_path / "db") == (4, {"/g/r/a": b"a", "/g/r/c": b"c", "/g/r/d": b"d"})
 
 
+async def test_a_value_that_is_too_big_fails_alone_and_many_large_ones_share_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "_LARGEST", 2_000)
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    assert store._connection is not None
+    store._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 3_000)
+    large = [Write(f"/g/r/{number}", number + 1, b"x" * 900) for number in range(9)]
+    assert await together(store, *large) == [None] * 9
+    errors = await together(store, Write("/g/r/a", 10, b"a"), Write("/g/r/b", 11, b"x" * 4_000))
+    assert (errors[0], str(errors[1])) == (None, "the store could not commit: string or blob too big")
+    await store.close()
+    revision, found = await kept(tmp_path / "db")
+    assert (revision, len(found), "/g/r/b" in found) == (10, 10, False)
+
+
 async def test_want_of_memory_fails_the_write_and_the_store_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = transactions._put
+    real = transactions._append
 
-    def put(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
+    def append(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
         if any(write.key == "/g/r/huge" for write in writes):
             raise MemoryError
         real(connection, writes)
 
-    monkeypatch.setattr(transactions, "_put", put)
+    monkeypatch.setattr(transactions, "_append", append)
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
     errors = await together(store, Write("/g/r/a", 1, b"a"), Write("/g/r/huge", 2, b"h"))
