@@ -14,7 +14,8 @@ import msgspec
 
 from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
-from cathedra.apiserver.ownership.managers import ManagedFields, Manager, VersionedSet, never_tracked
+from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
+from cathedra.apiserver.ownership.plainwrites import Entries
 from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, is_absent
 from cathedra.apiserver.patches.schema import Shape, StructShape
 
@@ -29,7 +30,7 @@ _OWNERS: Final = "f:ownerReferences"
 _UNTRACKED: Final = frozenset(never_tracked().children[_METADATA].children)
 
 
-def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ignored: FieldSet) -> ManagedFields:
+def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ignored: FieldSet) -> Entries:
     """The managed fields of a new object. ``ignored`` are whole fields of the top level.
 
     Raises:
@@ -42,7 +43,7 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before, after, field)
         if below is not None:
             children[field.element] = below
-    return ManagedFields({manager: VersionedSet(FieldSet.of(children, member=False), now)} if children else {})
+    return (new_entry(manager, FieldSet.of(children, member=False), now),) if children else ()
 
 
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:

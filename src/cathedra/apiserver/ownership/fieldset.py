@@ -159,21 +159,21 @@ class FieldSet:
         return self if unchanged else FieldSet(member, children)
 
     def without_subtrees(self, other: FieldSet) -> FieldSet:
-        """The paths that lie neither at nor below a path of the other."""
-        if not other.children or not self.children:
-            return self
-        children = {}
-        for element, child in self.children.items():
-            theirs = other.children.get(element)
-            if theirs is None:
-                children[element] = child
+        """The paths of this one that lie neither at nor below a path of the other; itself, if that are all."""
+        children = self.children
+        for element in children.keys() & other.children.keys():
+            theirs = other.children[element]
+            mine = self.children[element]
+            rest = _NO_PATHS if theirs.member else mine.without_subtrees(theirs)
+            if rest is mine:
                 continue
-            if theirs.member:
-                continue
-            rest = child.without_subtrees(theirs)
-            if not rest.empty:
+            if children is self.children:
+                children = dict(children)
+            if rest.empty:
+                del children[element]
+            else:
                 children[element] = rest
-        return FieldSet(self.member, children)
+        return self if children is self.children else FieldSet(self.member, children)
 
     def with_named_parents(self) -> FieldSet:
         """The set with every field on the way to a member as a member."""
@@ -204,5 +204,6 @@ _spelled: Final = lru_cache(maxsize=4096)(msgspec.json.encode)
 _NOTHING_BELOW: Final = RawJSON.without_blanks(b"{}")
 _READ: Final[dict[bytes, FieldSet]] = {}
 _SHARED: Final[dict[tuple[object, ...], FieldSet]] = {}
+_NO_PATHS: Final = FieldSet()
 ONE_FIELD: Final = FieldSet(member=True)
 """The set of a path alone."""

@@ -10,15 +10,21 @@ Only what is made of structs, keyed lists and texts has a form here; all else is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from cathedra.api.goform import go_values
 from cathedra.api.jsonvalue import JSONValue
+from cathedra.api.struct import KubeStruct, from_dict, json_names, replace, to_dict
 from cathedra.apiserver.ownership.comparison import ADDED, CHANGED, MODIFIED, Outline, outline, spelled
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.typed import MISSING, check, field_set, field_shape, is_leaf, merge
-from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
+from cathedra.apiserver.ownership.structs import fields_of, is_absent
+from cathedra.apiserver.ownership.typed import check, field_set, field_shape, is_leaf, merge
+from cathedra.apiserver.ownership.views import doubtful_fields, is_plain
+from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape, without_nulls
 
 __all__ = ["Forms", "StructForm"]
+
+S = TypeVar("S", bound=KubeStruct)
 
 _REMEMBERED: Final = 256
 """Appliers of which forms are remembered."""
@@ -43,48 +49,89 @@ _TEXT: Final = _Text()
 class StructForm:
     """The form of a struct's value."""
 
-    __slots__ = ("_names", "_parts", "shape", "spelled")
+    __slots__ = ("_doubtful", "_parts", "shape", "spelled")
 
     def __init__(self, shape: StructShape, parts: Mapping[str, _Form], spelled: tuple[Any, ...]) -> None:
         self.shape = shape
         self.spelled = spelled
-        self._parts = dict(parts)
-        self._names = self._parts.keys()
+        places = {
+            key: (attribute, field.default)
+            for (attribute, key), field in zip(json_names(shape.type).items(), fields_of(shape), strict=True)
+        }
+        self._parts = {key: (*places[key], part) for key, part in parts.items()}
+        doubtful = doubtful_fields(shape).items()
+        # Who owns what is worked out beside what is applied.
+        self._doubtful = [
+            (*places[key], inner) for key, inner in doubtful if key not in parts and key != "managedFields"
+        ]
 
     def fits(self, value: JSONValue) -> bool:
         """Whether a value has this form."""
-        if type(value) is not dict or value.keys() != self._names:
-            return False
         parts = self._parts
+        if type(value) is not dict or value.keys() != parts.keys():
+            return False
         for key, item in value.items():
-            part = parts[key]
+            part = parts[key][2]
             if not (type(item) is str if part is _TEXT else part.fits(item)):
                 return False
         return True
 
-    def merged(self, live: Mapping[str, Any], applied: Mapping[str, Any]) -> tuple[Any, Outline | None]:
-        """What `merge` makes of a live value and one of this form, and the `outline` of the difference; ``live`` itself
-        if nothing differs."""
+    def applied(self, live: S, configuration: Mapping[str, Any]) -> tuple[S, Outline | None] | None:
+        """What a configuration of this form makes of ``live`` when it is merged into it, and the `outline` of the
+        difference; what is left alone stays the very same. None: a part that is left alone is not plain, so that all
+        would have to be read again.
+
+        Raises:
+            msgspec.ValidationError, ValueError: what is new cannot be read.
+        """
         changes: dict[str, Any] = {}
+        texts: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         below: list[tuple[str, Outline]] = []
-        for key, item in applied.items():
-            part, was = self._parts[key], live.get(key, MISSING)
-            if was is MISSING:
-                changes[key] = item
+        for key, item in configuration.items():
+            attribute, default, part = self._parts[key]
+            held = getattr(live, attribute)
+            if held is default or is_absent(held, default):
+                texts[key] = item
                 below.append((f"f:{key}", (ADDED, part.spelled)))
                 continue
-            if part is _TEXT:
-                now, differs = item, None if was == item else MODIFIED
-            elif type(part) is StructForm and type(was) is dict:
-                now, differs = part.merged(was, item)
+            if part is _TEXT and type(held) is str:
+                differs = None if held == item else MODIFIED
+                if differs is not None:
+                    texts[key] = item
+            elif type(part) is StructForm and isinstance(held, KubeStruct):
+                made = part.applied(held, item) if part._leaves_plain(held) else None
+                if made is None:
+                    return None
+                changes[attribute], differs = made
             else:
-                shape = field_shape(self.shape, key)
-                now = merge(was, item, shape)
+                shape, was = self.shape.fields[key], to_dict(held)
+                now = item if part is _TEXT else merge(was, item, shape)
                 differs = outline(was, now, shape)
+                if differs is not None:
+                    merged[key] = now
+                elif not is_plain(was, shape):
+                    return None
             if differs is not None:
-                changes[key] = now
                 below.append((f"f:{key}", differs))
-        return ({**live, **changes}, (CHANGED, tuple(below))) if below else (live, None)
+        if not below:
+            return live, None
+        if merged:
+            texts |= go_values(without_nulls(merged, self.shape))
+        if texts:
+            read = from_dict(type(live), texts)
+            for key in texts:
+                attribute = self._parts[key][0]
+                changes[attribute] = getattr(read, attribute)
+        return replace(live, **changes), (CHANGED, tuple(below))
+
+    def _leaves_plain(self, live: KubeStruct) -> bool:
+        """Whether what a configuration of this form leaves alone would be spelled the same if it were read again."""
+        for attribute, default, shape in self._doubtful:
+            held = getattr(live, attribute)
+            if not (held is default or is_absent(held, default) or is_plain(to_dict(held), shape)):
+                return False
+        return True
 
 
 class _ListForm:
@@ -129,8 +176,8 @@ class Forms:
         for one in known:
             if one[0].fits(configuration):
                 return one
-        form = _form(configuration, shape)
-        if type(form) is not StructForm or check(configuration, shape):
+        form = None if check(configuration, shape) else _form(configuration, shape)
+        if type(form) is not StructForm:
             return None
         found = form, field_set(configuration, shape).without_subtrees(ignored)
         if len(found[1].raw.data) <= _SIZE:

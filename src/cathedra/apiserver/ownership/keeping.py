@@ -6,18 +6,15 @@ give the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS
-from cathedra.api.goform import go_values
-from cathedra.api.struct import KubeStruct, from_dict, json_names, replace
-from cathedra.apiserver.ownership.views import View, doubtful_fields, is_plain
-from cathedra.apiserver.patches.schema import StructShape, without_nulls
+from cathedra.api.struct import KubeStruct, json_names, replace
+from cathedra.apiserver.ownership.views import View
+from cathedra.apiserver.patches.schema import StructShape
 from cathedra.apiserver.request import Call
 
-__all__ = ["kept_fields", "read_beside", "with_kept"]
+__all__ = ["kept_fields", "with_kept"]
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -36,47 +33,3 @@ def with_kept(made: K, kept: frozenset[str], live: K) -> K:
         return made
     names = json_names(type(made))
     return replace(made, **{name: getattr(live, name) for name, key in names.items() if key in kept})
-
-
-def read_beside(live: K, before: Mapping[str, Any], after: Mapping[str, Any], shape: StructShape) -> K | None:
-    """The struct that ``after`` describes, where ``before`` are values of ``live`` and what is the very same in both is
-    not read again; fields of which neither says anything stay as they are. What ``before`` lacks is made of texts
-    alone, as what has a form is. None: a value that was left alone is not plain, so all have to be read.
-
-    Raises:
-        msgspec.ValidationError, ValueError: what is new cannot be read.
-    """
-    attributes, doubtful = _attributes(type(live)), doubtful_fields(shape)
-    unread: dict[str, Any] = {}
-    texts: dict[str, Any] = {}
-    changes: dict[str, Any] = {}
-    for key, value in after.items():
-        if key not in before:
-            texts[key] = value
-            continue
-        was = before[key]
-        if value is was:
-            if key in doubtful and not is_plain(value, doubtful[key]):
-                return None
-            continue
-        inner, held = shape.fields.get(key), getattr(live, attributes[key])
-        if type(was) is dict and type(inner) is StructShape and held is not None:
-            made = read_beside(held, was, value, inner)
-            if made is None:
-                return None
-            changes[attributes[key]] = made
-        else:
-            unread[key] = value
-    if unread:
-        texts |= go_values(without_nulls(unread, shape))
-    if texts:
-        read = from_dict(type(live), texts)
-        for key in texts:
-            changes[attributes[key]] = getattr(read, attributes[key])
-    return replace(live, **changes) if changes else live
-
-
-@cache
-def _attributes(kind: type[KubeStruct]) -> dict[str, str]:
-    """JSON name → attribute name."""
-    return {name: attribute for attribute, name in json_names(kind).items()}

@@ -1,6 +1,7 @@
 """The managed fields of an object: which manager owns which fields, and how writes move ownership.
 
-(docs/spec/apimachinery.md §6.5)
+Here is what any write may do; most are of a plain sort that takes less work
+(`cathedra.apiserver.ownership.plainwrites`). See docs/spec/apimachinery.md §6.5.
 """
 
 from __future__ import annotations
@@ -13,13 +14,24 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON, Time
-from cathedra.apiserver.ownership.comparison import Changes, Comparison, Outline, compare, outline
+from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
 from cathedra.apiserver.ownership.views import View, differences
 from cathedra.apiserver.patches.schema import ANYTHING, Shape
 
-__all__ = ["Conflict", "ManagedFields", "Manager", "OtherViews", "VersionedSet", "manager_of", "never_tracked"]
+__all__ = [
+    "Conflict",
+    "ManagedFields",
+    "Manager",
+    "OtherViews",
+    "VersionedSet",
+    "in_order",
+    "manager_of",
+    "never_tracked",
+    "new_entry",
+    "tracked_part",
+]
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
@@ -56,19 +68,24 @@ class VersionedSet(msgspec.Struct, frozen=True):
 
     def entry_of(self, manager: Manager) -> ManagedFieldsEntry:
         """As the manager's entry of ``managedFields``."""
-        raw = self.fields.raw
-        if self.entry is not None and self.entry.fields_v1 is not None and self.entry.fields_v1.data == raw.data:
-            return self.entry
-        self.fields.expect_reading()
-        return ManagedFieldsEntry(
-            manager=manager.name,
-            operation=manager.operation,
-            api_version=manager.api_version,
-            time=self.time,
-            fields_type="FieldsV1",
-            fields_v1=raw,
-            subresource=manager.subresource,
-        )
+        found = self.entry
+        if found is not None and found.fields_v1 is not None and found.fields_v1.data == self.fields.raw.data:
+            return found
+        return new_entry(manager, self.fields, self.time)
+
+
+def new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> ManagedFieldsEntry:
+    """An entry of ``managedFields``; the next write will read its fields again."""
+    fields.expect_reading()
+    return ManagedFieldsEntry(
+        manager=manager.name,
+        operation=manager.operation,
+        api_version=manager.api_version,
+        time=time,
+        fields_type="FieldsV1",
+        fields_v1=fields.raw,
+        subresource=manager.subresource,
+    )
 
 
 OtherViews = Callable[[str, dict[str, Any]], tuple[View, View] | None]
@@ -145,7 +162,7 @@ _METADATA: Final = "f:metadata"
 _NEVER_BELOW_METADATA: Final = _NEVER_TRACKED.children[_METADATA].children.keys()
 
 
-def _tracked(fields: FieldSet) -> FieldSet:
+def tracked_part(fields: FieldSet) -> FieldSet:
     """Without the fields that have no owner; itself, if it has none of them, as most sets."""
     children = fields.children
     metadata = children.get(_METADATA)
@@ -153,6 +170,15 @@ def _tracked(fields: FieldSet) -> FieldSet:
     if has_some or "f:kind" in children or "f:apiVersion" in children:
         return fields.difference(_NEVER_TRACKED)
     return fields
+
+
+def in_order(entries: list[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
+    """Entries as ``managedFields``: Apply first, then by time, then by name."""
+    if len(entries) > 1:
+        entries.sort(
+            key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource)
+        )
+    return tuple(entries)
 
 
 class ManagedFields:
@@ -183,46 +209,16 @@ class ManagedFields:
 
     def entries(self) -> tuple[ManagedFieldsEntry, ...]:
         """As ``managedFields``: Apply first, then by time, then by name."""
-        made = [versioned.entry_of(manager) for manager, versioned in self.managers.items()]
-        if len(made) > 1:
-            made.sort(
-                key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource)
-            )
-        return tuple(made)
+        return in_order([versioned.entry_of(manager) for manager, versioned in self.managers.items()])
 
     def update(
         self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
     ) -> ManagedFields:
         """After a write that replaced the object. ``other`` shows both states in another API version."""
-        if self.is_plain(manager):
-            return self.written(manager, Comparison.below(differences(old, new)).changes, now, ignored)
         managers, comparison = self._moved(
             None, manager.api_version, Comparison.below(differences(old, new)), new, ignored, other, force=True
         )
         return ManagedFields(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
-
-    def is_plain(self, manager: Manager) -> bool:
-        """Whether a write concerns no other API version and makes no managers too many, as of most."""
-        for one, versioned in self.managers.items():
-            if one.api_version != manager.api_version or versioned.fields.member:
-                return False
-        return len(self.managers) < UPDATE_LIMIT
-
-    def written(self, manager: Manager, changes: Changes, now: Time, ignored: FieldSet) -> ManagedFields:
-        """After a write that `is_plain` and made these changes."""
-        touched, removed = [fields.without_subtrees(ignored) for fields in changes]
-        taken = _tracked(touched)
-        after: dict[Manager, VersionedSet] = {}
-        for one, versioned in self.managers.items():
-            fields = _tracked(versioned.fields.difference(touched))
-            if removed.children:
-                fields = fields.difference(removed)
-            if fields.children:
-                after[one] = versioned if fields is versioned.fields else VersionedSet(fields, versioned.time)
-        if taken.children:
-            known = after.get(manager)
-            after[manager] = VersionedSet(taken if known is None else known.fields.union(taken), now)
-        return ManagedFields(after)
 
     def apply(
         self,
@@ -386,7 +382,7 @@ def _taken(
 def _stripped(managers: Mapping[Manager, VersionedSet]) -> dict[Manager, VersionedSet]:
     stripped = {}
     for manager, versioned in managers.items():
-        fields = _tracked(versioned.fields)
+        fields = tracked_part(versioned.fields)
         if fields is versioned.fields:
             if fields.children:
                 stripped[manager] = versioned

@@ -84,7 +84,8 @@ def _enter(element: str, part: Changes, touched: dict[str, FieldSet], removed: d
 def _below(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
     if not touched and not removed:
         return _SAME
-    return FieldSet(False, touched) if touched else _NOTHING, FieldSet(False, removed) if removed else _NOTHING
+    was_set = FieldSet.of(touched, member=False) if touched else _NOTHING
+    return was_set, FieldSet.of(removed, member=False) if removed else _NOTHING
 
 
 def changed(before: Any, after: Any, field: Field) -> Changes:
@@ -96,7 +97,7 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
     if is_absent(after, field.default):
         return _SAME if is_absent(before, field.default) else (_NOTHING, added(before, field.shape))
     if is_absent(before, field.default):
-        return added(after, field.shape), _NOTHING
+        return (ONE_FIELD if field.is_leaf else added(after, field.shape)), _NOTHING
     return _changed(before, after, field.shape)
 
 
@@ -105,7 +106,7 @@ def _changed(old: Any, new: Any, shape: Shape) -> Changes:
         return _SAME
     if is_leaf(shape):
         return _SAME if _is_same(old, new, shape) else _SET
-    if isinstance(shape, StructShape) and type(old) is type(new) and type(old) is shape.type:
+    if type(shape) is StructShape and type(old) is type(new) and type(old) is shape.type:
         return struct_changes(old, new, shape)
     before, after = dict(_parts(old, shape)), dict(_parts(new, shape))
     if not before and not after:
@@ -131,11 +132,11 @@ def added(value: Any, shape: Shape) -> FieldSet:
     """
     if is_leaf(shape):
         return ONE_FIELD
-    if isinstance(value, KubeStruct) and isinstance(shape, StructShape):
-        below = {
-            field.element: ONE_FIELD if field.is_leaf else added(item, field.shape)
-            for item, field in _present(value, shape)
-        }
+    if type(shape) is StructShape and isinstance(value, KubeStruct):
+        below = {}
+        for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True):
+            if item is not field.default and not is_absent(item, field.default):
+                below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
         return FieldSet.of(below, member=True)
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
         return _added_texts(value, shape)

@@ -6,7 +6,7 @@ none. Over HTTP there always is one, and scheduler, controllers and nodes name t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,10 +16,11 @@ from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import Time, encode, from_dict, replace
+from cathedra.apiserver.ownership.comparison import Comparison
 from cathedra.apiserver.ownership.creation import created
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.forms import Forms
-from cathedra.apiserver.ownership.keeping import kept_fields, read_beside, with_kept
+from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
 from cathedra.apiserver.ownership.managers import (
     APPLY,
     BEFORE_FIRST_APPLY,
@@ -31,10 +32,11 @@ from cathedra.apiserver.ownership.managers import (
     OtherViews,
     manager_of,
 )
+from cathedra.apiserver.ownership.plainwrites import Entries, PlainEntries, plain_sets, written
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.structs import struct_changes
 from cathedra.apiserver.ownership.typed import TypedError, check
-from cathedra.apiserver.ownership.views import View
+from cathedra.apiserver.ownership.views import View, differences, doubtful_fields
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
@@ -50,43 +52,72 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
     """
     if not call.field_manager:
         return new
-    managed = _starting_fields(live, new)
-    if managed is None:
-        return _with_entries(new, ())
+    entries: Entries = new.metadata.managed_fields
+    if entries == _FORGOTTEN:
+        if live is not None:
+            return _with_entries(new, ())
+        entries = ()
     manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
+    held = plain_sets(entries, manager)
+    if not held and live is not None:
+        readable = _first_readable(entries, live.metadata.managed_fields)
+        if readable is None:
+            return _with_entries(new, ())
+        entries = readable
+        held = plain_sets(entries, manager)
+    write = _Write(call, manager, live, new, Time(now), spelled)
     try:
-        plain = _plainly(call, managed, manager, live, new, now) if views is None else None
-        if plain is None:
-            old_view = _view_of(call.version, spelled) if spelled else _view(call.version, live)
-            plain = managed.update(
-                manager,
-                old_view,
-                _view(call.version, new),
-                Time(now),
-                _ignored(call),
-                views or _other_versions(call, live),
-            )
+        made = _moved(write, entries, views) if held is None else _written(write, held)
     except TypedError:
         return new  # validation will say what is wrong with the list
-    return _with_entries(new, plain.entries())
+    return _with_entries(new, made)
 
 
-def _plainly(
-    call: Call, managed: ManagedFields, manager: Manager, live: Any, new: Any, now: float
-) -> ManagedFields | None:
-    """The managed fields after a write of a struct, which need not be spelled for it; None if other versions have a
-    part in it, or it is none."""
-    version = call.version
+_FORGOTTEN: Final = (ManagedFieldsEntry(),)
+"""What a client sends that wants no owners of fields any more."""
+
+
+class _Write(NamedTuple):
+    """A write that is tracked: both states, and the JSON of the first in the version of the call, where it is known."""
+
+    call: Call
+    manager: Manager
+    live: Any
+    new: Any
+    now: Time
+    spelled: bytes
+
+
+def _first_readable(*either: Entries) -> Entries | None:
+    return next((entries for entries in either if ManagedFields.of(entries).managers), None)
+
+
+def _written(write: _Write, held: PlainEntries) -> Entries:
+    """The entries after a write of the plain sort; a struct need not be spelled for it."""
+    call, version = write.call, write.call.version
+    new, live = write.new, write.live
     shape = struct_shape(version.type)
-    if not isinstance(shape, StructShape) or not managed.is_plain(manager):
-        return None
+    if not isinstance(shape, StructShape) or (live is None and (held or call.subresource)):
+        changes = Comparison.below(differences(_old_view(write), _view(version, new))).changes
+        return written(held, write.manager, changes, write.now, _ignored(call))
     wanted = new if type(new) is version.type else version.from_hub(new)
     if live is None:
-        if managed.managers or call.subresource:
-            return None
-        return created(manager, wanted, shape, Time(now), _ignored(call))
+        return created(write.manager, wanted, shape, write.now, _ignored(call))
     old = live if type(live) is version.type else version.from_hub(live)
-    return managed.written(manager, struct_changes(old, wanted, shape), Time(now), _ignored(call))
+    return written(held, write.manager, struct_changes(old, wanted, shape), write.now, _ignored(call))
+
+
+def _moved(write: _Write, entries: Entries, views: OtherViews | None) -> Entries:
+    """The entries after any write."""
+    call = write.call
+    new, other = _view(call.version, write.new), views or _other_versions(call, write.live)
+    managed = ManagedFields.of(entries)
+    return managed.update(write.manager, _old_view(write), new, write.now, _ignored(call), other).entries()
+
+
+def _old_view(write: _Write) -> View:
+    version = write.call.version
+    return _view_of(version, write.spelled) if write.spelled else _view(version, write.live)
 
 
 def applied(
@@ -115,23 +146,21 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
     if found is None or not managed.managers or not managed.is_first_apply(manager):
         return None
     form, fields = found
-    view = _view_of(call.version, spelled)
-    parts = view.parts()
-    before = {key: msgspec.json.decode(parts[key]) for key in content if key in parts}
-    before["metadata"].pop("managedFields", None)
-    merged, outlined = form.merged(before, content)
+    for key in doubtful_fields(shape).keys() - content.keys():
+        if not _is_reset(ignored, key):
+            view = _view_of(call.version, spelled)
+            if key in view.parts() and not view.is_plain(key):
+                return None
     try:
-        managed = managed.first_applied(manager, fields, outlined, Time(now), ignored, call.force)
+        made = form.applied(call.version.from_hub(live), content)
+        if made is None:
+            return None
+        managed = managed.first_applied(manager, fields, made[1], Time(now), ignored, call.force)
     except Conflict as error:
         raise _conflict(error) from None
-    for key in parts.keys() - content.keys():
-        if not (_is_reset(ignored, key) or view.is_plain(key)):
-            return None
-    try:
-        made = read_beside(call.version.from_hub(live), before, merged, shape)
     except (msgspec.ValidationError, ValueError):
         return None
-    return None if made is None else _with_entries(call.version.to_hub(made), managed.entries())
+    return _with_entries(call.version.to_hub(made[0]), managed.entries())
 
 
 _FORMS: Final = Forms()
@@ -186,19 +215,6 @@ def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: Oth
 def untracked(obj: Any) -> Any:
     """The object without managed fields."""
     return _with_entries(obj, ())
-
-
-def _starting_fields(live: Any, new: Any) -> ManagedFields | None:
-    """The managed fields that a write begins with; None if the object is not tracked (any more)."""
-    given: tuple[ManagedFieldsEntry, ...] = new.metadata.managed_fields
-    if given == (ManagedFieldsEntry(),):
-        return None if live is not None else ManagedFields({})
-    managed = ManagedFields.of(given)
-    if not managed.managers and live is not None:
-        managed = ManagedFields.of(live.metadata.managed_fields)
-        if not managed.managers:
-            return None
-    return managed
 
 
 def _shape(call: Call) -> Shape:

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.goform import go_values
+from cathedra.api.struct import encode, from_dict, to_dict
 from cathedra.apiserver.ownership.comparison import Comparison, Outline, outline
 from cathedra.apiserver.ownership.forms import Forms
 from cathedra.apiserver.ownership.resets import field_set as paths
 from cathedra.apiserver.ownership.typed import check, field_set, merge
-from cathedra.apiserver.patches.schema import struct_shape
+from cathedra.apiserver.patches.schema import struct_shape, without_nulls
 
 SHAPE = struct_shape(Pod)
 IGNORED = paths(("spec.nodeName", "metadata.labels"))
@@ -20,8 +22,9 @@ TEXT = st.sampled_from(["", "x", "y"])
 NAMES = st.sampled_from(["a", "b"])
 CONDITION = st.fixed_dictionaries({"type": NAMES}, optional={"status": TEXT, "reason": TEXT})
 CLAIM = st.fixed_dictionaries({"name": NAMES}, optional={"resourceClaimName": TEXT})
+LABELS = st.sampled_from([{"a": "b"}, {"b": "", "a": ""}])
 CONFIGURATIONS = st.fixed_dictionaries(
-    {"metadata": st.fixed_dictionaries({"name": TEXT}, optional={"uid": TEXT, "labels": st.just({"a": "b"})})},
+    {"metadata": st.fixed_dictionaries({"name": TEXT}, optional={"uid": TEXT, "labels": LABELS})},
     optional={
         "spec": st.fixed_dictionaries({}, optional={"nodeName": TEXT, "overhead": st.just({}), "wrong": TEXT}),
         "status": st.fixed_dictionaries(
@@ -51,10 +54,16 @@ def test_a_form_says_of_a_configuration_what_its_shape_does(
         assert fields == field_set(configuration, SHAPE).without_subtrees(IGNORED)
         if check(live, SHAPE):
             continue  # nothing that is stored looks so
-        wanted = merge(live, configuration, SHAPE)
-        merged, outlined = form.merged(live, configuration)
-        assert merged == wanted
-        assert _named(outlined) == _named(outline(live, wanted, SHAPE))
+        pod = from_dict(Pod, go_values(without_nulls(live, SHAPE)))
+        before = to_dict(pod)
+        wanted = merge(before, configuration, SHAPE)
+        made = form.applied(pod, configuration)
+        read = from_dict(Pod, go_values(without_nulls(wanted, SHAPE)))
+        if made is None:
+            assert list(live["metadata"]["labels"]) == ["b", "a"]
+            continue
+        assert encode(made[0]) == encode(read)
+        assert _named(made[1]) == _named(outline(before, wanted, SHAPE))
 
 
 def _named(outlined: Outline | None) -> tuple[Any, ...]:

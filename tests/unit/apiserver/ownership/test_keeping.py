@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.decoding import decode_values
 from cathedra.api.gates import FeatureGates
-from cathedra.api.goform import go_values
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.ownership.keeping import kept_fields, read_beside, with_kept
+from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.merge_patch import merge_patch
-from cathedra.apiserver.patches.schema import StructShape, struct_shape, without_nulls
+from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
 
@@ -90,33 +89,3 @@ def test_what_the_release_does_not_know_is_no_field_of_it() -> None:
     view = View(encode(pod), struct_shape(Pod))
     assert view.has_known_fields("status", CALL.gvk, "1.37")
     assert not view.has_known_fields("status", CALL.gvk, "1.30")
-
-
-SHAPE = struct_shape(Pod)
-
-
-@settings(max_examples=150)
-@given(PODS, STATUS, STATUS, st.sampled_from([{}, {"uid": "u"}, {"labels": {"b": "", "a": ""}}]))
-def test_values_read_beside_live_ones_make_the_object_that_all_values_describe(
-    values: dict[str, Any], status: dict[str, Any], changes: dict[str, Any], metadata: dict[str, Any]
-) -> None:
-    pod, view = live(values | {"status": status, "metadata": values["metadata"] | metadata})
-    before = view.value
-    after = {**before, "status": {**before.get("status", {}), **changes}}
-    assert isinstance(SHAPE, StructShape)
-    made = read_beside(pod, before, after, SHAPE)
-    read = from_dict(Pod, go_values(without_nulls(after, SHAPE)))
-    assert (
-        encode(made) == encode(read) if made is not None else encode(pod) != encode(from_dict(Pod, go_values(before)))
-    )
-
-
-def test_what_is_the_very_same_in_both_is_the_live_one() -> None:
-    pod, view = live({"spec": {"nodeName": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-    assert isinstance(SHAPE, StructShape)
-    before = view.value
-    made = read_beside(pod, before, {**before, "status": {**before["status"], "phase": "Running"}}, SHAPE)
-    assert made is not None
-    assert made.spec is pod.spec
-    assert made.status.conditions is pod.status.conditions
-    assert made.status.phase == "Running"

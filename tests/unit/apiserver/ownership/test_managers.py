@@ -17,7 +17,6 @@ from cathedra.apiserver.ownership.managers import (
     Conflict,
     ManagedFields,
     Manager,
-    VersionedSet,
 )
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.views import View
@@ -49,27 +48,6 @@ def books_after(writes: list[tuple[str, dict[str, Any]]], *, size: int) -> Manag
 def _spelled(value: dict[str, Any], size: int) -> bytes:
     """The JSON with so many blanks that it is too large to be remembered, if it is to be."""
     return encode(value) + b" " * size
-
-
-OLD_VERSION = {Manager("old", UPDATE, "v0"): VersionedSet(FieldSet.from_json({"f:data": {"f:a": {}}}), None)}
-"""A manager of a version that is served no more: it vanishes with the next write, for which it has to be looked at."""
-
-
-@settings(max_examples=200)
-@given(WRITES)
-def test_a_plain_write_leaves_the_same_books_as_one_that_other_versions_have_a_part_in(
-    writes: list[tuple[str, dict[str, Any]]],
-) -> None:
-    managed, old = ManagedFields({}), View(encode({"metadata": {}}), SHAPE)
-    for now, (name, value) in enumerate(writes):
-        manager, new = Manager(name, UPDATE, "v1"), View(encode(value), SHAPE)
-        assert managed.is_plain(manager)
-        beside = ManagedFields({**managed.managers, **OLD_VERSION})
-        assert not beside.is_plain(manager)
-        looked_at = beside.update(manager, old, new, Time(now), IGNORED, lambda *_: None)
-        managed = managed.update(manager, old, new, Time(now), IGNORED, no_other_version)
-        assert managed.entries() == looked_at.entries()
-        old = new
 
 
 def test_an_entry_that_a_write_leaves_alone_stays_the_very_same() -> None:
