@@ -18,6 +18,7 @@ from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_en
 from cathedra.apiserver.ownership.plainwrites import Entries
 from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, is_absent
 from cathedra.apiserver.patches.schema import Shape, StructShape
+from cathedra.kinds.identity import by_identity
 
 __all__ = ["created"]
 
@@ -64,8 +65,25 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
 def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
     """What the creator of an object owns of one field; ``before`` is what an empty object has there."""
     if field.is_leaf:
-        is_new = before is field.default or not changed(before, after, field)[0].empty
-        return ONE_FIELD if is_new and not is_absent(after, field.default) else None
+        if before is not field.default and not _is_new_leaf(before, after, field):
+            return None
+        return None if is_absent(after, field.default) else ONE_FIELD
+    return _of_shared(before, after, field) if isinstance(after, KubeStruct) else _of_spelled(before, after, field)
+
+
+def _is_new_leaf(before: Any, after: Any, field: Field) -> bool:
+    """Whether a leaf that is always written says something."""
+    spelled = encode(before)
+    if spelled in _NOTHING_SPELLED:
+        return encode(after) != spelled
+    return not changed(before, after, field)[0].empty
+
+
+_NOTHING_SPELLED: Final = frozenset({b"null", b"{}"})
+"""Nothing else means the same as one of these."""
+
+
+def _of_spelled(before: Any, after: Any, field: Field) -> FieldSet | None:
     body = encode(after)
     if len(body) > REMEMBERED_PART:
         return _worked_out(before, after, field)
@@ -78,6 +96,8 @@ def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
 
 
 _PARTS: Final[dict[tuple[Field, bytes], FieldSet | None]] = {}
+_of_shared: Final = by_identity(_of_spelled)
+"""Specs of one template are the very same object."""
 
 
 def _worked_out(before: Any, after: Any, field: Field) -> FieldSet | None:

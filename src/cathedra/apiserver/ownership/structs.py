@@ -173,6 +173,11 @@ def _keys(item: Any, shape: ListShape) -> Any:
     """As much of a list's element as its path element needs, as plain values."""
     if not isinstance(item, KubeStruct):
         return item
+    if len(shape.keys) == 1:
+        ((key, name, default),) = _key_fields(type(item), shape.keys)
+        value = getattr(item, name)
+        if type(value) is str and value is not default:  # as in most lists
+            return {key: value}
     found = [(key, getattr(item, name), default) for key, name, default in _key_fields(type(item), shape.keys)]
     return {
         key: value if type(value) in _SCALARS else to_dict(value)
