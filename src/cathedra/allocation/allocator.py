@@ -182,7 +182,7 @@ class PreparedRequests:
 
         def classes_of(places: Sequence[int]) -> Sequence[NodeClass]:
             if equivalence.is_at(nodes, inventory, ledger):
-                return equivalence.classes(places)
+                return (equivalence.class_at(places[0]),) if len(places) == 1 else equivalence.classes(places)
             views = self._views
             return [equivalence.class_of(node, views.of(node), ledger) for node in map(nodes.__getitem__, places)]
 
@@ -193,7 +193,7 @@ class PreparedRequests:
             node = nodes[place]
             if not equivalence.is_at(nodes, inventory, ledger):
                 return self.on(node)
-            (node_class,) = equivalence.classes((place,))
+            node_class = equivalence.class_at(place)
             return self._on(node, equivalence.view_at(place), node_class)
 
         return Answers(nodes, classes_of, followed, lambda node_class: self._answer(node_class, nodes), write)

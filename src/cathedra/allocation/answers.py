@@ -196,7 +196,10 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
 
     def _class(self, place: int) -> NodeClass:
         known = self._class_at.get(place)
-        return known if known is not None else self._classes((place,))[0]
+        if known is None:
+            (known,) = self._classes_of((place,))
+            self._class_at[place] = known
+        return known
 
     def _classes(self, places: Sequence[int]) -> Sequence[NodeClass]:
         known = self._class_at

@@ -108,10 +108,19 @@ class NodeEquivalence:
         """
         known = self._rows
         found = [known[row] for row in rows]
-        if not all(found):
+        if None in found:
             self._look(dict.fromkeys(row for row in rows if known[row] is None))
             found = [known[row] for row in rows]
         return cast(list[NodeClass], found)
+
+    def class_at(self, row: int) -> NodeClass:
+        """The class of one of them."""
+        found = self._rows[row]
+        if found is None:
+            self._look((row,))
+            found = self._rows[row]
+        assert found is not None
+        return found
 
     def class_of(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> NodeClass:
         """The class of one node."""

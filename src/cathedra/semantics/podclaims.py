@@ -235,6 +235,8 @@ def is_made_for(claim: KubeObject, pod: Pod, group: str) -> bool:
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> bool:
     """Whether the pod, or its PodGroup, is among the claim's consumers (scheduler)."""
+    if not claim.status.reserved_for:
+        return False
     uids = (pod.metadata.uid,) if group is None else (pod.metadata.uid, group.metadata.uid)
     return any(consumer.uid in uids for consumer in claim.status.reserved_for)
 

@@ -35,6 +35,7 @@ __all__ = [
     "pod_request_nanos",
     "pod_request_quantities",
     "reported_resources",
+    "reports_same_resources",
 ]
 
 HUGE_PAGES: Final = "hugepages-"
@@ -151,6 +152,18 @@ def reported_resources(pod: Pod) -> tuple[object, ...]:
         else ()
     )
     return status.resources, status.allocated_resources, reports, is_resize_infeasible(pod)
+
+
+def reports_same_resources(old: Pod, new: Pod) -> bool:
+    """Whether all that `reported_resources` looks at is the very same in both states of a pod."""
+    before, after = old.status, new.status
+    return (
+        before.resources is after.resources
+        and before.allocated_resources is after.allocated_resources
+        and before.container_statuses is after.container_statuses
+        and before.init_container_statuses is after.init_container_statuses
+        and before.conditions is after.conditions
+    )
 
 
 def is_resize_infeasible(pod: Pod) -> bool:

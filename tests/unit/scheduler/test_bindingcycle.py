@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,13 +19,14 @@ from cathedra.api.struct import replace
 from cathedra.scheduler import composition
 from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
+from cathedra.scheduler.outlines import Outlines
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
 HELD = ("assumed", "nominated", "inflight", "binding", "claims_in_flight")
 POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
     points.PreEnqueuePlugin: ("pre_enqueue",),
-    points.PreFilterPlugin: ("pre_filter",),
+    points.PreFilterPlugin: ("skips", "pre_filter"),
     points.FilterPlugin: ("predicate", "filter_batch", "filter"),
     points.PostFilterPlugin: ("post_filter",),
     points.ScorePlugin: ("node_score", "score"),
@@ -109,6 +111,16 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
         # What a plugin answers for all nodes at once it is not asked one by one.
         for method_for_many in ("predicate", "filter_batch"):
             monkeypatch.setattr(kind, method_for_many, getattr(points.FilterPlugin, method_for_many))
+    if method == "pre_filter":
+        # A plugin that is known to skip pods like this one is not asked.
+        of = Outlines.of
+        monkeypatch.setattr(
+            Outlines,
+            "of",
+            lambda known, info: msgspec.structs.replace(
+                of(known, info), pre_filters=known._pre_filters, skipped=frozenset()
+            ),
+        )
     if method == "filter_batch":
         monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
     if method == "score" and issubclass(kind, points.ScorePlugin):

@@ -10,7 +10,7 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import replace
-from cathedra.scheduler.plugins.node_fitness import NodeName
+from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -191,15 +191,15 @@ def test_a_defect_that_one_pod_hits_stops_nobody() -> None:
 
 def test_a_defect_in_the_cycle_of_one_pod_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
-    whole = NodeName.pre_filter
+    whole = InterPodAffinity.pre_filter
 
-    def breaks_once(self: NodeName, state: Any, info: Any, snapshot: Any) -> Any:
+    def breaks_once(self: InterPodAffinity, state: Any, info: Any, snapshot: Any) -> Any:
         judged.append(info.name)
         if len(judged) == 1:
             raise ZeroDivisionError("a defect")
         return whole(self, state, info, snapshot)
 
-    monkeypatch.setattr(NodeName, "pre_filter", breaks_once)
+    monkeypatch.setattr(InterPodAffinity, "pre_filter", breaks_once)
 
     async def body(world: World) -> None:
         await world.create(node("n1"), pod("first"), pod("second"))

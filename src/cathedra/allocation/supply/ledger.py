@@ -173,7 +173,7 @@ class Ledger:
             if holdings is None:
                 holdings = changed[pool] = self._changeable(pool)
             before = holdings.get(device) or ()
-            after = _entered(before, holding) if entering else _left(before, uid)
+            after = (_entered(before, holding) if before else (holding,)) if entering else _left(before, uid)
             if isinstance(holdings, SharedMap):
                 if after:
                     holdings.set(device, after)
@@ -215,7 +215,7 @@ _LARGE: Final = 1024
 
 def _entered(before: tuple[Holding, ...], made: Holding) -> tuple[Holding, ...]:
     """Who holds a device once ``made`` is held of it, too."""
-    if not before or all(holding.uid == made.uid for holding in before):
+    if all(holding.uid == made.uid for holding in before):
         return (*before, made)
     # The same claims in another order must give the same ledger.
     return tuple(sorted([*before, made], key=lambda holding: (holding.uid, holding.share_id or "")))

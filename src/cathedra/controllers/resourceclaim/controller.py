@@ -131,10 +131,17 @@ class ResourceClaimController:
         self._reconsider_users(claim)
 
     def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
-        if self._release.may_have_work(claim):
+        reserved, before = claim.status.reserved_for, old.status.reserved_for
+        # What else may make work for such a claim is an event of a pod, which has the claim looked at by itself.
+        as_before = (
+            reserved is before
+            and claim.metadata.deletion_timestamp is None
+            and old.metadata.owner_references is claim.metadata.owner_references
+            and self._pods.synced
+        )
+        if not as_before and self._release.may_have_work(claim):
             self._enqueue_claim(claim)
         # A claim that hundreds of pods share changes with each reservation; only these changes make work for pods.
-        reserved, before = claim.status.reserved_for, old.status.reserved_for
         allocated = old.status.allocation is None and claim.status.allocation is not None
         released = reserved is not before and len(reserved) < len(before)
         if allocated or released or old.metadata.owner_references != claim.metadata.owner_references:

@@ -49,12 +49,12 @@ class ClaimCache:
             assumed = self._assumed.get((namespace, name))
             if assumed is not None:
                 return assumed
-        return self._store.get(namespace, name)
+        return self._store.by_key.get((namespace, name))
 
     def assume(self, claim: ResourceClaim) -> None:
         """Keep the answer to a write of our own, unless the informer is ahead of it already."""
         key = _key(claim)
-        known = self._store.get(*key)
+        known = self._store.by_key.get(key)
         if known is None or known.metadata.uid != claim.metadata.uid or _version(known) >= _version(claim):
             return
         before = self._assumed.get(key, known)

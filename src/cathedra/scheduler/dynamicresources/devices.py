@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -35,6 +36,10 @@ from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.informed import Notify
 
 __all__ = ["Devices"]
+
+_CLAIM: Final = Resource.RESOURCE_CLAIM
+_ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
+"""Read for every event of a claim; reading them off their class takes 0.5 µs."""
 
 
 class Devices:
@@ -152,16 +157,17 @@ class Devices:
             before = old.status.allocation if old is not None else None
         if new is not None and new.status.allocation is not before:
             self._hold(new, new.status.allocation)
-        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-        self._notify(ClusterEvent(Resource.RESOURCE_CLAIM, action, old, new))
+        action = _ADD if old is None else _DELETE if new is None else _UPDATE
+        self._notify(ClusterEvent(_CLAIM, action, old, new))
 
     def _hold(self, claim: ResourceClaim, allocation: AllocationResult | None) -> None:
-        """Make the ledger hold exactly what is decided for the claim, or else ``allocation``."""
-        held = self._in_flight.get(claim.metadata.uid, allocation)
-        if held is None:
+        """Make the ledger hold exactly ``allocation``, unless it holds what is decided for the claim."""
+        if claim.metadata.uid in self._in_flight:
+            return
+        if allocation is None:
             self._ledger.remove(claim)
         else:
-            self._ledger.hold(claim, held)
+            self._ledger.hold(claim, allocation)
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
         self._inventory.add_slice(slice_)

@@ -50,7 +50,12 @@ class Resolver:
             Unresolved: at the first entry that has no usable claim.
         """
         group = self._group_of(pod)
-        return [claim for entry in pod.spec.resource_claims if (claim := self._claim(pod, entry, group)) is not None]
+        claims = []
+        for entry in pod.spec.resource_claims:
+            claim = self._claim(pod, entry, group)
+            if claim is not None:
+                claims.append(claim)
+        return claims
 
     def lacks_claims(self, pod: Pod) -> bool:
         """Whether a claim of the pod is known not to have been made, so that `claims` would say so; it costs less."""
@@ -83,10 +88,10 @@ class Resolver:
         return pod_consumer(pod)
 
     def _group_of(self, pod: Pod) -> PodGroup | None:
-        name = pod_group_name(pod) if self._groups is not None else ""
-        if self._groups is None or not name:
+        if self._groups is None or pod.spec.scheduling_group is None:
             return None
-        return self._groups.get(pod.metadata.namespace, name)
+        name = pod_group_name(pod)
+        return self._groups.get(pod.metadata.namespace, name) if name else None
 
     def _claim(self, pod: Pod, entry: PodResourceClaim, group: PodGroup | None) -> ResourceClaim | None:
         namespace = pod.metadata.namespace

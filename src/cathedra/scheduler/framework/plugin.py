@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,9 @@ from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from cathedra.scheduler.outlines import Outline
 
 __all__ = [
     "MAX_SCORE",
@@ -60,7 +63,7 @@ def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
 class CycleState:
     """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("data", "group", "measured", "skipped_filters", "snapshot", "taken")
+    __slots__ = ("data", "group", "measured", "outline", "skipped_filters", "snapshot", "taken")
 
     def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None) -> None:
         self.snapshot = snapshot
@@ -69,6 +72,8 @@ class CycleState:
         """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""
         self.measured = False
         """Whether every plugin is measured in this cycle, filters on every node."""
+        self.outline: Outline | None = None
+        """What the profile's plugins say of all pods like this one."""
         self.skipped_filters: set[str] = set()
         self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
         """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""
@@ -105,6 +110,10 @@ class Narrowed(msgspec.Struct, frozen=True):
 class PreFilterPlugin(Plugin):
     """Asked once per cycle, before the nodes are looked at."""
 
+    def skips(self, pod: PodInfo) -> bool:
+        """Whether `pre_filter` answers Skip in any cluster; it is the same for all pods with one `PodInfo.outline`."""
+        return False
+
     @abstractmethod
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
         """None goes on; Skip takes the plugin's filter out of this cycle; a rejection ends it."""
@@ -140,7 +149,8 @@ class FilterPlugin(Plugin):
     def predicate(self, pod: PodInfo) -> NodePredicate | None:
         """What makes sure that `filter` lets a node pass; None: that is told by more than the node itself.
 
-        The predicates of all plugins are looked at together, once for each node that has changed.
+        The predicates of all plugins are looked at together, once for each node that has changed. Pods with one
+        `PodInfo.outline` have the same one.
         """
         return None
 
@@ -184,7 +194,8 @@ class ScorePlugin(Plugin):
     def node_score(self, pod: PodInfo) -> NodeScore | None:
         """What `score` answers for a node, whichever others there are; None: that is told by more than the node.
 
-        The sum over all such plugins is kept for each node until it changes.
+        The sum over all such plugins is kept for each node until it changes. Pods with one `PodInfo.outline` have the
+        same one.
         """
         return None
 

@@ -16,7 +16,7 @@ from cathedra.scheduler.framework.status import Code, Status, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.podclaims import pod_group_name
 
-__all__ = ["POD_GROUP_INDEX", "GangScheduling", "group_key", "groups_of"]
+__all__ = ["POD_GROUP_INDEX", "GangScheduling", "group_key", "groups_of", "same_group"]
 
 POD_GROUP_INDEX = "cathedra.scheduler/pod-group"
 
@@ -31,7 +31,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         self._has_place = has_place
         self._groups = groups
         self._pods = pods
-        pods.add_index(POD_GROUP_INDEX, groups_of)
+        pods.add_index(POD_GROUP_INDEX, groups_of, same_group)
 
     def events(self) -> Sequence[EventRegistration]:
         """Another pod of the group, and the group itself."""
@@ -75,6 +75,11 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
 def group_key(pod: Pod) -> str:
     """``namespace/name`` of the pod's group, which it must have."""
     return f"{pod.metadata.namespace}/{pod_group_name(pod)}"
+
+
+def same_group(old: Pod, new: Pod) -> bool:
+    """Whether what decides on `groups_of` is the very same in both states of a pod."""
+    return old.spec.scheduling_group is new.spec.scheduling_group
 
 
 def groups_of(pod: Pod) -> Iterable[str]:

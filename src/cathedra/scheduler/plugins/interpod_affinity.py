@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -22,6 +23,7 @@ from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = ["InterPodAffinity"]
 
+_SKIP: Final = Status(Code.SKIP)
 Domain = tuple[str, str]
 """Topology key and the label's value."""
 
@@ -66,7 +68,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         nodes = snapshot.nodes
         if not pod.has_affinity or not (pod.required_affinity or pod.required_anti_affinity):
             if not snapshot.with_affinity:
-                return Status(Code.SKIP)
+                return _SKIP
             nodes = list(snapshot.nodes_with_affinity())
         counts = _Counts()
         for node in nodes:

@@ -41,9 +41,13 @@ class NodeName(PreFilterPlugin, FilterPlugin):
         """A node of that name may appear."""
         return (EventRegistration(Resource.NODE, Action.ADD),)
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+    def skips(self, pod: PodInfo) -> bool:
         """Nothing to do for pods that name none."""
-        return None if pod.pod.spec.node_name else _SKIP
+        return not pod.pod.spec.node_name
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """The filter does all for the others."""
+        return _SKIP if self.skips(pod) else None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The names must be equal."""
@@ -135,11 +139,15 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         actions = Action.ADD | Action.UPDATE_NODE_LABEL
         return (EventRegistration(Resource.NODE, actions, lambda pod, change: self._matches(pod, change.new)),)
 
+    def skips(self, pod: PodInfo) -> bool:
+        """Nothing to do where neither the pod nor the profile requires anything."""
+        return not pod.pod.spec.node_selector and self._added_selector is None and _required(pod.pod) is None
+
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
         """Terms that name nodes narrow the search to them."""
         required = _required(pod.pod)
         if required is None:
-            return None if pod.pod.spec.node_selector or self._added_selector is not None else _SKIP
+            return _SKIP if self.skips(pod) else None
         names: set[str] = set()
         for term in required.node_selector_terms:
             named = _named_nodes(term)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, PreFilterPlugin
@@ -12,6 +13,8 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = ["NodePorts"]
+
+_SKIP: Final = Status(Code.SKIP)
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
@@ -29,9 +32,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
             EventRegistration(Resource.NODE, Action.ADD),
         )
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+    def skips(self, pod: PodInfo) -> bool:
         """Nothing to do for pods without host ports."""
-        return None if pod.host_ports else Status(Code.SKIP)
+        return not pod.host_ports
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
+        """The filter does all for the others."""
+        return _SKIP if self.skips(pod) else None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses a node when one port is taken."""

@@ -99,9 +99,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             ),
         )
 
+    def skips(self, pod: PodInfo) -> bool:
+        """Neither the pod nor the profile has hard constraints."""
+        return not self._spreads_hard and not pod.pod.spec.topology_spread_constraints
+
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Counts matching pods per domain for the hard constraints."""
-        if not self._spreads_hard and not pod.pod.spec.topology_spread_constraints:
+        if self.skips(pod):
             return _SKIP
         constraints = self._constraints(pod, "DoNotSchedule")
         if not constraints:

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
+from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
@@ -33,6 +34,9 @@ LONGEST_WAIT_SECONDS = 300.0
 """After this time in the unschedulable area a pod is tried again without a reason."""
 
 _LOG = logging.getLogger(__name__)
+_TARGET_POD: Final = Resource.TARGET_POD
+_GENERATED_CLAIM: Final = Action.UPDATE_POD_GENERATED_CLAIM
+"""Read for every pod with claims; reading them off their class takes 0.5 µs."""
 
 PreEnqueue = Callable[[PodInfo], Status | None]
 
@@ -60,11 +64,12 @@ class SchedulingQueue:
         self._unschedulable: dict[str, QueuedPodInfo] = {}
         self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {plugin: {} for plugin in registrations}
         """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
-        self._awaited: dict[Resource, list[tuple[str, EventRegistration]]] = {}
-        """What changes → who waits for such changes, in the order of the plugins."""
+        self._awaited: dict[Resource, list[tuple[dict[str, QueuedPodInfo], EventRegistration]]] = {}
+        """What changes → the pods that wait for such changes by plugin, in the order of the plugins."""
         for plugin, registered in registrations.items():
             for registration in registered:
-                self._awaited.setdefault(registration.resource, []).append((plugin, registration))
+                waiting = self._awaited.setdefault(registration.resource, [])
+                waiting.append((self._by_plugin[plugin], registration))
         self._in_flight = InFlight()
         self._wake = asyncio.Event()
         self._rearm = asyncio.Event()
@@ -78,7 +83,7 @@ class SchedulingQueue:
     def update(self, old: Pod, new: Pod) -> None:
         """A waiting pod has a new version; that alone may make it schedulable."""
         uid = new.metadata.uid
-        change = ClusterEvent(Resource.TARGET_POD, pod_actions(old, new), old, new)
+        change = ClusterEvent(_TARGET_POD, pod_actions(old, new), old, new)
         if uid in self._in_flight:
             self._in_flight.record(change)
             return
@@ -146,13 +151,12 @@ class SchedulingQueue:
 
     def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
         """Something in the cluster has changed: wake those whom it may concern, of that priority at most if given."""
-        if self._in_flight.left_at:
-            self._in_flight.record(change)
+        self._in_flight.record(change)
         if not self._unschedulable:
             return
-        for plugin, registration in self._awaited.get(change.resource, ()):
-            if self._by_plugin[plugin] and registration.matches(change):
-                self._wake_by(plugin, registration, change, up_to_priority)
+        for sleepers, registration in self._awaited.get(change.resource, ()):
+            if sleepers and registration.matches(change):
+                self._wake_by(sleepers, registration, change, up_to_priority)
 
     async def run(self) -> None:
         """End back-offs and over-long waits when their time comes; runs until cancelled."""
@@ -247,7 +251,8 @@ class SchedulingQueue:
 
     def _enter(self, entry: QueuedPodInfo) -> None:
         entry.area_version += 1
-        self._leave_unschedulable(entry)
+        if entry.info.uid in self._unschedulable:
+            self._leave_unschedulable(entry)
         self._entries[entry.info.uid] = entry
 
     def _leave_unschedulable(self, entry: QueuedPodInfo) -> None:
@@ -257,9 +262,12 @@ class SchedulingQueue:
             self._by_plugin[plugin].pop(entry.info.uid, None)
 
     def _wake_by(
-        self, plugin: str, registration: EventRegistration, change: ClusterEvent, up_to_priority: int | None
+        self,
+        sleepers: Mapping[str, QueuedPodInfo],
+        registration: EventRegistration,
+        change: ClusterEvent,
+        up_to_priority: int | None,
     ) -> None:
-        sleepers = self._by_plugin[plugin]
         affected = _affected(registration, change)
         if affected is not None and not affected:
             return
@@ -334,7 +342,7 @@ def pod_actions(old: Pod, new: Pod) -> Action:
     if old.metadata.labels != new.metadata.labels:
         actions.append(Action.UPDATE_POD_LABEL)
     if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
-        actions.append(Action.UPDATE_POD_GENERATED_CLAIM)
+        actions.append(_GENERATED_CLAIM)
     if old.spec is not new.spec:
         if old.spec.tolerations != new.spec.tolerations:
             actions.append(Action.UPDATE_POD_TOLERATION)
@@ -343,7 +351,9 @@ def pod_actions(old: Pod, new: Pod) -> Action:
         if _scaled_down(old, new):
             actions.append(Action.UPDATE_POD_SCALE_DOWN)
     # To combine flags takes seven calls each, and mostly there is one at most.
-    return reduce(or_, actions[1:], actions[0]) if actions else Action.UPDATE
+    if len(actions) < 2:
+        return actions[0] if actions else Action.UPDATE
+    return reduce(or_, actions)
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:

@@ -5,7 +5,7 @@ Made once for each version of a pod that matters, shared by queue, cache and cyc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -24,7 +24,7 @@ from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.kinds.identity import by_identity
 from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
-from cathedra.semantics.podresources import reported_resources
+from cathedra.semantics.podresources import reported_resources, reports_same_resources
 from cathedra.semantics.pods import long_running_containers
 
 __all__ = ["AffinityTerm", "NamespaceLabels", "PodInfo", "WeightedTerm", "selector_with_keys"]
@@ -119,7 +119,7 @@ class PodInfo:
         """The same for another version of the pod; what was derived from equal spec and resources is kept."""
         made, known = PodInfo(pod), self.pod
         same_spec = pod.spec is known.spec or pod.spec == known.spec
-        same_held = pod.status is known.status or made.told_resources == self.told_resources
+        same_held = pod.status is known.status or _tells_same(known, pod) or made.told_resources == self.told_resources
         if same_spec and same_held and pod.metadata.labels == known.metadata.labels:
             made._take_over(self)
         return made
@@ -167,7 +167,7 @@ class PodInfo:
     def host_ports(self) -> tuple[tuple[str, str, int], ...]:
         """(address, protocol, port) for every port that the pod takes on its host."""
         spec = self.pod.spec
-        if not spec.init_containers and all(not container.ports for container in spec.containers):
+        if not spec.init_containers and not [True for container in spec.containers if container.ports]:
             return ()
         return tuple(
             [
@@ -177,6 +177,15 @@ class PodInfo:
                 if port.host_port > 0
             ]
         )
+
+    @_Derived
+    def outline(self) -> Hashable | None:
+        """What stands for the pod, as long as it has no node, if nothing but its plain requests tells which nodes will
+        do; None if its spec says more: of nodes, of their ports, of other pods, or of extended resources."""
+        spec = self.pod.spec
+        if spec.affinity is not None or spec.node_selector or spec.topology_spread_constraints or self.host_ports:
+            return None
+        return self._sums.outline
 
     @_Derived
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
@@ -226,13 +235,17 @@ class _Sums(msgspec.Struct, frozen=True):
 
     requests: Amounts
     scoring: tuple[int, int]
+    outline: Hashable | None
+    """The same, to look it up by; None if there are extended resources."""
 
 
 def _sums_of(pod: Pod) -> _Sums:
     requested = pod_requests(pod)
     counted = requested if _states_both(pod) else pod_requests(pod, _SCORING_DEFAULTS)
     requests = {name: amount for name, amount in requested.items() if amount}
-    return _Sums(requests, (counted.get(CPU, 0), counted.get(MEMORY, 0)))
+    scoring = (counted.get(CPU, 0), counted.get(MEMORY, 0))
+    extended = any("/" in name for name in requests)
+    return _Sums(requests, scoring, None if extended else (*scoring, *requests.items()))
 
 
 @by_identity
@@ -251,6 +264,14 @@ def _states_both(pod: Pod) -> bool:
         if CPU not in requests or MEMORY not in requests:
             return False
     return True
+
+
+def _tells_same(old: Pod, new: Pod) -> bool:
+    """Whether all that `PodInfo.told_resources` looks at is the very same in both states of a pod."""
+    same_taken = (
+        old.status.node_allocatable_resource_claim_statuses is new.status.node_allocatable_resource_claim_statuses
+    )
+    return same_taken and reports_same_resources(old, new)
 
 
 def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
