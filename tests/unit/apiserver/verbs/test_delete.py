@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cathedra.apiserver.storage import sqlite
+from cathedra.apiserver.storage.protocol import StorageError, Write
+from cathedra.apiserver.storage.sqlite import SQLiteStorage
+from cathedra.apiserver.storage.transactions import commit_writes
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -157,3 +164,35 @@ async def test_a_time_beyond_what_go_can_hold_wraps_around() -> None:
         marked = (await client("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 10**10})).json["metadata"]
         assert marked["deletionGracePeriodSeconds"] == 10**10
         assert marked["deletionTimestamp"] < "2100"
+
+
+async def test_objects_of_a_collection_share_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+
+    def counted(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
+        batches.append(len(writes))
+        return commit_writes(connection, writes)
+
+    async with open_asgi(store=SQLiteStorage(tmp_path / "db")) as client:
+        for number in range(100):
+            await made(client, name=f"m{number:03}")
+        monkeypatch.setattr(sqlite, "commit_writes", counted)
+        answer = await client("DELETE", MAPS)
+        assert answer.status == 200
+        assert [item["metadata"]["name"] for item in answer.json["items"]] == [f"m{number:03}" for number in range(100)]
+        assert (await client("GET", MAPS)).json["items"] == []
+    assert sum(batches) == 100
+    assert len(batches) < 20
+
+
+async def test_a_collection_is_deleted_up_to_the_first_object_that_is_refused() -> None:
+    async with open_asgi() as client:
+        first, second, third = [await made(client, name=name) for name in ("a", "b", "c")]
+        wanted = {"preconditions": {"uid": first["metadata"]["uid"]}}
+        refused = await client("DELETE", MAPS, wanted)
+        assert (refused.status, refused.json["reason"]) == (409, "Conflict")
+        left = (await client("GET", MAPS)).json["items"]
+        assert [item["metadata"]["uid"] for item in left] == [second["metadata"]["uid"], third["metadata"]["uid"]]
+        again = await client("DELETE", MAPS, {"preconditions": {"uid": third["metadata"]["uid"]}})
+        assert again.status == 409
+        assert len((await client("GET", MAPS)).json["items"]) == 2
