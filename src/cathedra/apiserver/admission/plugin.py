@@ -9,6 +9,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.watching import StoredChange
+from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["AdmissionChain", "AdmissionPlugin"]
@@ -64,9 +65,13 @@ class AdmissionChain:
             assert observe is not None
             observe(resource, lambda _: self._called.clear())
 
+    def is_idle(self, call: Call, operation: str) -> bool:
+        """Whether no plugin has anything to say about such a request, so that none need be asked."""
+        return not (self._called_for(call, operation, "admit") or self._called_for(call, operation, "validate"))
+
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object after every plugin changed it; if a webhook or a policy did, all are called once more."""
-        plugins = self._plugins_for(request, "admit")
+        plugins = self._called_for(request.call, request.operation, "admit")
         if not plugins:
             return request.object
         obj, again = await self._pass(plugins, request)
@@ -85,18 +90,17 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask every plugin for its refusal."""
-        for plugin in self._plugins_for(request, "validate"):
+        for plugin in self._called_for(request.call, request.operation, "validate"):
             await plugin.validate(request)
 
-    def _plugins_for(self, request: AdmissionAttributes, method: str) -> tuple[AdmissionPlugin, ...]:
+    def _called_for(self, call: Call, operation: str, method: str) -> tuple[AdmissionPlugin, ...]:
         if not self._plugins:
             return ()
-        call = request.call
         definition = call.definition
-        sort = (method, definition.group, definition.plural, call.subresource, request.operation)
+        sort = (method, definition.group, definition.plural, call.subresource, operation)
         plugins = self._called.get(sort)
         if plugins is None:
-            plugins = self._called[sort] = tuple(self._about(definition, call.subresource, request.operation, method))
+            plugins = self._called[sort] = tuple(self._about(definition, call.subresource, operation, method))
         return plugins
 
     def _about(

@@ -7,6 +7,7 @@ made before and are remembered by their JSON. Owner references alone name someth
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
 from cathedra.apiserver.ownership.plainwrites import Entries
 from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, is_absent
-from cathedra.apiserver.patches.schema import Shape, StructShape
+from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
 
 __all__ = ["created"]
@@ -28,6 +29,7 @@ KNOWN: Final = 1024
 """Fields of which that is remembered; the first give way."""
 _METADATA: Final = "f:metadata"
 _OWNERS: Final = "f:ownerReferences"
+_SPEC: Final = "f:spec"
 _UNTRACKED: Final = frozenset(never_tracked().children[_METADATA].children)
 
 
@@ -39,9 +41,13 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
     """
     children: dict[str, FieldSet] = {}
     for before, after, field in zip(_empty(type(new)), msgspec.structs.astuple(new), fields_of(shape), strict=True):
-        if before is after or field.element in ignored.children:
+        if before.value is after or field.element in ignored.children:
             continue
-        below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before, after, field)
+        if field.is_leaf:
+            if not is_absent(after, field.default) and before.differs_from(after, field):
+                children[field.element] = ONE_FIELD
+            continue
+        below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before.value, after, field)
         if below is not None:
             children[field.element] = below
     return (new_entry(manager, FieldSet.of(children, member=False), now),) if children else ()
@@ -63,24 +69,8 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
 
 
 def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
-    """What the creator of an object owns of one field; ``before`` is what an empty object has there."""
-    if field.is_leaf:
-        if before is not field.default and not _is_new_leaf(before, after, field):
-            return None
-        return None if is_absent(after, field.default) else ONE_FIELD
-    return _of_shared(before, after, field) if isinstance(after, KubeStruct) else _of_spelled(before, after, field)
-
-
-def _is_new_leaf(before: Any, after: Any, field: Field) -> bool:
-    """Whether a leaf that is always written says something."""
-    spelled = encode(before)
-    if spelled in _NOTHING_SPELLED:
-        return encode(after) != spelled
-    return not changed(before, after, field)[0].empty
-
-
-_NOTHING_SPELLED: Final = frozenset({b"null", b"{}"})
-"""Nothing else means the same as one of these."""
+    """What the creator of an object owns of one field that is no leaf; ``before`` is what an empty object has there."""
+    return _of_shared(before, after, field) if field.element == _SPEC else _of_spelled(before, after, field)
 
 
 def _of_spelled(before: Any, after: Any, field: Field) -> FieldSet | None:
@@ -90,12 +80,12 @@ def _of_spelled(before: Any, after: Any, field: Field) -> FieldSet | None:
     key = (field, body)
     if key not in _PARTS:
         if len(_PARTS) >= KNOWN:
-            del _PARTS[next(iter(_PARTS))]
+            _PARTS.popitem(last=False)
         _PARTS[key] = _worked_out(before, after, field)
     return _PARTS[key]
 
 
-_PARTS: Final[dict[tuple[Field, bytes], FieldSet | None]] = {}
+_PARTS: Final[OrderedDict[tuple[Field, bytes], FieldSet | None]] = OrderedDict()
 _of_shared: Final = by_identity(_of_spelled)
 """Specs of one template are the very same object."""
 
@@ -105,9 +95,36 @@ def _worked_out(before: Any, after: Any, field: Field) -> FieldSet | None:
     return None if fields.empty else fields
 
 
-def _empty(kind: type[KubeStruct]) -> tuple[Any, ...]:
-    """The values of an object without anything."""
-    return _EMPTY.get(kind) or _EMPTY.setdefault(kind, msgspec.structs.astuple(kind()))
+class _Empty(msgspec.Struct, frozen=True):
+    """What an object without anything has in a field."""
+
+    value: Any
+    spelled: bytes
+    """What is always written; b"" if that is left out."""
+
+    def differs_from(self, leaf: Any, field: Field) -> bool:
+        """Whether a leaf says something else."""
+        if not self.spelled:
+            return True
+        if self.spelled in _NOTHING_SPELLED:
+            return encode(leaf) != self.spelled
+        return not changed(self.value, leaf, field)[0].empty
 
 
-_EMPTY: Final[WeakKeyDictionary[type[KubeStruct], tuple[Any, ...]]] = WeakKeyDictionary()
+_NOTHING_SPELLED: Final = frozenset({b"null", b"{}"})
+"""Nothing else means the same as one of these."""
+
+
+def _empty(kind: type[KubeStruct]) -> tuple[_Empty, ...]:
+    """The fields of an object without anything."""
+    found = _EMPTY.get(kind)
+    if found is None:
+        shape = struct_shape(kind)
+        assert isinstance(shape, StructShape)
+        pairs = zip(msgspec.structs.astuple(kind()), fields_of(shape), strict=True)
+        found = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
+        _EMPTY[kind] = found
+    return found
+
+
+_EMPTY: Final[WeakKeyDictionary[type[KubeStruct], tuple[_Empty, ...]]] = WeakKeyDictionary()

@@ -25,6 +25,8 @@ _SCALARS: Final = frozenset({str, int, bool})
 _NOTHING: Final = FieldSet()
 _SAME: Final[Changes] = _NOTHING, _NOTHING
 _SET: Final[Changes] = ONE_FIELD, _NOTHING
+_OWN_KEYS: Final = ("uid",)
+"""The key of lists whose elements are found by what no other object has."""
 _FEW: Final = 8
 """Texts of a list up to which its path elements are remembered."""
 
@@ -140,7 +142,10 @@ def added(value: Any, shape: Shape) -> FieldSet:
         return FieldSet.of(below, member=True)
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
         return _added_texts(value, shape)
-    return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
+    below = {key: added(item, inner) for key, (item, inner) in _parts(value, shape)}
+    if isinstance(shape, ListShape) and shape.keys == _OWN_KEYS:
+        return FieldSet(True, below)
+    return FieldSet.of(below, member=True)
 
 
 @lru_cache(maxsize=512)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cathedra.api import resource
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
@@ -28,6 +30,10 @@ from cathedra.kinds.strategies import kept_metadata
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
 
 
+_NO_STATUS: Final = resource.ResourceClaimStatus()
+"""The very same in all new claims, so that nothing has to be looked for in it."""
+
+
 class ClaimStrategy(Strategy[resource.ResourceClaim]):
     """The claim itself: its spec never changes, its status comes through its sub-resource."""
 
@@ -40,7 +46,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
     def prepare_create(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
         """Empty the status, drop what closed gates forbid."""
         spec = enabled_claim_spec(obj.spec, None, context.gates)
-        return replace(obj, spec=spec, status=resource.ResourceClaimStatus())
+        return replace(obj, spec=spec, status=_NO_STATUS)
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
