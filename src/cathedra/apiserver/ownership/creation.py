@@ -44,7 +44,7 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         if before.value is after or field.element in ignored.children:
             continue
         if field.is_leaf:
-            if not is_absent(after, field.default) and before.differs_from(after, field):
+            if (after or not is_absent(after, field.default)) and before.differs_from(after, field):
                 children[field.element] = ONE_FIELD
             continue
         below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before.value, after, field)
@@ -57,7 +57,7 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
     assert isinstance(shape, StructShape)
     children: dict[str, FieldSet] = {}
     for value, field in zip(msgspec.structs.astuple(metadata), fields_of(shape), strict=True):
-        if value is field.default or field.element in _UNTRACKED or is_absent(value, field.default):
+        if value is field.default or field.element in _UNTRACKED or (not value and is_absent(value, field.default)):
             continue
         if field.is_leaf:
             children[field.element] = ONE_FIELD

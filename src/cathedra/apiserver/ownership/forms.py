@@ -91,7 +91,7 @@ class StructForm:
         for key, item in configuration.items():
             attribute, default, part = self._parts[key]
             held = getattr(live, attribute)
-            if held is default or is_absent(held, default):
+            if held is default or (not held and is_absent(held, default)):
                 texts[key] = item
                 below.append((f"f:{key}", (ADDED, part.spelled)))
                 continue
@@ -129,7 +129,9 @@ class StructForm:
         """Whether what a configuration of this form leaves alone would be spelled the same if it were read again."""
         for attribute, default, shape in self._doubtful:
             held = getattr(live, attribute)
-            if not (held is default or is_absent(held, default) or is_plain(to_dict(held), shape)):
+            if held is default or (not held and is_absent(held, default)):
+                continue
+            if not is_plain(to_dict(held), shape):
                 return False
         return True
 

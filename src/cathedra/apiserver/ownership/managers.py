@@ -257,7 +257,7 @@ class ManagedFields:
 
     def is_first_apply(self, manager: Manager) -> bool:
         """Whether a manager has not applied before, and no other API version has a part in what it applies now."""
-        return self._all_in(manager.api_version) and not any(one.same_applier(manager) for one in self.managers)
+        return all(one.api_version == manager.api_version and not one.same_applier(manager) for one in self.managers)
 
     def first_applied(
         self, manager: Manager, fields: FieldSet, outlined: Outline | None, now: Time, ignored: FieldSet, force: bool

@@ -57,7 +57,8 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
 
 
 def is_absent(value: Any, default: Any) -> bool:
-    """Whether a field with this value is not written, as msgspec decides it: the default itself, or an empty map."""
+    """Whether a field with this value is not written, as msgspec decides it: the default itself, or an empty map. Where
+    thousands are asked about, those that are plainly there are not."""
     return value is default or (type(value) is dict and not value and getattr(default, "factory", None) is dict)
 
 
@@ -96,9 +97,10 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    if is_absent(after, field.default):
-        return _SAME if is_absent(before, field.default) else (_NOTHING, added(before, field.shape))
-    if is_absent(before, field.default):
+    default = field.default
+    if after is default or (not after and is_absent(after, default)):
+        return _SAME if is_absent(before, default) else (_NOTHING, added(before, field.shape))
+    if before is default or (not before and is_absent(before, default)):
         return (ONE_FIELD if field.is_leaf else added(after, field.shape)), _NOTHING
     return _changed(before, after, field.shape)
 
@@ -137,7 +139,7 @@ def added(value: Any, shape: Shape) -> FieldSet:
     if type(shape) is StructShape and isinstance(value, KubeStruct):
         below = {}
         for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True):
-            if item is not field.default and not is_absent(item, field.default):
+            if item is not field.default and (item or not is_absent(item, field.default)):
                 below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
         return FieldSet.of(below, member=True)
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
@@ -170,7 +172,7 @@ def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
     return [
         (item, field)
         for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
-        if item is not field.default and not is_absent(item, field.default)
+        if item is not field.default and (item or not is_absent(item, field.default))
     ]
 
 
