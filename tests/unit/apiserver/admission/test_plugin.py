@@ -60,6 +60,12 @@ async def test_each_sees_what_those_before_it_made_of_the_object() -> None:
     assert await chain.admit(request("configmaps", "")) == "ab"
 
 
+def test_a_chain_is_idle_where_none_has_anything_to_say() -> None:
+    chain = AdmissionChain([Silent(), OfPods("p")])
+    assert chain.is_idle(request("configmaps", "").call, "CREATE")
+    assert not chain.is_idle(request("pods", "").call, "CREATE")
+
+
 async def test_who_is_about_other_kinds_is_not_asked() -> None:
     pods = OfPods("p")
     chain = AdmissionChain([pods])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.struct import RawJSON
-from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 
 PATHS = st.sets(st.lists(st.sampled_from(["f:a", "f:b", 'k:{"n":"x"}', 'v:"y"']), min_size=1, max_size=3).map(tuple))
 
@@ -73,3 +73,26 @@ def test_the_spelling_marks_members_that_have_members_below() -> None:
 def test_blanks_that_a_client_put_in_are_no_change(paths: set[tuple[str, ...]]) -> None:
     spelled = made(paths).raw
     assert FieldSet.from_raw(RawJSON(json.dumps(spelled.load()).encode())).raw == spelled
+
+
+def test_sets_of_the_same_parts_are_the_very_same_one() -> None:
+    one, other = (FieldSet.of({"f:a": ONE_FIELD, "f:b": ONE_FIELD}, member=True) for _ in range(2))
+    assert one is other
+    assert FieldSet.of({"f:x": one}, member=False) is FieldSet.of({"f:x": other}, member=False)
+    assert FieldSet.of({"f:x": one}, member=True) is not FieldSet.of({"f:x": one}, member=False)
+
+
+def test_a_set_with_a_part_of_its_own_is_its_own() -> None:
+    own = FieldSet(True, {'k:{"uid":"1"}': ONE_FIELD})
+    one, other = (FieldSet.of({"f:ownerReferences": own}, member=False) for _ in range(2))
+    assert one is not other
+    assert one == other
+    assert one.raw.data == b'{"f:ownerReferences":{".":{},"k:{\\"uid\\":\\"1\\"}":{}}}'
+
+
+@given(st.lists(PATHS, min_size=1, max_size=4))
+def test_sets_put_together_of_parts_are_spelled_as_any_others(parts: list[set[tuple[str, ...]]]) -> None:
+    for _ in range(2):
+        children = {f"f:{position}": made(part) for position, part in enumerate(parts) if part}
+        together = FieldSet.of(children, member=False)
+        assert together.raw.data == FieldSet.from_json(together.to_json()).raw.data
