@@ -1,4 +1,4 @@
-"""The API server of a workload in a process of its own, and the ways to it: a unix socket, or TLS."""
+"""The API server of a workload in a process of its own, and the ways to it: a socket, sessions over TLS, or HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
+from cathedra.client.opening import open_transport
 from cathedra.client.transport import Transport
 
 __all__ = ["USERS", "TransportOf", "served_apart"]
@@ -24,10 +25,12 @@ USERS: Final = ("bench", "system:kube-controller-manager", "system:kube-schedule
 """Each with its name as its token: the server lives for one workload, in a folder that is removed."""
 
 TransportOf = Callable[[str], Transport]
+Ways = Callable[[Path, str], AbstractAsyncContextManager[TransportOf]]
+"""What leads each user to the server whose folder and URL these are."""
 
 
 @asynccontextmanager
-async def served_apart(*, socket: bool) -> AsyncIterator[tuple[TransportOf, int]]:
+async def served_apart(ways: Ways) -> AsyncIterator[tuple[TransportOf, int]]:
     """An API server in a process of its own: a transport for each user, and its process id."""
     with tempfile.TemporaryDirectory() as folder:
         process = await asyncio.create_subprocess_exec(
@@ -37,7 +40,6 @@ async def served_apart(*, socket: bool) -> AsyncIterator[tuple[TransportOf, int]
         assert process.stdout is not None
         try:
             opened = json.loads(await process.stdout.readline())
-            ways = _over_socket if socket else _over_tls
             async with ways(Path(folder), opened["url"]) as transport_of:
                 yield transport_of, process.pid
         finally:
@@ -46,7 +48,7 @@ async def served_apart(*, socket: bool) -> AsyncIterator[tuple[TransportOf, int]
 
 
 @asynccontextmanager
-async def _over_socket(folder: Path, url: str) -> AsyncIterator[TransportOf]:
+async def over_socket(folder: Path, url: str) -> AsyncIterator[TransportOf]:
     connection = LocalConnection(folder / "api.sock")
     try:
         yield lambda user: LocalTransport(connection, user)
@@ -55,14 +57,27 @@ async def _over_socket(folder: Path, url: str) -> AsyncIterator[TransportOf]:
 
 
 @asynccontextmanager
-async def _over_tls(folder: Path, url: str) -> AsyncIterator[TransportOf]:
-    authority = (folder / "pki" / "ca.crt").read_bytes()
-    opened = {
-        user: await HTTPTransport.open(Target(server=url, certificate_authority=authority, token=user))
-        for user in USERS
-    }
+async def over_tls(folder: Path, url: str) -> AsyncIterator[TransportOf]:
+    """Sessions, each with a connection of its own."""
+    async with AsyncExitStack() as opened:
+        ways = {
+            user: await opened.enter_async_context(open_transport(_target(folder, url, user), user_agent=user))
+            for user in USERS
+        }
+        yield ways.__getitem__
+
+
+@asynccontextmanager
+async def over_http(folder: Path, url: str) -> AsyncIterator[TransportOf]:
+    """HTTP alone, as any client of Kubernetes."""
+    opened = {user: await HTTPTransport.open(_target(folder, url, user)) for user in USERS}
     try:
         yield opened.__getitem__
     finally:
         for transport in opened.values():
             await transport.close()
+
+
+def _target(folder: Path, url: str, user: str) -> Target:
+    authority = (folder / "pki" / "ca.crt").read_bytes()
+    return Target(server=url, certificate_authority=authority, token=user)

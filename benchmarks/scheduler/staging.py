@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import os
 import random
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.scheduler.figures import Usage
-from benchmarks.scheduler.serving import TransportOf, served_apart
+from benchmarks.scheduler.serving import TransportOf, Ways, over_http, over_socket, over_tls, served_apart
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -24,7 +25,7 @@ from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.opening import open_transport
+from cathedra.client.opening import DISABLED, open_transport
 from cathedra.clock import SystemClock
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.scheduler.metrics import SchedulerMetrics
@@ -45,9 +46,11 @@ class Arrangement(enum.Enum):
     ONE = "one process"
     SOCKET = "API server apart, over a unix socket"
     TLS = "API server apart, over TLS"
+    HTTP = "API server apart, over TLS and HTTP alone"
     UP_TWO = "cathedra up --processes 2"
     UP_THREE = "cathedra up --processes 3"
     PARTS = "API server, scheduler and controllers apart, over TLS"
+    PARTS_HTTP = "API server, scheduler and controllers apart, over TLS and HTTP alone"
     PARTS_SOCKET = "API server, scheduler and controllers apart, over its unix socket"
 
 
@@ -92,20 +95,8 @@ async def _one_process() -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def _served_over_socket() -> AsyncIterator[Stage]:
-    async with (
-        served_apart(socket=True) as (transport_of, pid),
-        _control_plane(transport_of, Usage([pid])) as found,
-    ):
-        yield found
-
-
-@asynccontextmanager
-async def _served_over_tls() -> AsyncIterator[Stage]:
-    async with (
-        served_apart(socket=False) as (transport_of, pid),
-        _control_plane(transport_of, Usage([pid])) as found,
-    ):
+async def _served(ways: Ways) -> AsyncIterator[Stage]:
+    async with served_apart(ways) as (transport_of, pid), _control_plane(transport_of, Usage([pid])) as found:
         yield found
 
 
@@ -157,6 +148,16 @@ async def _parts(kubeconfig: str) -> AsyncIterator[Stage]:
             cluster(folder / kubeconfig, [server, controllers, scheduler]) as found,
         ):
             yield found
+
+
+@asynccontextmanager
+async def _parts_over_http() -> AsyncIterator[Stage]:
+    os.environ[DISABLED] = "1"  # the parts inherit it
+    try:
+        async with _parts("kubeconfig") as found:
+            yield found
+    finally:
+        del os.environ[DISABLED]
 
 
 @asynccontextmanager
@@ -214,10 +215,12 @@ async def _program(folder: Path, part: str, *options: str, until: bytes = b"") -
 
 _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Stage]]]] = {
     Arrangement.ONE: _one_process,
-    Arrangement.SOCKET: _served_over_socket,
-    Arrangement.TLS: _served_over_tls,
+    Arrangement.SOCKET: partial(_served, over_socket),
+    Arrangement.TLS: partial(_served, over_tls),
+    Arrangement.HTTP: partial(_served, over_http),
     Arrangement.UP_TWO: partial(_up, 2),
     Arrangement.UP_THREE: partial(_up, 3),
     Arrangement.PARTS: partial(_parts, "kubeconfig"),
+    Arrangement.PARTS_HTTP: _parts_over_http,
     Arrangement.PARTS_SOCKET: partial(_parts, "local.kubeconfig"),
 }

@@ -1,17 +1,27 @@
-"""The socket for processes of one cluster: what authorization denies over HTTPS it denies there, verb by verb."""
+"""The binary protocol, on the socket for processes of one cluster and in sessions over the port: what authorization
+denies over HTTPS it denies there, verb by verb."""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cathedra.api.status import StatusError
+from cathedra.apiserver.config import ServeOptions
 from cathedra.apiserver.routes import Route
+from cathedra.apiserver.server import APIServer
+from cathedra.client.http import tls_context
+from cathedra.client.kubeconfig import Target
+from cathedra.client.local.connection import Connection, ProtocolRefused
 from cathedra.client.local.messages import LocalRequest, Options
 from cathedra.client.local.unix import LocalConnection
+from cathedra.client.local.upgraded import UpgradedConnection
 from tests.security.walk import ANONYMOUS, EXPECTED, IDENTITIES, name_of, walked_server
 from tests.unit.apiserver.local.serving import served
 
@@ -30,7 +40,7 @@ def denied_by_the_table() -> dict[str, frozenset[str]]:
     return found
 
 
-def question(connection: LocalConnection, user: int, route: Route, verb: str) -> LocalRequest:
+def question(connection: Connection, user: int, route: Route, verb: str) -> LocalRequest:
     """What a row asks, as a message; writes are dry runs."""
     namespace = "kube-node-lease" if route.resource == "leases" else "default"
     named = verb in NAMED or route.subresource
@@ -50,31 +60,72 @@ def question(connection: LocalConnection, user: int, route: Route, verb: str) ->
     )
 
 
-async def refusal(connection: LocalConnection, request: LocalRequest) -> int:
+async def refusal(connection: Connection, request: LocalRequest) -> int:
     """The code that a request is refused with; 0: it is not."""
     try:
         await connection.request(request)
     except StatusError as error:
         return error.code
+    except ProtocolRefused:
+        return 401
     return 0
 
 
-async def test_whom_a_route_denies_over_https_it_denies_here(tmp_path: Path) -> None:
+Ways = Mapping[str, tuple[Connection, int]]
+"""A connection for each identity, and its number on it."""
+
+
+@asynccontextmanager
+async def over_socket(server: APIServer, folder: Path) -> AsyncIterator[Ways]:
+    users = {name: user for name, user in IDENTITIES.items() if user is not None}
+    await server.serve_locally(folder / "api.sock", {f"token of {name}": one for name, one in users.items()})
+    connection = LocalConnection(folder / "api.sock")
+    try:
+        yield {name: (connection, connection.attach(f"token of {name}", "tests")) for name in IDENTITIES}
+    finally:
+        connection.close()
+
+
+@asynccontextmanager
+async def over_sessions(server: APIServer, folder: Path) -> AsyncIterator[Ways]:
+    """A session for each identity that is known; the walked server knows their names as tokens."""
+    await server.serve(ServeOptions(pki=folder / "pki"))
+    assert server.pki is not None
+    target = Target(server.url, certificate_authority=server.pki.authority_certificate)
+    tls = tls_context(target)
+    ways = {}
+    for name in IDENTITIES:
+        connection = UpgradedConnection(
+            server.url, tls, server_name=None, agent="tests", authorization=partial(bearer, name)
+        )
+        ways[name] = connection, connection.attach("", "tests")
+    try:
+        yield ways
+    finally:
+        for connection, _ in ways.values():
+            connection.close()
+
+
+async def bearer(name: str) -> str:
+    """The credential of an identity."""
+    return "" if name == ANONYMOUS else f"Bearer {name}"
+
+
+@pytest.mark.parametrize("ways", [over_socket, over_sessions])
+async def test_whom_a_route_denies_over_https_it_denies_here(
+    tmp_path: Path, ways: Callable[[APIServer, Path], AbstractAsyncContextManager[Ways]]
+) -> None:
     expected = denied_by_the_table()
-    async with walked_server() as asgi:
-        users = {name: user for name, user in IDENTITIES.items() if user is not None}
-        await asgi.server.serve_locally(tmp_path / "api.sock", {f"token of {name}": one for name, one in users.items()})
-        connection = LocalConnection(tmp_path / "api.sock")
-        numbers = {name: connection.attach(f"token of {name}", "tests") for name in IDENTITIES}
+    async with walked_server() as asgi, ways(asgi.server, tmp_path) as known:
         asked = 0
         for route in asgi.server.catalog.routes():
             for verb in set(route.verbs) - {"watch"}:
                 for name in expected[name_of(route, verb)]:
-                    code = await refusal(connection, question(connection, numbers[name], route, verb))
+                    connection, number = known[name]
+                    code = await refusal(connection, question(connection, number, route, verb))
                     allowed = {401} if name == ANONYMOUS else {403, 404, 405}
                     assert code in allowed, f"{name_of(route, verb)} as {name}: {code}"
                     asked += 1
-        connection.close()
     assert asked > 3000
 
 

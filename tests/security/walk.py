@@ -190,6 +190,7 @@ async def walk() -> AsyncIterator[str]:
             "/version/",
             "/readyz/ping",
             "/no/such/path",
+            "/api/session",
             "/api/v1/",
             "/openapi/v3/api/v1",
         ]

@@ -47,9 +47,11 @@ from cathedra.apiserver.http.about.openapi import OpenAPI
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
+from cathedra.apiserver.local.limits import Traffic
 from cathedra.apiserver.local.listener import LocalListener
 from cathedra.apiserver.local.records import Recorder
 from cathedra.apiserver.local.session import LocalServer
+from cathedra.apiserver.local.upgrades import Sessions
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
@@ -202,14 +204,7 @@ class APIServer:
         Raises:
             OSError: the socket cannot be made there.
         """
-        server = LocalServer(
-            self.context.registry,
-            self.catalog,
-            StaticTokens(tokens),
-            Recorder(self.context, self.app.metrics, self._audit),
-            self.transport_of,
-        )
-        self._local = LocalListener(server, path)
+        self._local = LocalListener(self._session_server(self.app, StaticTokens(tokens)), path)
         await self._local.start()
 
     async def _keep_objects(self, address: str) -> None:
@@ -257,7 +252,8 @@ class APIServer:
         health = HealthAndVersion(self.config.release, checks)
         self._proxy = Proxy(self.context, self._kubelet)
         self._proxy.own_summary = lambda name: self._own_summary(name)
-        return Application(
+        flow = Flow(self.context.registry, seats=self.config.max_requests_inflight)
+        app = Application(
             self.context,
             self.catalog,
             authenticator,
@@ -265,9 +261,19 @@ class APIServer:
             health,
             self._proxy,
             aggregated=self.aggregated,
-            flow=Flow(self.context.registry, seats=self.config.max_requests_inflight),
+            flow=flow,
             audit=self._audit,
         )
+        server = self._session_server(app, StaticTokens({}))
+        app.sessions = Sessions(
+            server, self.context, authenticator, Traffic(flow, app.deadlines, self.aggregated.services)
+        )
+        return app
+
+    def _session_server(self, app: Application, tokens: StaticTokens) -> LocalServer:
+        """What sessions in the binary protocol need of this server, for users with these tokens."""
+        recorder = Recorder(self.context, app.metrics, self._audit)
+        return LocalServer(self.context.registry, self.catalog, tokens, recorder, self.transport_of)
 
     async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
         """Send a conversion review.

@@ -59,6 +59,14 @@ class InProcessTransport:
         """The same user, for calls whose audit event gets these annotations."""
         return InProcessTransport(self._server, self._catalog, self._user, annotations)
 
+    def check(self, verb: str, ref: ResourceRef[Any], namespace: str, name: str, subresource: str) -> None:
+        """Whether the user may do something, before it is said what else is wrong with it.
+
+        Raises:
+            StatusError: 403, the user may not; 404, there is no such place.
+        """
+        self._call(verb, ref, namespace, name, subresource)
+
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
         call = self._call("get", ref, namespace, name, subresource)

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from cathedra.asgi.direct import EXCHANGE
 from cathedra.asgi.exchange import LARGE, Exchange, WriteFlow
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
-from cathedra.asgi.upgrade import SPDY, UPGRADE, Upgrade
+from cathedra.asgi.upgrade import OFFERED, Upgrade
 
 __all__ = ["CertificateHTTPProtocol"]
 
@@ -230,7 +230,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             return  # uvicorn changes the protocol when the parser stops
         # Not while an answer is still being sent: the other protocol would begin in the middle of it.
         idle = self.cycle is None or self.cycle.response_complete
-        upgrade = _HTTPUpgrade(self) if wanted == SPDY and idle else None
+        extension = OFFERED.get(wanted) if wanted is not None and idle else None
+        upgrade = _HTTPUpgrade(self, extension) if extension is not None else None
         if upgrade is not None:
             app = upgrade.offered_to(app)
         exchange = self._exchange(upgrade)
@@ -246,7 +247,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             exchange.keep_alive = False
 
-    def _exchange(self, upgrade: Upgrade | None) -> Exchange:
+    def _exchange(self, upgrade: _HTTPUpgrade | None) -> Exchange:
         """The request whose head is complete, and what it is answered on."""
         scope: Any = self.scope
         url = httptools.parse_url(self.url)
@@ -259,7 +260,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         scope["extensions"] = extensions
         if upgrade is not None:
-            extensions[UPGRADE] = upgrade
+            extensions[upgrade.extension] = upgrade
         exchange = Exchange(
             scope=scope,
             transport=self.transport,
@@ -279,7 +280,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing of an upgrade that the application decides on."""
-        if UPGRADE not in self.scope["extensions"]:
+        if self.scope["extensions"].keys().isdisjoint(OFFERED.values()):
             super()._unsupported_upgrade_warning()
 
     def _stop_timer(self) -> None:
@@ -302,7 +303,9 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
 class _HTTPUpgrade(Upgrade):
     """The upgrade of a request that uvicorn has parsed."""
 
-    def __init__(self, protocol: CertificateHTTPProtocol) -> None:
+    def __init__(self, protocol: CertificateHTTPProtocol, extension: str) -> None:
+        """``extension`` is the name under which the application finds it."""
+        self.extension = extension
         gathering: Any = protocol.transport
         super().__init__(gathering.detached(), protocol.connections, protocol)
         self._cycle_of = protocol

@@ -1,24 +1,30 @@
 """A connection that leaves HTTP: what follows an answer of status 101 is bytes, in both directions.
 
-ASGI knows only WebSockets; Kubernetes' streams are also spoken over SPDY/3.1. A request that asks for such an upgrade
-carries an `Upgrade` under ``extensions["cathedra.upgrade"]``. The application takes it by sending
-``http.response.start`` with status 101, after which `Upgrade.streams` are its own; or it answers as usual.
+ASGI knows only WebSockets; Kubernetes' streams are also spoken over SPDY/3.1, and Cathedra's own parts speak a binary
+protocol with the API server. A request that asks for one of these carries an `Upgrade` among its extensions, under a
+name for each protocol. The application takes it by sending ``http.response.start`` with status 101, after which
+`Upgrade.streams` are its own, or the protocol that it was led to speaks; or it answers as usual.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from cathedra.asgi.application import Message, Receive, Scope, Send
 
-__all__ = ["SPDY", "SWITCHING", "UPGRADE", "Streams", "Upgrade"]
+__all__ = ["OFFERED", "SESSION", "SESSION_UPGRADE", "SPDY", "SWITCHING", "UPGRADE", "Connections", "Streams", "Upgrade"]
 
 UPGRADE: Final = "cathedra.upgrade"
-"""ASGI extension under which a request's `Upgrade` is found, if it asks for one that is served."""
+"""ASGI extension under which a request's `Upgrade` to SPDY is found, if it asks for one."""
+SESSION_UPGRADE: Final = "cathedra.session"
+"""The same, to the API in binary messages."""
 SPDY: Final = b"spdy/3.1"
-"""The protocol that is served, in lower case."""
+SESSION: Final = b"cathedra-session/1"
+"""The API in binary messages, in the version of them that is spoken (`cathedra.client.local.messages`)."""
+OFFERED: Final[Mapping[bytes, str]] = {SPDY: UPGRADE, SESSION: SESSION_UPGRADE}
+"""The protocols that are served, in lower case, and the extensions of their upgrades."""
 SWITCHING: Final = 101
 """The status of an answer that takes an upgrade."""
 
@@ -41,14 +47,21 @@ class Upgrade:
 
     def __init__(self, transport: asyncio.Transport, connections: Connections, holder: asyncio.BaseProtocol) -> None:
         self._transport = transport
-        self._connections = connections
+        self.connections = connections
+        """Where a protocol enters itself that is to be closed with the server, by its ``shutdown``."""
         self._holder = holder
+        self._led_to: asyncio.Protocol | None = None
         self._streams: Streams | None = None
 
     @property
     def taken(self) -> bool:
-        """Whether the connection has left HTTP."""
+        """Whether the connection has left HTTP, and its streams may be had."""
         return self._streams is not None
+
+    def lead_to(self, protocol: asyncio.Protocol) -> None:
+        """Let ``protocol`` speak once the upgrade is taken, in place of streams. It enters itself into `connections`
+        when it begins, and leaves them when it ends."""
+        self._led_to = protocol
 
     @property
     def streams(self) -> Streams:
@@ -79,15 +92,19 @@ class Upgrade:
         lines = [b"HTTP/1.1 101 Switching Protocols", b"connection: Upgrade"]
         lines += [name + b": " + value for name, value in headers]
         self._transport.write(b"\r\n".join((*lines, b"", b"")))
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = _Upgraded(reader, self._connections, self._transport)
-        self._connections.discard(self._holder)
-        self._connections.add(protocol)
+        self.connections.discard(self._holder)
+        protocol = self._led_to or self._streaming()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
-        self._streams = reader, asyncio.StreamWriter(self._transport, protocol, reader, loop)
         self._transport.resume_reading()
+
+    def _streaming(self) -> asyncio.Protocol:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Upgraded(reader, self.connections, self._transport)
+        self.connections.add(protocol)
+        self._streams = reader, asyncio.StreamWriter(self._transport, protocol, reader, loop)
+        return protocol
 
 
 class _Upgraded(asyncio.StreamReaderProtocol):

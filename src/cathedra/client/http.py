@@ -44,13 +44,15 @@ from cathedra.client.transport import (
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["HTTPTransport", "tls_context"]
+__all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "tls_context"]
 
 S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
 
-_RETRIES: Final = 10
-_LONGEST_PAUSE: Final = 10.0
+RETRIES: Final = 10
+"""How often a request is sent again to a server that asks for it."""
+LONGEST_PAUSE: Final = 10.0
+"""Seconds before that."""
 _PARALLEL_CONNECTIONS: Final = 200
 _KEPT: Final = 256
 """Objects that are known by their bytes at a time: an answer and its event come soon after each other."""
@@ -110,6 +112,7 @@ class HTTPTransport:
             self._tokens = TokenFile(target.token_file, target.token)
         self._server = target.server
         self._tls_name = target.tls_server_name or None
+        self._token = target.token if secure and target.token_file is None else ""
         self._tls: ssl.SSLContext | None = None
         self._received = _ReceivedObjects()
 
@@ -145,6 +148,16 @@ class HTTPTransport:
         made = cls(session, target)
         made._tls = tls
         return made
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What new connections are made with; None: they are not encrypted."""
+        return self._tls
+
+    async def authorization(self) -> str:
+        """The header that names the user now, "" where the certificate does."""
+        token = self._token if self._tokens is None else await self._tokens.current()
+        return f"Bearer {token}" if token else ""
 
     def show_certificate(self, pair: Path) -> None:
         """Show another certificate from the next connection on; ``pair`` holds it with its key (PEM).
@@ -298,9 +311,9 @@ class HTTPTransport:
                 continue
             pause = response.headers.get("Retry-After", "")
             attempt += 1
-            if attempt > _RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
+            if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
                 raise _refusal(response.status, answer)
-            await asyncio.sleep(min(float(pause), _LONGEST_PAUSE))
+            await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
 
     @asynccontextmanager
     async def _stream(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from cathedra.api.status import StatusError, internal_error
 from cathedra.apiserver.authentication.authenticator import Authenticator
@@ -43,6 +43,8 @@ from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Message, Receive, Scope, Send
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.upgrade import SESSION_UPGRADE
+from cathedra.client.local.messages import SESSION_PATH
 
 __all__ = ["Application"]
 
@@ -54,6 +56,17 @@ _PANIC: Final = "This request caused apiserver to panic. Look in the logs for de
 _NOT_FOUND: Final = "404 page not found\n"
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+
+
+class SessionDoor(Protocol):
+    """Opens sessions in the binary protocol on connections that leave HTTP."""
+
+    async def open(self, request: Request, send: Send) -> None:
+        """Take the upgrade that an authorized request asks for.
+
+        Raises:
+            StatusError: it is refused.
+        """
 
 
 class Application:
@@ -78,7 +91,10 @@ class Application:
         self._health = health
         self._aggregated = aggregated
         self._flow = flow
-        self._deadlines = Deadlines()
+        self.deadlines = Deadlines()
+        """Those of all requests, also of ones that come another way."""
+        self.sessions: SessionDoor | None = None
+        """None: this server speaks HTTP alone."""
         self._audit = audit
         self.metrics = Metrics(server.registry, flow)
         """What is counted, also of requests that come another way."""
@@ -219,7 +235,7 @@ class Application:
         if request.info.reads:
             return await self._handled(request, send)  # served from memory, at once
         try:
-            with self._deadlines.within(seconds):
+            with self.deadlines.within(seconds):
                 return await self._handled(request, send)
         except TimeoutError:
             raise timed_out() from None
@@ -233,6 +249,13 @@ class Application:
             return await self._resources.handle(request, send)
         if not info.reads and _read_only(info.path):
             raise wrong_method()
+        if (
+            info.path == SESSION_PATH
+            and self.sessions is not None
+            and SESSION_UPGRADE in request.scope.get("extensions", ())
+        ):
+            await self.sessions.open(request, send)
+            return None
         if info.path == "/metrics":
             return Response(200, self.metrics.text(), CONTENT_TYPE)
         response = (

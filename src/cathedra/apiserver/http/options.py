@@ -11,9 +11,22 @@ from cathedra.api.status import invalid
 from cathedra.apiserver.http.request import Request
 from cathedra.client.transport import ListOptions
 
-__all__ = ["WriteQuery", "check_dry_run", "list_options", "write_query"]
+__all__ = [
+    "MANAGER_LIMIT",
+    "VALIDATIONS",
+    "WriteQuery",
+    "check_applied",
+    "check_dry_run",
+    "check_writing",
+    "list_options",
+    "manager_named",
+    "write_query",
+]
 
 MANAGER_LIMIT: Final = 128
+"""Bytes that the name of a field manager may have."""
+VALIDATIONS: Final = frozenset({"", "Ignore", "Warn", "Strict"})
+"""What may be done about unknown fields; "" is Warn."""
 
 
 class WriteQuery(msgspec.Struct, frozen=True):
@@ -39,22 +52,31 @@ def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQue
     force = request.flag("force")
     if kind == "PatchOptions":
         if apply:
-            if not manager:
-                errors.required("fieldManager", "is required for apply patch")
+            check_applied(errors, manager)
         elif "force" in query:
             errors.forbidden("force", "may not be specified for non-apply patch")
+    dry_run, validation = query.get("dryRun", []), request.parameter("fieldValidation")
+    check_writing(errors, manager, dry_run, validation)
+    if errors:
+        raise invalid("meta.k8s.io", kind, "", errors)
+    return WriteQuery(bool(dry_run), manager or default_manager(request), validation or "Warn", force)
+
+
+def check_applied(errors: ErrorList, manager: str) -> None:
+    """What is applied is applied by a manager."""
+    if not manager:
+        errors.required("fieldManager", "is required for apply patch")
+
+
+def check_writing(errors: ErrorList, manager: str, dry_run: list[str] | tuple[str, ...], validation: str) -> None:
+    """What every write may say of its manager, of being a dry run, and of what to do about unknown fields."""
     if len(manager.encode()) > MANAGER_LIMIT:
         errors.too_long("fieldManager", MANAGER_LIMIT)
     if not manager.isprintable():
         _check_letters(errors, manager)
-    dry_run = query.get("dryRun", [])
     check_dry_run(errors, dry_run)
-    validation = request.parameter("fieldValidation")
-    if validation not in {"", "Ignore", "Warn", "Strict"}:
+    if validation not in VALIDATIONS:
         errors.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"])
-    if errors:
-        raise invalid("meta.k8s.io", kind, "", errors)
-    return WriteQuery(bool(dry_run), manager or default_manager(request), validation or "Warn", force)
 
 
 def _check_letters(errors: ErrorList, manager: str) -> None:
@@ -73,7 +95,12 @@ def check_dry_run(errors: ErrorList, values: list[str] | tuple[str, ...]) -> Non
 
 def default_manager(request: Request) -> str:
     """The field manager of writes that name none: the first word of the user agent."""
-    return request.header(b"user-agent").partition("/")[0][:MANAGER_LIMIT]
+    return manager_named(request.header(b"user-agent"))
+
+
+def manager_named(agent: str) -> str:
+    """The field manager that an agent's writes have if they name none."""
+    return agent.partition("/")[0][:MANAGER_LIMIT]
 
 
 def list_options(request: Request) -> ListOptions:

@@ -1,4 +1,4 @@
-"""What metrics and audit are told of requests that came over the local socket: the same as of those over HTTP."""
+"""What metrics and audit are told of requests that came in binary messages: the same as of those over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.local.messages import PATCH_TYPES, LocalRequest, Options
 
-__all__ = ["Recorder", "request_path"]
+__all__ = ["Recorder", "request_info_of", "request_path"]
 
 _METHODS: Final = {
     "get": "GET",
@@ -44,14 +44,15 @@ class Recorder:
         self._now = server.clock.monotonic
         self._sorts: dict[tuple[str | bool, ...], RequestRecord] = {}
 
-    def begin(self, request: LocalRequest, user: UserInfo, agent: str) -> RequestRecord:
-        """A request has come."""
+    def begin(self, request: LocalRequest, user: UserInfo, agent: str, source: str = "") -> RequestRecord:
+        """A request has come; ``source`` is the address of its client, if that has one."""
         began = self._now()
         if self._audit is None:
             sort = self._sort(request)
             record = RequestRecord(sort.info, b"", "", began, user, counted_as=sort.counted_as)
         else:
             record = self._audited(request, user, agent, began)
+            record.source = source
             record.content_type = _content_type(request)
         self._metrics.begin(record)
         return record
@@ -72,7 +73,7 @@ class Recorder:
         if found is None:
             if len(self._sorts) >= _SORTS:
                 self._sorts.clear()
-            found = self._sorts[key] = RequestRecord(_info(request, ""), b"", "", 0.0)
+            found = self._sorts[key] = RequestRecord(request_info_of(request), b"", "", 0.0)
             found.content_type = _content_type(request)
             found.counted_as = found.labels()
         return found
@@ -92,7 +93,7 @@ class Recorder:
     def _audited(self, request: LocalRequest, user: UserInfo, agent: str, began: float) -> RequestRecord:
         query = _query(request.verb, request.options)
         record = RequestRecord(
-            _info(request, request_path(request)), query, generate_uid(self._server.random), began, user
+            request_info_of(request, request_path(request)), query, generate_uid(self._server.random), began, user
         )
         record.user_agent = agent
         record.request_body = request.body
@@ -120,7 +121,8 @@ def _content_type(request: LocalRequest) -> str:
     return "" if patch_type is None else patch_type.value
 
 
-def _info(request: LocalRequest, path: str) -> RequestInfo:
+def request_info_of(request: LocalRequest, path: str = "") -> RequestInfo:
+    """What a request asks for, as it would be over HTTP."""
     return RequestInfo(
         method=_METHODS.get(request.verb, "POST"),
         path=path,

@@ -8,25 +8,31 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
+from cathedra.api.field import ErrorList
 from cathedra.api.nesting import MAX_DEPTH, WRAPPED_DEPTH, check_nesting, load_json
 from cathedra.api.parts import PartsDecoder, parts_decoder
 from cathedra.api.scheme import GroupResource, kind_of, type_of
-from cathedra.api.status import StatusError, bad_request, failure, method_not_supported
+from cathedra.api.status import StatusError, bad_request, failure, invalid, method_not_supported
 from cathedra.api.struct import KubeStruct, decoder_of, encode
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.options import check_applied, check_writing
 from cathedra.apiserver.http.request import BODY_LIMIT
 from cathedra.apiserver.requestinfo import STREAMED
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.client.local.messages import PATCH_TYPES, STATUS, LocalRequest, Options, Plain
-from cathedra.client.transport import ListOptions, Page, ResourceRef, WriteOptions
+from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WriteOptions
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["RequestedResource", "Routes", "carry_out", "list_options", "plain_answer", "refused"]
+__all__ = ["RequestedResource", "Routes", "carry_out", "list_options", "not_served", "plain_answer", "refused"]
 
 
 _ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
 """Verbs that no sub-resource knows."""
+_NAMED: Final = frozenset({"get", "update", "patch", "delete"})
+"""Verbs about one object."""
+_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+"""Verbs that make a manager own fields, and their options."""
 
 
 class RequestedResource(msgspec.Struct, frozen=True):
@@ -72,17 +78,18 @@ def _find(catalog: Catalog, request: LocalRequest) -> RequestedResource:
     route = catalog.route(request.group, request.version, request.resource, request.subresource)
     if route is not None and route.definition and route.served:
         if (route.group, route.resource, route.subresource) in STREAMED or request.subresource == "scale":
-            raise _not_served()
+            raise not_served()
         if request.verb not in route.verbs or (request.subresource and request.verb in _ON_OBJECTS):
             raise method_not_supported(GroupResource(request.group, request.resource), request.verb)
         return _found(route.definition, route.served, request)
     review = REVIEWS.get(GroupResource(request.group, request.resource))
     if review is not None and not request.subresource and (version := _served(review.definition, request.version)):
         return _found(review.definition, version, request)
-    raise _not_served()
+    raise not_served()
 
 
-def _not_served() -> StatusError:
+def not_served() -> StatusError:
+    """404: it is not served here, though perhaps over HTTP; nothing was done."""
     return failure(404, "NotFound", "the server could not find the requested resource", None)
 
 
@@ -98,8 +105,10 @@ def _found(definition: AnyDefinition, version: VersionDefinition, request: Local
     return RequestedResource(ref, definition, version, parts_decoder(posted))
 
 
-def carry_out(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
-    """Do what a message asks for: an object, a `Page`, or None.
+def carry_out(
+    transport: InProcessTransport, found: RequestedResource, request: LocalRequest, manager: str = ""
+) -> Awaitable[Any]:
+    """Do what a message asks for: an object, a `Page`, or None. ``manager`` writes where the message names none.
 
     Raises:
         StatusError: it is refused, or makes no sense.
@@ -109,7 +118,35 @@ def carry_out(transport: InProcessTransport, found: RequestedResource, request: 
         raise bad_request(f"the verb {request.verb!r} is unknown")
     if len(request.body) > BODY_LIMIT:
         raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
-    return verb(transport, found, request)
+    _check_address(found.definition, request)
+    if manager and not request.options.field_manager and request.verb in _KINDS and not _applies(request.options):
+        request = msgspec.structs.replace(
+            request, options=msgspec.structs.replace(request.options, field_manager=manager)
+        )
+    try:
+        return verb(transport, found, request)
+    except StatusError:
+        # What is wrong with a body is told to those alone who may send it.
+        transport.check(request.verb, found.ref, request.namespace, request.name, request.subresource)
+        raise
+
+
+def _check_address(definition: AnyDefinition, request: LocalRequest) -> None:
+    """Refuse what no URL can ask for, so that nothing is authorized under one name and done under another.
+
+    Raises:
+        StatusError: 404, there is no such place; 405, only the collection is created in.
+    """
+    name, namespace = request.name, request.namespace
+    if "/" in name or "/" in namespace:
+        raise not_served()
+    if request.verb == "create":
+        if name and not request.subresource:
+            raise method_not_supported(GroupResource(request.group, request.resource), "create")
+        if not request.subresource:
+            return
+    if definition.namespaced and not namespace and (request.subresource or request.verb in _NAMED):
+        raise not_served()
 
 
 def _get(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
@@ -125,7 +162,7 @@ def _create(transport: InProcessTransport, found: RequestedResource, request: Lo
         found.ref,
         request.namespace,
         _read(found.decoder.new, request.body),
-        _write_options(request.options),
+        _write_options(request),
         name=request.name,
         subresource=request.subresource,
     )
@@ -138,7 +175,10 @@ def _update(transport: InProcessTransport, found: RequestedResource, request: Lo
     else:
         # What it leaves alone are the very parts of the stored object, as in a change that is made in this process.
         obj = _read(found.decoder.later, request.body, stored.view(found.version), stored.body(found.version))
-    options = _write_options(request.options)
+    if obj.metadata.name != request.name:
+        name = obj.metadata.name
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+    options = _write_options(request)
     return transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
 
 
@@ -152,7 +192,7 @@ def _patch(transport: InProcessTransport, found: RequestedResource, request: Loc
         request.name,
         patch_type,
         _values(request.body),
-        _write_options(request.options),
+        _write_options(request),
         subresource=request.subresource,
     )
 
@@ -204,8 +244,19 @@ def refused(error: StatusError) -> bytes:
     return encode(status)
 
 
-def _write_options(options: Options) -> WriteOptions:
-    return WriteOptions(options.dry_run, options.field_manager, options.field_validation, options.force)
+def _write_options(request: LocalRequest) -> WriteOptions:
+    options, errors = request.options, ErrorList()
+    applies = _applies(options)
+    if applies:
+        check_applied(errors, options.field_manager)
+    check_writing(errors, options.field_manager, (), options.field_validation)
+    if errors:
+        raise invalid("meta.k8s.io", _KINDS[request.verb], "", errors)
+    return WriteOptions(options.dry_run, options.field_manager, options.field_validation, options.force and applies)
+
+
+def _applies(options: Options) -> bool:
+    return options.patch_type == PatchType.APPLY.name
 
 
 def _posted(definition: AnyDefinition, version: VersionDefinition, subresource: str) -> type[Any]:
@@ -214,7 +265,7 @@ def _posted(definition: AnyDefinition, version: VersionDefinition, subresource: 
     try:
         return type_of(definition.posted_kind(subresource, version.name))
     except KeyError:
-        raise _not_served() from None
+        raise not_served() from None
 
 
 def _decoded(kind: type[Any], body: bytes) -> Any:

@@ -1,4 +1,8 @@
-"""One connection: its users, the requests under way, its watches, and what goes out in a turn of the loop."""
+"""One connection: its users, the requests under way, its watches, and what goes out in a turn of the loop.
+
+It may be that of a process of the same cluster, over a unix socket, or that of one user over the network, whose
+requests pay for seats and have deadlines. Nothing more is worked on for a client that does not take its answers.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,24 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.status import StatusError, internal_error, unauthorized
-from cathedra.api.struct import KubeStruct, encode
+from cathedra.api.core.meta_v1 import ObjectMeta, StatusDetails
+from cathedra.api.status import StatusError, failure, internal_error, unauthorized
+from cathedra.api.struct import KubeStruct, encode, replace
 from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.options import manager_named
+from cathedra.apiserver.local.limits import Traffic, Turnstile
 from cathedra.apiserver.local.records import Recorder, request_path
-from cathedra.apiserver.local.requests import RequestedResource, Routes, carry_out, list_options, plain_answer, refused
+from cathedra.apiserver.local.requests import (
+    RequestedResource,
+    Routes,
+    carry_out,
+    list_options,
+    not_served,
+    plain_answer,
+    refused,
+)
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
@@ -24,9 +39,10 @@ from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.asgi.upgrade import Connections
-from cathedra.client.local.frames import FrameError, MessageReader
+from cathedra.client.local.frames import MOST_ASKED, FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
+    Again,
     Attach,
     Cancel,
     Ended,
@@ -35,20 +51,27 @@ from cathedra.client.local.messages import (
     Listed,
     LocalRequest,
     ObjectAnswer,
+    Retiring,
     Shown,
     StatusFailure,
 )
 from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import SentObjects
-from cathedra.client.transport import Page
+from cathedra.client.transport import EventType, Page
 
 __all__ = ["MOST_REQUESTS", "LocalServer", "Session"]
 
 LOG: Final = logging.getLogger(__name__)
 MOST_REQUESTS: Final = 4096
 """Requests of a connection that are worked on at once; more are left in the socket."""
+MOST_UNDER_WAY: Final = 16 * 1024 * 1024
+"""Bytes of bodies of such requests."""
 MOST_WATCHES: Final = 65_536
 MOST_USERS: Final = 65_536
+BOOKMARK_SECONDS: Final = 60.0
+"""After which a watch without events is told how far it has come."""
+RETIRING_SECONDS: Final = 60.0
+"""For which a client may still take answers from a connection that begins nothing more."""
 SLOW_SECONDS: Final = 60.0
 """For which a client may leave events lying in its connection; then it is cut."""
 _BUFFERED: Final = 4 * 1024 * 1024
@@ -67,6 +90,11 @@ class LocalServer(msgspec.Struct, frozen=True):
     tokens: KnownTokens
     recorder: Recorder
     transport_of: Callable[[UserInfo], InProcessTransport]
+    most_users: int = MOST_USERS
+    traffic: Traffic | None = None
+    """None: requests take no seats, and as long as they need."""
+    source: str = ""
+    """The address of the client, for audit."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -75,12 +103,15 @@ class _User(msgspec.Struct, frozen=True):
     info: UserInfo
     agent: str
     transport: InProcessTransport
+    turnstile: Turnstile | None
+    manager: str
+    """The field manager of writes that name none."""
 
 
 class _Watch:
     """A watch under way."""
 
-    __slots__ = ("_first", "call", "form", "id", "record", "start")
+    __slots__ = ("_first", "bookmarks", "call", "form", "id", "quiet", "record", "start")
 
     def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord) -> None:
         self.id = request.id
@@ -88,6 +119,9 @@ class _Watch:
         self.call = call
         self.start = start
         self.record = record
+        self.bookmarks = request.options.bookmarks
+        self.quiet = True
+        """Whether nothing has been shown since it was last looked at."""
         self._first = start.initial_events()
 
     def taken(self) -> list[Seen]:
@@ -105,15 +139,23 @@ class Session(asyncio.Protocol):
         self._routes = Routes(server.catalog)
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._reader = MessageReader(FromClient)
+        self._reader = MessageReader(FromClient, MOST_ASKED)
         self._sent = SentObjects()
         self._users: dict[int, _User] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._under_way = 0
+        """Bytes of bodies."""
+        self._converting: dict[int, asyncio.Task[None]] = {}
         self._watches: dict[int, _Watch] = {}
         self._ready: dict[int, None] = {}
         self._outgoing: Outgoing | None = None
         self._reading = True
         self._slow: asyncio.TimerHandle | None = None
+        self._taken = asyncio.Event()
+        """That the client is not behind."""
+        self._taken.set()
+        self._retiring: asyncio.TimerHandle | None = None
+        self._bookmarks: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -126,8 +168,11 @@ class Session(asyncio.Protocol):
         """End what is under way; writes that have begun are carried out."""
         self._sessions.discard(self)
         self._stop_timer()
-        for task in self._tasks.values():
-            task.cancel()
+        for timer in (self._bookmarks, self._retiring):
+            if timer is not None:
+                timer.cancel()
+        for task in (*self._tasks.values(), *self._converting.values()):
+            self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
         for watch in tuple(self._watches.values()):
             self._end_watch(watch)
         if self._outgoing is not None:
@@ -141,6 +186,24 @@ class Session(asyncio.Protocol):
             self._outgoing.flush()
             self._transport.close()
 
+    shutdown = close
+    """The server ends; how it tells the connections on its port."""
+
+    def retire(self) -> None:
+        """Begin nothing more: watches end, what is under way is answered, and the client goes on elsewhere."""
+        if self._outgoing is None or self._retiring is not None:
+            return
+        self._retiring = self._loop.call_later(RETIRING_SECONDS, self.close)
+        self._take_events()
+        for watch in tuple(self._watches.values()):
+            if watch.id not in self._ready:
+                self._mark(watch)
+            self._put(Ended(watch.id))
+            self._end_watch(watch)
+        for task in self._converting.values():
+            self._loop.call_soon(task.cancel)
+        self._put(Retiring())
+
     def data_received(self, data: bytes) -> None:
         """Begin what is asked for."""
         if self._transport is None or self._transport.is_closing():
@@ -153,16 +216,20 @@ class Session(asyncio.Protocol):
                     else:
                         self._receive(message)
         except FrameError as error:
-            LOG.warning("a local connection is closed: %s", error)
+            LOG.warning("a connection is closed: %s", error)
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """The client is behind: hold up its watches, but not for long."""
+        """The client is behind: hold up its requests and watches, but not for long."""
         self._slow = self._loop.call_later(SLOW_SECONDS, self._cut)
+        self._taken.clear()
+        self._read_or_wait()
 
     def resume_writing(self) -> None:
-        """Go on with watches."""
+        """Go on."""
         self._stop_timer()
+        self._taken.set()
+        self._read_or_wait()
         if self._outgoing is not None and self._ready:
             self._outgoing.schedule()
 
@@ -175,46 +242,69 @@ class Session(asyncio.Protocol):
     def _attach(self, message: Attach) -> None:
         if message.protocol != PROTOCOL:
             raise FrameError(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
-        if len(self._users) >= MOST_USERS:
+        if len(self._users) >= self._server.most_users:
             raise FrameError("too many users")
         info = self._server.tokens.user_of(message.token)
         if info is None:
-            LOG.warning("a local connection showed a token that is not known")
+            LOG.warning("a connection showed a token that is not known")
             return
-        transport = self._server.transport_of(info)
-        self._users[message.user] = _User(transport.user, message.agent, transport)
+        transport, traffic = self._server.transport_of(info), self._server.traffic
+        turnstile = None if traffic is None else Turnstile(traffic, transport.user)
+        manager = "" if traffic is None else manager_named(message.agent)
+        self._users[message.user] = _User(transport.user, message.agent, transport, turnstile, manager)
 
     def _begin(self, request: LocalRequest) -> None:
+        if self._retiring is not None:
+            self._put(Again(request.id))
+            return
         user = self._users.get(request.user)
         if user is None:
             self._put(StatusFailure(request.id, refused(unauthorized())))
             return
-        if request.id in self._tasks or request.id in self._watches:
+        if request.id in self._tasks or request.id in self._watches or request.id in self._converting:
             raise FrameError(f"a second request {request.id}")
-        record = self._server.recorder.begin(request, user.info, user.agent)
+        record = self._server.recorder.begin(request, user.info, user.agent, self._server.source)
         if request.verb == "watch":
             self._watch(request, user, record)
             return
         task = self._loop.create_task(self._answer(request, user, record))
         self._tasks[request.id] = task
-        if len(self._tasks) >= MOST_REQUESTS and self._reading:
-            self._reading = False
-            self._transport.pause_reading()
+        self._under_way += len(request.body)
+        if len(self._tasks) >= MOST_REQUESTS or self._under_way >= MOST_UNDER_WAY:
+            self._read_or_wait()
 
     def _cancel(self, number: int) -> None:
         watch = self._watches.get(number)
         if watch is not None:
             self._end_watch(watch)
-        task = self._tasks.get(number)
+        task = self._tasks.get(number) or self._converting.get(number)
         if task is not None:
-            task.cancel()
+            self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
+
+    def _read_or_wait(self) -> None:
+        """Read on, unless as much is under way as may be, or the client takes no answers."""
+        full = len(self._tasks) >= MOST_REQUESTS or self._under_way >= MOST_UNDER_WAY
+        less = len(self._tasks) < MOST_REQUESTS // 2 and self._under_way < MOST_UNDER_WAY // 2
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._reading and (full or self._slow is not None):
+            self._reading = False
+            self._transport.pause_reading()
+        elif not self._reading and less and self._slow is None:
+            self._reading = True
+            self._transport.resume_reading()
 
     async def _answer(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         status, recorder = 499, self._server.recorder
         transport = user.transport.annotating(record.annotations) if recorder.audits else user.transport
         try:
-            found = self._routes.find(request)
-            answer = await carry_out(transport, found, request)
+            while self._slow is not None:
+                await self._taken.wait()
+            found = self._found(request, user)
+            if user.turnstile is None:
+                answer = await carry_out(transport, found, request)
+            else:
+                answer = await user.turnstile.carry(request, lambda: carry_out(transport, found, request, user.manager))
             status = 201 if request.verb == "create" else 200
             self._show(request, found, answer, record)
         except StatusError as error:
@@ -231,13 +321,21 @@ class Session(asyncio.Protocol):
             self._put(StatusFailure(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
         finally:
             recorder.end(record, status)
-            self._done(request.id)
+            del self._tasks[request.id]
+            self._under_way -= len(request.body)
+            if not self._reading:
+                self._read_or_wait()
 
-    def _done(self, number: int) -> None:
-        self._tasks.pop(number, None)
-        if not self._reading and len(self._tasks) < MOST_REQUESTS // 2 and self._transport is not None:
-            self._reading = True
-            self._transport.resume_reading()
+    def _found(self, request: LocalRequest, user: _User) -> RequestedResource:
+        """What a request asks of.
+
+        Raises:
+            StatusError: 404, it is not served here; 405, it knows no such verb.
+        """
+        found = self._routes.find(request)
+        if user.turnstile is not None and not user.turnstile.serves(request, found.version.type):
+            raise not_served()
+        return found
 
     def _show(self, request: LocalRequest, found: RequestedResource, answer: Any, record: RequestRecord) -> None:
         """Put the answer to a request on the way."""
@@ -288,11 +386,11 @@ class Session(asyncio.Protocol):
 
     def _watch(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         try:
-            if len(self._watches) >= MOST_WATCHES:
-                raise FrameError("too many watches")
-            found = self._routes.find(request)
+            if len(self._watches) + len(self._converting) >= MOST_WATCHES:
+                raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
+            found = self._found(request, user)
             if found.definition.conversion is not None:
-                self._tasks[request.id] = self._loop.create_task(self._converted(request, user, found, record))
+                self._converting[request.id] = self._loop.create_task(self._converted(request, user, found, record))
                 return
             call, start = user.transport.start_watch(found.ref, request.namespace, list_options(request.options))
         except StatusError as error:
@@ -301,6 +399,8 @@ class Session(asyncio.Protocol):
             return
         self._server.recorder.streams(record)
         watch = self._watches[request.id] = _Watch(request, call, start, record)
+        if watch.bookmarks and self._bookmarks is None:
+            self._bookmarks = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_quiet)
         start.watcher.on_events = lambda: self._events_wait(watch.id)
         self._events_wait(watch.id)
 
@@ -321,7 +421,9 @@ class Session(asyncio.Protocol):
             self._put(StatusFailure(request.id, refused(error)))
         finally:
             self._server.recorder.end(record, status)
-            self._done(request.id)
+            del self._converting[request.id]
+            if self._retiring is not None:
+                self._put(Ended(request.id))
 
     def _events_wait(self, number: int) -> None:
         self._ready[number] = None
@@ -340,12 +442,33 @@ class Session(asyncio.Protocol):
             version, form = watch.call.version, watch.form
             for seen in watch.taken():
                 obj = seen.entry.view(version)
+                watch.quiet = False
                 sent = self._sent.number_of(obj, form)
                 shown = Shown(sent) if sent else self._first_shown(obj, form, seen.entry.body(version))
                 self._put(Event(number, seen.type, shown), len(shown.body))
             if watch.start.watcher.closed:
                 self._put(Ended(number))
                 self._end_watch(watch)
+
+    def _bookmark_quiet(self) -> None:
+        """Tell watches that had nothing to show how far they have come."""
+        self._bookmarks = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_quiet)
+        self._take_events()
+        if self._slow is not None:
+            return
+        for watch in self._watches.values():
+            if watch.quiet:
+                self._mark(watch)
+            watch.quiet = True
+
+    def _mark(self, watch: _Watch) -> None:
+        """Show a watch that has seen everything a bookmark, if it wants one."""
+        if not watch.bookmarks:
+            return
+        metadata = ObjectMeta(resource_version=str(self._server.registry.revision))
+        marked = replace(watch.call.version.type(), metadata=metadata)
+        shown = self._first_shown(marked, watch.form, encode(marked))
+        self._put(Event(watch.id, EventType.BOOKMARK, shown), len(shown.body))
 
     def _end_watch(self, watch: _Watch) -> None:
         self._watches.pop(watch.id, None)
@@ -358,7 +481,7 @@ class Session(asyncio.Protocol):
             self._outgoing.put(message, size + _ENVELOPE)
 
     def _cut(self) -> None:
-        LOG.warning("a local connection is closed: its client takes nothing off it")
+        LOG.warning("a connection is closed: its client takes nothing off it")
         self._slow = None
         if self._transport is not None:
             self._transport.abort()

@@ -82,6 +82,8 @@ class Flow:
 
     def __init__(self, registry: Registry | None = None, *, seats: int = SEATS, wait: float = WAIT_SECONDS) -> None:
         self.seats = seats
+        self.generation = 0
+        """Another number after the objects have changed."""
         self._registry = registry
         self._wait = wait
         self._alone = Level(LevelShape(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
@@ -131,6 +133,7 @@ class Flow:
         yield from (level for level in self._levels.values() if level is not None)
 
     def _forget(self) -> None:
+        self.generation += 1
         self._rules = None
         self._places.clear()
 

@@ -16,10 +16,11 @@ from cathedra.api.parts import reader_of
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode
-from cathedra.client.local.frames import MOST_BYTES, FrameError, MessageReader
+from cathedra.client.local.frames import BODY_LIMIT, FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
     STATUS,
+    Again,
     Attach,
     Cancel,
     Ended,
@@ -29,6 +30,7 @@ from cathedra.client.local.messages import (
     LocalRequest,
     ObjectAnswer,
     Plain,
+    Retiring,
     Shown,
     StatusFailure,
 )
@@ -36,12 +38,19 @@ from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import ReceivedObjects
 from cathedra.client.transport import Page, WatchEvent
 
-__all__ = ["Connection", "Watching"]
+__all__ = ["Connection", "ConnectionRetired", "ProtocolRefused", "Watching"]
 
 _LOG: Final = logging.getLogger(__name__)
 _ENVELOPE_BYTES: Final = 256
 """What a request has beside its body, about."""
-_LARGEST_BODY: Final = MOST_BYTES // 2
+
+
+class ConnectionRetired(ConnectionResetError):
+    """A request was not begun: the connection takes no more of them."""
+
+
+class ProtocolRefused(ConnectionError):
+    """The server does not speak the protocol, or not with this client now."""
 
 
 class Connection(asyncio.Protocol, ABC):
@@ -59,6 +68,8 @@ class Connection(asyncio.Protocol, ABC):
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listed: dict[int, list[Any]] = {}
         """Of answers that are lists, what has come until now."""
+        self.retiring = False
+        """Whether the server begins nothing more on this connection; it closes when all is answered."""
         self._watches: dict[int, Watching] = {}
         self._ids = 0
         self._clear()
@@ -72,7 +83,8 @@ class Connection(asyncio.Protocol, ABC):
         """Connect to the server, and let this be the protocol of the connection.
 
         Raises:
-            OSError: the server cannot be reached, or is none that is spoken to.
+            ProtocolRefused: the server does not speak the protocol.
+            OSError: it cannot be reached, or is none that is spoken to.
         """
 
     def attach(self, token: str, agent: str) -> int:
@@ -99,7 +111,9 @@ class Connection(asyncio.Protocol, ABC):
 
         Raises:
             StatusError: the server refuses.
-            ConnectionError: it cannot be reached, or went away before it answered.
+            ProtocolRefused: the server has not taken the connection.
+            ConnectionRetired: it was not begun, and is to be sent over another connection.
+            ConnectionError: the server cannot be reached, or went away before it answered.
         """
         if self._outgoing is None:
             await self._connected()
@@ -112,6 +126,9 @@ class Connection(asyncio.Protocol, ABC):
                 self._listed.pop(request.id, None)
                 self._send(Cancel(request.id))
             raise
+        finally:
+            if self.retiring:
+                self._close_when_answered()
 
     async def watch(self, request: LocalRequest) -> Watching:
         """Begin a watch; its owner closes it.
@@ -145,7 +162,7 @@ class Connection(asyncio.Protocol, ABC):
             for batch in self._reader.feed(data):
                 for message in batch:
                     self._receive(message)
-        except (FrameError, msgspec.DecodeError, LookupError) as error:
+        except (FrameError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError) as error:
             _LOG.error("%s: %s", self._where, error)
             self.close()
 
@@ -160,6 +177,8 @@ class Connection(asyncio.Protocol, ABC):
             self._connecting = asyncio.create_task(self._connect(), name="connection")
         try:
             await asyncio.shield(self._connecting)
+        except ProtocolRefused:
+            raise
         except OSError as error:
             raise ConnectionError(f"{self._where}: {error.strerror or error}") from error
 
@@ -175,8 +194,8 @@ class Connection(asyncio.Protocol, ABC):
 
     def _send_request(self, request: LocalRequest) -> None:
         size = len(request.body)
-        if size > _LARGEST_BODY:
-            raise failure(413, "RequestEntityTooLarge", f"a body of {size} bytes is too large")
+        if size > BODY_LIMIT:
+            raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
         if self._outgoing is None:
             raise ConnectionResetError(f"{self._where}: the connection was lost")
         self._outgoing.put(request, size + _ENVELOPE_BYTES)
@@ -184,6 +203,8 @@ class Connection(asyncio.Protocol, ABC):
     def _leave(self, number: int) -> None:
         if self._watches.pop(number, None) is not None:
             self._send(Cancel(number))
+            if self.retiring:
+                self._close_when_answered()
 
     def _send(self, message: Attach | Cancel) -> None:
         if self._outgoing is not None:
@@ -207,6 +228,15 @@ class Connection(asyncio.Protocol, ABC):
             self._fail(message.id, StatusError(decode(Status, message.status)))
         elif kind is Ended:
             self._end(message.id, None)
+        elif kind is Again:
+            self._fail(message.id, ConnectionRetired(f"{self._where}: the connection takes no more requests"))
+        elif kind is Retiring:
+            self.retiring = True
+            self._close_when_answered()
+
+    def _close_when_answered(self) -> None:
+        if not self._answers and not self._watches:
+            self.close()
 
     def _list(self, message: Listed) -> None:
         objects = [self._object(one) for one in message.objects]

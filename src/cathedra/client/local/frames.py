@@ -13,10 +13,23 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["FULL_BYTES", "MOST_BYTES", "MOST_MESSAGES", "FrameError", "MessageReader", "write_frame"]
+__all__ = [
+    "BODY_LIMIT",
+    "FULL_BYTES",
+    "MOST_ASKED",
+    "MOST_BYTES",
+    "MOST_MESSAGES",
+    "FrameError",
+    "MessageReader",
+    "write_frame",
+]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Bytes that a frame may have."""
+BODY_LIMIT: Final = 3 * 1024 * 1024
+"""Bytes that the body of a request may have, as over HTTP."""
+MOST_ASKED: Final = 5 * 1024 * 1024
+"""Bytes that a frame of a client may have: what is gathered, and one body more."""
 MOST_MESSAGES: Final = 8192
 """Messages that a frame may have."""
 FULL_BYTES: Final = 1024 * 1024
@@ -32,8 +45,9 @@ class FrameError(ValueError):
 class MessageReader:
     """Messages of one type out of bytes as they arrive."""
 
-    def __init__(self, messages: Any) -> None:
-        """``messages``: the union of structs that may come."""
+    def __init__(self, messages: Any, most: int = MOST_BYTES) -> None:
+        """``messages``: the union of structs that may come, in frames of so many bytes at ``most``."""
+        self._most = most
         self._decoder: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[messages])
         self._buffer = bytearray()
 
@@ -49,8 +63,8 @@ class MessageReader:
         try:
             while end - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(buffer, start)
-                if length > MOST_BYTES:
-                    raise FrameError(f"a frame of {length} bytes; {MOST_BYTES} are the most")
+                if length > self._most:
+                    raise FrameError(f"a frame of {length} bytes; {self._most} are the most")
                 following = start + _LENGTH.size + length
                 if following > end:
                     break

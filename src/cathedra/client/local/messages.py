@@ -1,8 +1,11 @@
-"""The messages of the local protocol: small msgpack arrays around objects in JSON.
+"""The messages of the binary protocol: small msgpack arrays around objects in JSON.
 
 A client attaches users by their tokens and gives each a number; every request names the user that makes it. Objects
 that the server sends are numbered by both sides as they pass, so one that was sent lately goes out again as its number:
 a write's answer and the event that watchers get of it are one object, sent once and decoded once.
+
+Over the network a connection ends with the credential that opened it. The server says so first (`Retiring`): then it
+begins nothing more, answers what is under way, and the client goes on over another connection.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from cathedra.client.transport import EventType, PatchType
 __all__ = [
     "PATCH_TYPES",
     "PROTOCOL",
+    "SESSION_PATH",
     "STATUS",
+    "Again",
     "Attach",
     "Cancel",
     "Ended",
@@ -29,12 +34,15 @@ __all__ = [
     "ObjectAnswer",
     "Options",
     "Plain",
+    "Retiring",
     "Shown",
     "StatusFailure",
 ]
 
 PROTOCOL: Final = 1
 """The version of the protocol; both sides have to have the same."""
+SESSION_PATH: Final = "/api/session"
+"""What is asked for on the API server's port with an upgrade to this protocol."""
 STATUS: Final = GroupVersionKind("", "v1", "Status")
 """What a binding is answered with; no kind that is stored."""
 
@@ -64,6 +72,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     field_validation: str = ""
     force: bool = False
     patch_type: str = ""
+    bookmarks: bool = False
+    """Of a watch: whether it is told how far it has come when nothing happens for long."""
 
 
 class LocalRequest(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -153,4 +163,14 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     id: int
 
 
-FromServer = ObjectAnswer | Plain | Listed | Event | StatusFailure | Ended
+class Retiring(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """The connection begins nothing more. Its client closes it when all that is under way has been answered."""
+
+
+class Again(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """A request came after that, and was not begun: it is to be asked over another connection."""
+
+    id: int
+
+
+FromServer = ObjectAnswer | Plain | Listed | Event | StatusFailure | Ended | Retiring | Again

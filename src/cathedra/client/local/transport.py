@@ -1,4 +1,4 @@
-"""The verbs of the Kubernetes API over the local binary protocol, as one user of a connection.
+"""The verbs of the Kubernetes API over the binary protocol, as one user of a connection.
 
 What `cathedra.client.transport` promises holds here as over HTTP; controllers, scheduler and nodes cannot tell.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+
+import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.struct import encode
@@ -44,8 +46,9 @@ class LocalTransport:
     async def watch(
         self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Changes, until the server ends the stream. No bookmarks: the connection ends with the server alone."""
-        request = self._request("watch", ref, namespace, options=_selection(options))
+        """Changes, until the server ends the stream."""
+        chosen = msgspec.structs.replace(_selection(options), bookmarks=bookmarks)
+        request = self._request("watch", ref, namespace, options=chosen)
         watching = await self._connection.watch(request)
         try:
             yield watching.events()

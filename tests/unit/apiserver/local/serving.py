@@ -1,4 +1,4 @@
-"""An API server that listens on a unix socket, and users of it."""
+"""An API server that listens on a unix socket, or on a port with TLS, and users of it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cathedra.api.gates import FeatureGates
+from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
-from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.traffic.flow import SEATS
+from cathedra.client.kubeconfig import Target
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
-from cathedra.clock import LoopClock
+from cathedra.client.opening import open_transport
+from cathedra.client.upgrading import UpgradingTransport
+from cathedra.clock import LoopClock, SystemClock
 
 ADMIN = "token of an administrator"
 UNKNOWN = "a token that was never handed out"
@@ -46,4 +51,40 @@ async def served(folder: Path, *, authorization: bool = False, audit_log: Path |
         yield Served(server, folder / "api.sock", connection)
     finally:
         connection.close()
+        await server.close()
+
+
+@dataclass(frozen=True)
+class Networked:
+    """A server on a port with TLS."""
+
+    server: APIServer
+
+    def target(self, token: str = ADMIN) -> Target:
+        assert self.server.pki is not None
+        return Target(self.server.url, certificate_authority=self.server.pki.authority_certificate, token=token)
+
+    @asynccontextmanager
+    async def user(self, token: str = ADMIN) -> AsyncIterator[UpgradingTransport]:
+        """What leads a user there; sessions are asked for."""
+        async with open_transport(self.target(token), user_agent="tests") as transport:
+            assert isinstance(transport, UpgradingTransport)
+            yield transport
+
+
+@asynccontextmanager
+async def networked(
+    folder: Path, *, authorization: bool = False, audit_log: Path | None = None, seats: int = SEATS, port: int = 0
+) -> AsyncIterator[Networked]:
+    config = ServerConfig(
+        gates=FeatureGates.for_release(),
+        authorization=authorization,
+        audit_log=audit_log,
+        max_requests_inflight=seats,
+    )
+    server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
+    try:
+        await server.serve(ServeOptions(port=port, pki=folder / "pki", tokens=TOKENS, anonymous=PUBLIC_PATHS))
+        yield Networked(server)
+    finally:
         await server.close()

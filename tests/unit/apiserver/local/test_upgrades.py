@@ -1,0 +1,433 @@
+"""Sessions over the port: what holds over HTTP holds in them, for as long as the credential does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, StatusDetails
+from cathedra.api.status import StatusError, failure
+from cathedra.api.struct import replace
+from cathedra.apiserver.http.request import BODY_LIMIT as HTTP_LIMIT
+from cathedra.apiserver.local import limits, requests, session, upgrades
+from cathedra.apiserver.local.records import request_info_of
+from cathedra.apiserver.server import APIServer
+from cathedra.asgi.upgrade import SESSION
+from cathedra.client.http import HTTPTransport
+from cathedra.client.local.frames import BODY_LIMIT, MOST_ASKED, write_frame
+from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, LocalRequest, Options
+from cathedra.client.local.transport import LocalTransport
+from cathedra.client.local.unix import LocalConnection
+from cathedra.client.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
+from cathedra.client.transport import EventType, ListOptions, PatchType, Transport, WriteOptions
+from tests.unit.apiserver.local.serving import ADMIN, TOKENS, UNKNOWN, VIEWER, Networked, networked
+
+WRITE = WriteOptions()
+EVERYTHING = ListOptions()
+SWITCHED = b"HTTP/1.1 101 "
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name), data=data)
+
+
+async def asked(
+    there: Networked, *headers: str, path: str = SESSION_PATH, protocol: bytes = SESSION
+) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
+    """The head of the answer to a question for the upgrade, and the connection."""
+    pki = there.server.pki
+    assert pki is not None
+    context = ssl.create_default_context(cadata=pki.authority_certificate.decode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", there.server.port, ssl=context)
+    lines = (f"GET {path} HTTP/1.1", "Host: x", "Connection: Upgrade", f"Upgrade: {protocol.decode()}", *headers)
+    writer.write("\r\n".join((*lines, "", "")).encode())
+    return await reader.readuntil(b"\r\n\r\n"), reader, writer
+
+
+def sessions_of(server: APIServer) -> list[Any]:
+    """The sessions that are open."""
+    door: Any = server.app.sessions
+    return [one for sessions in door._open.values() for one in sessions]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what another connection does."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 60
+    while not condition():
+        assert loop.time() < deadline
+        await asyncio.sleep(0.01)
+
+
+def test_the_name_of_the_protocol_says_the_version_of_its_messages() -> None:
+    assert SESSION.decode().rpartition("/")[2] == str(PROTOCOL)
+
+
+def test_bodies_have_the_limit_that_they_have_over_http() -> None:
+    assert BODY_LIMIT == HTTP_LIMIT
+
+
+def normal(answer: Any, namespace: str, *, owners: bool) -> Any:
+    """An answer without what differs between two namespaces, and between two writes."""
+    if isinstance(answer, StatusError):
+        return answer.code, answer.reason, answer.status.message.replace(namespace, "NS")
+    if isinstance(answer, ConfigMap):
+        metadata = answer.metadata
+        managers = [(one.manager, one.operation, one.fields_v1) for one in metadata.managed_fields] if owners else ()
+        return metadata.name, metadata.labels, tuple(managers), answer.data
+    items = [normal(item, namespace, owners=owners) for item in getattr(answer, "items", ())]
+    return items, getattr(answer, "remaining", None), bool(getattr(answer, "continue_", ""))
+
+
+def drawn(source: random.Random) -> Callable[[Transport, str], Any]:
+    """A call, to be made over several ways in a namespace for each."""
+    name, value = source.choice("abcd"), source.choice("xyz")
+    options = source.choice(
+        (WRITE, WriteOptions(field_manager="one"), WriteOptions(dry_run=True), WriteOptions(field_manager="x" * 200))
+    )
+    selection = source.choice((EVERYTHING, ListOptions(limit=1), ListOptions(label_selector="l=x"), ListOptions("(")))
+    patched = source.choice((PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY, PatchType.JSON))
+    body: Any = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}}
+    if patched is PatchType.JSON:
+        body = [{"op": "add", "path": "/metadata/labels", "value": {"l": value}}]
+
+    async def update(way: Transport, namespace: str) -> Any:
+        found = await way.get(CONFIGMAPS, namespace, name)
+        return await way.update(CONFIGMAPS, namespace, replace(found, data={"key": value}), options)
+
+    calls: tuple[Callable[[Transport, str], Any], ...] = (
+        lambda way, namespace: way.get(CONFIGMAPS, namespace, name),
+        lambda way, namespace: way.list(CONFIGMAPS, namespace, selection),
+        lambda way, namespace: way.create(CONFIGMAPS, namespace, config_map(name, key=value), options),
+        lambda way, namespace: way.create(CONFIGMAPS, namespace, config_map("Not a name"), options),
+        update,
+        lambda way, namespace: way.patch(CONFIGMAPS, namespace, name, patched, body, options),
+        lambda way, namespace: way.delete_collection(CONFIGMAPS, namespace, selection, DeleteOptions()),
+    )
+    return source.choices(calls, (2, 3, 5, 1, 4, 6, 1))[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_same_calls_have_the_same_answers_over_http_socket_and_session(tmp_path: Path, seed: int) -> None:
+    source = random.Random(seed)
+    async with networked(tmp_path) as there, there.user() as session_way:
+        await there.server.serve_locally(tmp_path / "api.sock", TOKENS)
+        connection = LocalConnection(tmp_path / "api.sock")
+        async with await HTTPTransport.open(there.target(), user_agent="tests") as http:
+            ways = {"kube-public": http, "kube-node-lease": session_way, "default": LocalTransport(connection, ADMIN)}
+            for _ in range(60):
+                call = drawn(source)
+                answers = {}
+                for namespace, way in ways.items():
+                    try:
+                        answers[namespace] = await call(way, namespace)
+                    except StatusError as error:
+                        answers[namespace] = error
+                http_answer, session_answer, _ = (normal(one, ns, owners=True) for ns, one in answers.items())
+                assert session_answer == http_answer
+                over_http, _, over_socket = (normal(one, ns, owners=False) for ns, one in answers.items())
+                assert over_socket == over_http
+        connection.close()
+        assert sessions_of(there.server)
+
+
+async def test_every_verb_goes_over_the_session(tmp_path: Path) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        made = await way.create(CONFIGMAPS, "default", config_map("a", key="1"), WRITE)
+        assert made.metadata.managed_fields[0].manager == "tests"
+        assert await way.get(CONFIGMAPS, "default", "a") == made
+        async with way.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+            assert (await anext(events)).object == made
+            changed = await way.update(CONFIGMAPS, "default", replace(made, data={"key": "2"}), WRITE)
+            seen = await anext(events)
+            assert (seen.type, seen.object) == (EventType.MODIFIED, changed)
+            await way.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+            assert (await anext(events)).type is EventType.DELETED
+        counted = there.server.app.metrics.text().decode()
+    assert 'code="101"' in counted
+    assert 'code="201",component="apiserver",dry_run="",group="",resource="configmaps"' in counted
+
+
+async def test_lists_come_in_pieces_and_in_pages(tmp_path: Path) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        await asyncio.gather(
+            *(way.create(CONFIGMAPS, "default", config_map(f"m-{n:03}", key="x" * 20_000), WRITE) for n in range(80))
+        )
+        everything = await way.list(CONFIGMAPS, "default", EVERYTHING)
+        assert [item.metadata.name for item in everything.items] == [f"m-{n:03}" for n in range(80)]
+        first = await way.list(CONFIGMAPS, "default", ListOptions(limit=50))
+        assert (len(first.items), first.remaining) == (50, 30)
+
+
+async def test_what_sessions_do_not_serve_is_asked_over_http(tmp_path: Path) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        with pytest.raises(StatusError) as missing:
+            await way.get(DEPLOYMENTS, "default", "none", subresource="scale")
+        assert missing.value.status.details is not None
+        assert missing.value.status.details.name == "none"
+        gadgets = msgspec.structs.replace(CONFIGMAPS, resource="gadgets")
+        with pytest.raises(StatusError) as unknown:
+            await way.get(gadgets, "default", "none")
+        assert unknown.value.code == 404
+        with pytest.raises(StatusError) as watched:
+            async with way.watch(gadgets, "default", EVERYTHING) as events:
+                await anext(events)
+        assert watched.value.code == 404
+        assert b'"gitVersion"' in await way.get_raw("/version")
+        await way.create(CONFIGMAPS, "default", config_map("q"), WriteOptions(query={"pretty": "true"}))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ((), 401),
+        ((f"Authorization: Bearer {UNKNOWN}",), 401),
+        ((f"Authorization: Bearer {ADMIN}", "Impersonate-User: jane"), 400),
+    ],
+)
+async def test_who_is_not_known_or_means_somebody_else_gets_no_session(
+    tmp_path: Path, headers: tuple[str, ...], status: int
+) -> None:
+    async with networked(tmp_path) as there:
+        head, _, writer = await asked(there, *headers)
+        writer.close()
+        assert head.startswith(f"HTTP/1.1 {status} ".encode())
+        assert not sessions_of(there.server)
+
+
+async def test_another_protocol_or_path_is_answered_as_ever(tmp_path: Path) -> None:
+    credential = f"Authorization: Bearer {ADMIN}"
+    async with networked(tmp_path) as there:
+        for changed in ({"protocol": b"cathedra-session/2"}, {"path": "/api/other"}):
+            head, _, writer = await asked(there, credential, **changed)  # type: ignore[arg-type]  # one of both
+            writer.close()
+            assert head.startswith(b"HTTP/1.1 404 ")
+
+
+async def test_one_user_has_a_number_of_sessions_and_speaks_http_beyond_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upgrades, "MOST_SESSIONS", 1)
+    async with networked(tmp_path) as there, there.user() as one, there.user() as two, there.user(VIEWER) as other:
+        for way in (one, two, other):
+            assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+        assert len(sessions_of(there.server)) == 2
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff\xff\xff\xff",
+        (MOST_ASKED + 1).to_bytes(4, "big"),
+        b"\x00\x00\x00\x05hello",
+        b"\x00\x00\x00\x05\xdd\x00\xff\xff\xff",
+    ],
+)
+async def test_what_is_no_frame_or_too_large_a_one_ends_the_session(tmp_path: Path, sent: bytes) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        head, reader, writer = await asked(there, f"Authorization: Bearer {ADMIN}")
+        assert head.startswith(SWITCHED)
+        writer.write(sent)
+        assert await reader.read() == b""
+        writer.close()
+        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+
+
+async def test_no_other_token_opens_anything_in_a_session(tmp_path: Path) -> None:
+    """The user is the one who opened it, whatever else is known of tokens."""
+    async with networked(tmp_path) as there:
+        head, reader, writer = await asked(there, f"Authorization: Bearer {VIEWER}")
+        assert head.startswith(SWITCHED)
+        question = LocalRequest(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, Options())
+        writer.write(write_frame([Attach(PROTOCOL, 0, ADMIN), question]))
+        answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+        writer.close()
+        assert b'"code":401' in answer
+
+
+async def test_a_body_that_is_too_large_is_refused_as_over_http(tmp_path: Path) -> None:
+    large = config_map("a", key="x" * HTTP_LIMIT)
+    async with networked(tmp_path) as there, there.user() as way:
+        with pytest.raises(StatusError) as refused:
+            await way.create(CONFIGMAPS, "default", large, WRITE)
+        async with await HTTPTransport.open(there.target()) as http:
+            with pytest.raises(StatusError) as over_http:
+                await http.create(CONFIGMAPS, "default", large, WRITE)
+    assert normal(refused.value, "", owners=True) == normal(over_http.value, "", owners=True)
+
+
+async def test_too_many_watches_of_a_session_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_WATCHES", 1)
+    async with networked(tmp_path) as there, there.user() as way, way.watch(NAMESPACES, "", EVERYTHING) as first:
+        await anext(first)
+        with pytest.raises(StatusError) as refused:
+            async with way.watch(NAMESPACES, "", EVERYTHING) as second:
+                await anext(second)
+        assert refused.value.code == 429
+
+
+async def test_a_client_that_takes_nothing_is_held_up_and_then_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SLOW_SECONDS", 0.5)
+    monkeypatch.setattr(session, "_BUFFERED", 64 * 1024)
+    async with networked(tmp_path) as there, there.user() as way:
+        await asyncio.gather(
+            *(way.create(CONFIGMAPS, "default", config_map(f"m-{n}", key="x" * 100_000), WRITE) for n in range(10))
+        )
+        head, reader, writer = await asked(there, f"Authorization: Bearer {ADMIN}")
+        assert head.startswith(SWITCHED)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]  # a client that does not read
+        before = set(sessions_of(there.server))
+        lists = [
+            LocalRequest(number, 0, "list", "", "v1", "configmaps", "default", "", "", number, Options())
+            for number in range(200)
+        ]
+        writer.write(write_frame([Attach(PROTOCOL, 0, ""), *lists]))
+        await until(lambda: any(one._slow is not None for one in before))
+        slow = next(one for one in before if one._slow is not None)
+        assert len(slow._tasks) > 100, "what is left is not worked on"
+        assert slow._transport.get_write_buffer_size() < 8 * 1024 * 1024
+        await until(lambda: slow not in sessions_of(there.server))
+        writer.close()
+        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+
+
+async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path) -> None:
+    async with networked(tmp_path, seats=1) as there, there.user(VIEWER) as viewer, there.user() as admin:
+        await viewer.list(NAMESPACES, "", EVERYTHING)
+        app: Any = there.server.app
+        question = LocalRequest(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, Options())
+        level = app._flow.place(TOKENS[VIEWER], request_info_of(question)).level
+        assert level.acquire()
+        waiting = asyncio.create_task(viewer.list(NAMESPACES, "", EVERYTHING))
+        await until(lambda: level.waiting == 1)
+        assert (await admin.list(NAMESPACES, "", EVERYTHING)).items
+        assert not waiting.done()
+        level.release()
+        assert (await waiting).items
+        assert level.taken == 0
+
+
+async def test_a_refusal_that_says_when_to_ask_again_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        await way.list(NAMESPACES, "", EVERYTHING)
+        busy = [failure(429, "TooManyRequests", "busy", StatusDetails(retry_after_seconds=1))]
+        real = requests.carry_out
+
+        def sometimes(*arguments: Any) -> Any:
+            if busy:
+                raise busy.pop()
+            return real(*arguments)
+
+        monkeypatch.setattr(session, "carry_out", sometimes)
+        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+
+
+async def test_a_write_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        await way.list(NAMESPACES, "", EVERYTHING)
+        monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.05)
+        monkeypatch.setattr(session, "carry_out", lambda *_: asyncio.sleep(60))
+        with pytest.raises(StatusError) as ended:
+            await way.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        assert (ended.value.code, ended.value.reason) == (504, "Timeout")
+
+
+async def test_a_session_ends_with_its_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrades, "CREDENTIAL_SECONDS", 0.05)
+    async with networked(tmp_path) as there, there.user(VIEWER) as way:
+        async with way.watch(NAMESPACES, "", EVERYTHING) as events:
+            await anext(events)
+            known: Any = there.server.context.static_tokens
+            del known._tokens[VIEWER]
+            async with asyncio.timeout(60):
+                async for _ in events:
+                    pass  # what was there, and the end
+        await until(lambda: not sessions_of(there.server))
+        with pytest.raises(StatusError) as refused:
+            await way.list(NAMESPACES, "", EVERYTHING)
+        assert refused.value.code == 401
+
+
+async def test_the_end_of_a_session_is_not_noticed_but_by_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upgrades, "SHORTEST_LIFE", 0.1)
+    monkeypatch.setattr(upgrades, "LONGEST_LIFE", 0.2)
+    async with networked(tmp_path) as there, there.user() as way:
+        ended, seen, version = 0, set(), ""
+        writing = asyncio.gather(*(written(way, start) for start in range(0, 400, 100)))
+        async with asyncio.timeout(120):
+            while len(seen) < 400:
+                async with way.watch(CONFIGMAPS, "default", ListOptions(resource_version=version)) as events:
+                    async for event in events:
+                        version = event.object.metadata.resource_version
+                        if event.type is not EventType.BOOKMARK:
+                            seen.add(event.object.metadata.name)
+                        if len(seen) == 400:
+                            break
+                ended += 1
+        await writing
+        assert ended > 2
+        assert len(sessions_of(there.server)) <= 2
+
+
+async def written(way: Transport, start: int) -> None:
+    for number in range(start, start + 100):
+        await way.create(CONFIGMAPS, "default", config_map(f"m-{number}"), WRITE)
+        await asyncio.sleep(0.005)
+
+
+async def test_a_quiet_watch_is_told_how_far_it_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "BOOKMARK_SECONDS", 0.05)
+    async with (
+        networked(tmp_path) as there,
+        there.user() as way,
+        way.watch(CONFIGMAPS, "default", EVERYTHING) as events,
+        asyncio.timeout(60),
+    ):
+        made = await way.create(CONFIGMAPS, "kube-public", config_map("elsewhere"), WRITE)
+        async for event in events:
+            assert event.type is EventType.BOOKMARK
+            if int(event.object.metadata.resource_version) >= int(made.metadata.resource_version):
+                break
+
+
+async def test_requests_are_audited_with_user_agent_and_address(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with networked(tmp_path, authorization=True, audit_log=log) as there, there.user(VIEWER) as way:
+        with pytest.raises(StatusError, match='"viewer" cannot'):
+            await way.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    opened = next(line for line in lines if line["requestURI"] == SESSION_PATH)
+    assert opened["responseStatus"]["code"] == 101
+    refused = next(line for line in lines if line["requestURI"].endswith("/configmaps"))
+    assert refused["sourceIPs"] == ["127.0.0.1"]
+    assert refused["userAgent"].startswith("tests/")
+    assert refused["responseStatus"]["code"] == 403
+
+
+async def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
+    async with networked(tmp_path) as first, first.user() as way:
+        await way.list(NAMESPACES, "", EVERYTHING)
+        async with way.watch(NAMESPACES, "", EVERYTHING) as events:
+            await anext(events)
+            await first.server.close()
+            async with asyncio.timeout(60):
+                async for _ in events:
+                    pass
+        with pytest.raises(ConnectionError):
+            await way.list(NAMESPACES, "", EVERYTHING)
+        async with networked(tmp_path, port=first.server.port) as second:
+            assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+            assert sessions_of(second.server)
