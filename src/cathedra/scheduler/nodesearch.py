@@ -7,6 +7,7 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import lru_cache
 from random import Random
 
 import msgspec
@@ -94,12 +95,13 @@ class NodeSearch:
     def _from_start(
         self, nodes: Sequence[NodeInfo], state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> Sequence[NodeInfo] | Status:
-        if not nodes:
+        count = len(nodes)
+        if not count:
             return ()
-        start = self._start % len(nodes)
-        feasible = self._pass(nodes, start, nodes_to_find(len(nodes), self._percentage), state, pod, diagnosis)
+        start = self._start % count
+        feasible = self._pass(nodes, start, nodes_to_find(count, self._percentage), state, pod, diagnosis)
         if not isinstance(feasible, Status):
-            self._start = (start + len(feasible) + len(diagnosis.refusals)) % len(nodes)
+            self._start = (start + len(feasible) + len(diagnosis.refusals)) % count
         return feasible
 
     def _pass(
@@ -182,14 +184,20 @@ def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[Node
 def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:
     """Whether all filters know of each of ``nodes`` that it passes; ``existing``: how many nodes there are in all."""
     asked: frozenset[NodeInfo] | None = None
+    last: Set[NodeInfo] | None = None
     for call in filters:
-        if len(call.passing) == existing:
+        passing = call.passing
+        if passing is last:
+            # Filters with predicates share what they let pass.
             continue
-        if len(call.passing) < len(nodes):
+        last = passing
+        if len(passing) == existing:
+            continue
+        if len(passing) < len(nodes):
             return False
         if asked is None:
             asked = frozenset(nodes)
-        if not asked <= call.passing:
+        if not asked <= passing:
             return False
     return True
 
@@ -231,6 +239,7 @@ def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -
     return profile.filter(profile.filters(trial), trial, pod, node)
 
 
+@lru_cache
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """How many feasible nodes are enough in a cluster of ``nodes``."""
     if nodes < FEWEST_NODES:

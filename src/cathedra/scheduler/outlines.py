@@ -36,6 +36,8 @@ class Outline(msgspec.Struct, frozen=True):
     """Those that do not skip every pod of this sort, with their numbers among all."""
     skipped: frozenset[str]
     """The names of the others."""
+    filters: Sequence[FilterPlugin]
+    """Those that are not skipped by all pods of this sort."""
     predicates: Mapping[FilterPlugin, NodePredicate]
     """The filters that have a predicate."""
     predicate: NodePredicate | None
@@ -86,6 +88,7 @@ class Outlines:
         return Outline(
             pre_filters=[(number, plugin) for number, plugin in self._pre_filters if plugin.name not in skipped],
             skipped=skipped,
+            filters=[plugin for plugin in self._filters if plugin.name not in skipped],
             predicates=predicates,
             predicate=together(list(predicates.values())),
             scores=scores,

@@ -225,7 +225,7 @@ class Profile:
         passing = _meeting(outline.predicate, state.snapshot, nodes)
         if passing is not None and state.measured:
             self._ran_together(predicates, "Filter", began)
-        for plugin in self._filter:
+        for plugin in outline.filters:
             if plugin.name in skipped:
                 continue
             if passing is not None and plugin in predicates:

@@ -146,14 +146,15 @@ def has_claims(pod: Pod) -> bool:
 
 def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
-    recorded = pod.status.resource_claim_statuses
-    generated = {status.name: status.resource_claim_name for status in reversed(recorded)} if recorded else {}
     names = []
     for entry in pod.spec.resource_claims:
         source = entry.source or entry
         name = source.resource_claim_name
         if name is None and source.resource_claim_template_name is not None:
-            name = generated.get(entry.name)
+            for status in pod.status.resource_claim_statuses:
+                if status.name == entry.name:
+                    name = status.resource_claim_name
+                    break
         if name:
             names.append(name)
     if pod.status.extended_resource_claim_status is not None and (extended := extended_claim_name(pod)):

@@ -151,7 +151,8 @@ class SchedulingQueue:
 
     def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
         """Something in the cluster has changed: wake those whom it may concern, of that priority at most if given."""
-        self._in_flight.record(change)
+        if self._in_flight.left_at:
+            self._in_flight.record(change)
         if not self._unschedulable:
             return
         for sleepers, registration in self._awaited.get(change.resource, ()):
