@@ -43,6 +43,13 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
     assert {int(name[1:]) // 100 for name in seen} == {0, 1, 2}
 
 
+@given(st.lists(st.integers(0, 3), min_size=1), st.integers(0, 99))
+def test_of_the_best_nodes_each_is_as_likely(totals: list[int], seed: int) -> None:
+    search = NodeSearch(Profile([]), Nominations(), Random(seed))
+    ties = [place for place, total in enumerate(totals) if total == max(totals)]
+    assert search._best(totals) == (ties[0] if len(ties) == 1 else Random(seed).choice(ties))
+
+
 class OneByOne(NodeResourcesFit):
     """Knows nothing of many nodes at once."""
 
