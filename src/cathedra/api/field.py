@@ -131,7 +131,11 @@ class ErrorList(list[FieldError]):
 
     def not_supported(self, field: str, value: Any, supported: Iterable[str]) -> None:
         """The value is none of the known ones; those are listed sorted."""
-        values = ", ".join(f'"{known}"' for known in sorted(supported))
+        self.not_among(field, value, sorted(supported))
+
+    def not_among(self, field: str, value: Any, supported: Iterable[str]) -> None:
+        """The value is none of the known ones; those are listed in the order in which Kubernetes has them."""
+        values = ", ".join(f'"{known}"' for known in supported)
         self.append(FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {values}" if values else ""))
 
     def too_long(self, field: str, limit: int) -> None:

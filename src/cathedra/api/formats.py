@@ -204,29 +204,25 @@ def c_identifier(value: str) -> list[str]:
     return [] if _C_IDENTIFIER.fullmatch(value) else [_C_IDENTIFIER_TEXT]
 
 
-def qualified_name(value: str) -> list[str]:
-    """A name of at most 63 characters, optionally after a DNS subdomain and a slash."""
-    return _qualified(value, "a qualified name")
-
-
 def label_key(value: str) -> list[str]:
-    """The same as a qualified name, in the words for labels."""
-    return _qualified(value, "a valid label key")
+    """A name of at most 63 characters, optionally after a DNS subdomain and a slash. Since 1.34 all names of this form
+    are called keys of labels, also finalizers and resources."""
+    # Keys of labels and annotations, and finalizers, are few; what is longer than any of them may be is not kept.
+    return list((_remembered_problems if len(value) <= _LONGEST else _problems)(value))
+
+
+qualified_name: Final = label_key
+"""The same, where a resource or a finalizer has such a name."""
 
 
 _LONGEST: Final = 317
 """Characters of a domain, a slash and a name: what is longer is no name of any form, and is not remembered."""
 
 
-def _qualified(value: str, what: str) -> list[str]:
-    # Keys of labels and annotations, and finalizers, are few; what is longer than any of them may be is not kept.
-    return list((_remembered_problems if len(value) <= _LONGEST else _problems)(value, what))
-
-
-def _problems(value: str, what: str) -> tuple[str, ...]:
+def _problems(value: str) -> tuple[str, ...]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        return (f"{what} {_NAME_TEXT}{_WITH_PREFIX_TEXT}",)
+        return (f"a valid label key {_NAME_TEXT}{_WITH_PREFIX_TEXT}",)
     found = []
     if slash and not prefix:
         found.append("prefix part must be non-empty")

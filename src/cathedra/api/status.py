@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
 from cathedra.api.field import FieldError
+from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import from_dict, to_dict
@@ -108,23 +109,23 @@ def _details(resource: GroupResource, name: str, causes: Iterable[StatusCause] =
 
 def not_found(resource: GroupResource, name: str) -> StatusError:
     """404: no such object."""
-    return failure(404, "NotFound", f'{resource} "{name}" not found', _details(resource, name))
+    return failure(404, "NotFound", f"{resource} {go_quote(name)} not found", _details(resource, name))
 
 
 def already_exists(resource: GroupResource, name: str) -> StatusError:
     """409: an object of that name is there."""
-    return failure(409, "AlreadyExists", f'{resource} "{name}" already exists', _details(resource, name))
+    return failure(409, "AlreadyExists", f"{resource} {go_quote(name)} already exists", _details(resource, name))
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> StatusError:
     """409: the object is not what the caller took it for."""
-    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    message = f"Operation cannot be fulfilled on {resource} {go_quote(name)}: {why}"
     return failure(409, "Conflict", message, _details(resource, name))
 
 
 def forbidden(resource: GroupResource, name: str, why: str) -> StatusError:
     """403: not allowed, and why."""
-    message = f'{resource} "{name}" is forbidden: {why}' if name else f"{resource} is forbidden: {why}"
+    message = f"{resource} {go_quote(name)} is forbidden: {why}" if name else f"{resource} is forbidden: {why}"
     return failure(403, "Forbidden", message, _details(resource, name))
 
 
@@ -135,7 +136,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
-    return failure(422, "Invalid", f'{shown} "{name}" is invalid: {text}', details)
+    return failure(422, "Invalid", f"{shown} {go_quote(name)} is invalid: {text}", details)
 
 
 def bad_request(message: str) -> StatusError:

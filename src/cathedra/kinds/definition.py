@@ -104,9 +104,9 @@ class RequestContext(msgspec.Struct, frozen=True):
 class Strategy(Generic[T]):
     """How objects of a kind are written through the main resource, or through a sub-resource such as ``status``.
 
-    The order on create is default → prepare_create → validate_create; on update default → prepare_update →
-    validate_update. Metadata common to all kinds (names, labels, owner references, uid …) is the API server's business;
-    these methods see the hub version only.
+    The order on create is default → prepare_create → validate_access → validate_create; on update default →
+    prepare_update → validate_update. Metadata common to all kinds (names, labels, owner references, uid …) is the API
+    server's business; these methods see the hub version only.
     """
 
     allow_create_on_update: bool = False
@@ -134,8 +134,13 @@ class Strategy(Generic[T]):
         """Clear the status, drop fields behind closed gates, set the first generation."""
         return obj
 
+    def validate_access(self, obj: T, context: RequestContext) -> ErrorList:
+        """What a new object must not ask for in its namespace; Kubernetes says this before what is wrong with its
+        metadata."""
+        return ErrorList()
+
     def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
-        """Everything that is wrong with a new object, in Kubernetes' order."""
+        """What else is wrong with a new object beside its metadata, in Kubernetes' order."""
         return ErrorList()
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:

@@ -92,7 +92,9 @@ def definition_of(plural: str, release: str = "1.37", *, everything: bool = True
 def created(strategy: Strategy[Any], obj: Any, request: RequestContext) -> tuple[Any, ErrorList]:
     """The object as it would be stored, and what is wrong with it."""
     made = strategy.prepare_create(strategy.default(obj, request), request)
-    return made, strategy.validate_create(made, request)
+    errors = strategy.validate_access(made, request)
+    errors.extend(strategy.validate_create(made, request))
+    return made, errors
 
 
 def updated(strategy: Strategy[Any], new: Any, old: Any, request: RequestContext) -> tuple[Any, ErrorList]:

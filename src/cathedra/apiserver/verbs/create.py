@@ -10,11 +10,12 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.ownership.converting import tracked_converting
+from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.apiserver.verbs.objectmeta import fresh
+from cathedra.apiserver.verbs.objectmeta import fresh, not_ending
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
@@ -31,6 +32,9 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
         StatusError: it was refused; nothing changed.
     """
     obj = in_namespace(call, obj)
+    metadata = without_duplicate_owners(call, not_ending(obj.metadata))
+    if metadata is not obj.metadata:
+        obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
     obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
     if call.definition.conversion is not None and isinstance(obj, Awaitable):
@@ -48,8 +52,6 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     if call.name != named:
         call = call.but(name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
-    if obj.metadata.resource_version:
-        raise failure(500, "", "resourceVersion should not be set on objects to be created")
     now = server.clock.now()
     obj = replace(obj, metadata=without_duplicate_owners(call, fresh(obj.metadata, now, server.random)))
     obj = call.strategy.prepare_create(obj, context)
@@ -86,7 +88,8 @@ def in_namespace(call: Call, obj: Any) -> Any:
 
 async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
     definition, strategy, key = call.definition, call.strategy, call.key
-    errors = validate_new_metadata(definition, obj.metadata)
+    errors = strategy.validate_access(obj, context)
+    errors.extend(validate_new_metadata(definition, obj.metadata))
     errors.extend(strategy.validate_create(obj, context))
     if not errors:
         errors = validate_path_name(obj.metadata)
@@ -96,6 +99,8 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if call.verb != "create":
         server.authorize_creation(call)
     await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
+    if obj.metadata.resource_version:
+        obj = _without_version(call, obj)
     table = server.table(call)
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:
@@ -105,3 +110,18 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if definition.conversion is None:
         return await server.registry.put(table, key, None, obj)
     return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))
+
+
+def _without_version(call: Call, obj: Any) -> Any:
+    """The object without a resource version, which is no number, none, or that of a dry run.
+
+    Raises:
+        StatusError: 500, it was meant.
+    """
+    try:
+        version = parse_uint64(obj.metadata.resource_version)
+    except NumberError:
+        version = 0
+    if version and not call.dry_run:
+        raise failure(500, "", "resourceVersion should not be set on objects to be created")
+    return replace(obj, metadata=replace(obj.metadata, resource_version=""))

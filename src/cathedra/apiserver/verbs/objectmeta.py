@@ -8,7 +8,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.names import generate_uid
 
-__all__ = ["fresh", "kept"]
+__all__ = ["fresh", "kept", "not_ending"]
 
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
@@ -20,8 +20,14 @@ def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
         deletion_timestamp=None,
         deletion_grace_period_seconds=None,
         self_link="",
-        resource_version="",
     )
+
+
+def not_ending(metadata: ObjectMeta) -> ObjectMeta:
+    """The metadata as of an object that is not being deleted: an author cannot begin with the end."""
+    if metadata.deletion_timestamp is None and metadata.deletion_grace_period_seconds is None:
+        return metadata
+    return replace(metadata, deletion_timestamp=None, deletion_grace_period_seconds=None)
 
 
 def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:

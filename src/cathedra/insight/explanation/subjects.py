@@ -72,7 +72,8 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
         metadata = replace(meta, namespace=namespace, name=name or f"{meta.generate_name}x")
         named = definition.strategy.default(replace(one, metadata=metadata), context)
         if isinstance(named, (ResourceClaim, ResourceClaimTemplate)):
-            errors: ErrorList = definition.strategy.validate_create(named, context)
+            errors: ErrorList = definition.strategy.validate_access(named, context)
+            errors.extend(definition.strategy.validate_create(named, context))
             if errors:
                 where = f"{gvk.kind} {namespace}/{metadata.name}"
                 raise InvalidInput(f"{where} is invalid: {'; '.join(map(str, errors))}")

@@ -92,7 +92,8 @@ class ObjectChecks:
         filled = strategy.default(replace(obj, metadata=metadata), context)
         kept = strategy.prepare_create(filled, context)
         self._dropped(given, filled, kept, findings)
-        errors = validate_new_metadata(definition, metadata)
+        errors = strategy.validate_access(kept, context)
+        errors.extend(validate_new_metadata(definition, metadata))
         errors.extend(strategy.validate_create(kept, context))
         for error in errors or validate_path_name(metadata):
             _enter(given, error, findings)

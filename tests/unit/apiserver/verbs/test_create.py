@@ -112,3 +112,42 @@ async def test_owners_that_are_said_twice_are_kept_once_with_a_warning() -> None
         made = await client("POST", MAPS, {"metadata": {"name": "a", "ownerReferences": [owner, owner]}})
         assert made.json["metadata"]["ownerReferences"] == [owner]
         assert any("duplicate UID(s) observed: 1" in warning for warning in made.warnings)
+
+
+async def test_no_object_begins_with_its_end_and_no_manager_owns_one() -> None:
+    async with open_asgi() as client:
+        metadata = {"name": "a", "deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
+        made = await client("POST", MAPS, {"metadata": metadata, "data": {"a": "b"}})
+        assert "deletionTimestamp" not in made.json["metadata"]
+        (entry,) = made.json["metadata"]["managedFields"]
+        assert entry["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "query", "status"), [("5", "", 500), ("5", "?dryRun=All", 201), ("0", "", 201), ("x", "", 201)]
+)
+async def test_a_resource_version_is_refused_when_the_object_would_be_stored(
+    version: str, query: str, status: int
+) -> None:
+    async with open_asgi() as client:
+        made = await client("POST", f"{MAPS}{query}", {"metadata": {"name": "a", "resourceVersion": version}})
+        assert made.status == status
+        wrong = await client("POST", MAPS, {"metadata": {"name": "A", "resourceVersion": version}})
+        assert wrong.status == 422
+
+
+async def test_a_name_is_quoted_as_go_quotes_it() -> None:
+    async with open_asgi() as client:
+        refused = await client("POST", MAPS, {"metadata": {"name": 'a "b"'}})
+        assert refused.json["message"].startswith('ConfigMap "a \\"b\\"" is invalid: metadata.name: Invalid value:')
+
+
+async def test_what_a_namespace_does_not_allow_is_said_before_what_is_wrong_with_the_name() -> None:
+    async with open_asgi() as client:
+        request = {"name": "r", "exactly": {"deviceClassName": "c", "adminAccess": True}}
+        claim = {"metadata": {"name": "A"}, "spec": {"devices": {"requests": [request]}}}
+        refused = await client("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim)
+        assert [cause["field"] for cause in refused.json["details"]["causes"]] == [
+            "spec.devices.requests[0].adminAccess",
+            "metadata.name",
+        ]

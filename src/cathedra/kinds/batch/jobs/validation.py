@@ -62,7 +62,7 @@ def validate_job_spec(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec
     if restarts in ("", "Always"):
         errors.required(policy, 'valid values: "OnFailure", "Never"')
     elif restarts not in ("OnFailure", "Never"):
-        errors.not_supported(policy, restarts, ("OnFailure", "Never"))
+        errors.not_among(policy, restarts, ("OnFailure", "Never"))
     elif spec.pod_failure_policy is not None and restarts != "Never":
         errors.invalid(policy, restarts, 'only "Never" is supported when podFailurePolicy is specified')
 

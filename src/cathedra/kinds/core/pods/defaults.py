@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
@@ -90,8 +91,14 @@ def _container(container: Any, *, host_network: bool) -> Any:
     return changed(container, **changes)
 
 
+_HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::[0-9]+)?"
+_PART: Final = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_REFERENCE: Final = re.compile(rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?")
+"""An image without a digest. What is none has no tag, either."""
+
+
 def _pull_policy(image: str) -> str:
-    if "@" in image:
+    if "@" in image or not _REFERENCE.fullmatch(image):
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"

@@ -17,6 +17,7 @@ from cathedra.kinds.resource.claims.defaults import default_claim, default_templ
 from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_spec, enabled_claim_status
 from cathedra.kinds.resource.claims.status import validate_status_update
 from cathedra.kinds.resource.claims.validation import (
+    validate_admin_access,
     validate_claim,
     validate_claim_update,
     validate_template,
@@ -47,6 +48,10 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         """Empty the status, drop what closed gates forbid."""
         spec = enabled_claim_spec(obj.spec, None, context.gates)
         return replace(obj, spec=spec, status=_NO_STATUS)
+
+    def validate_access(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+        """Admin access, where its namespace does not allow it."""
+        return paths_of_release(validate_admin_access(obj.spec, context), context.gates)
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
@@ -109,6 +114,10 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
         """Drop what closed gates forbid."""
         spec = enabled_claim_spec(obj.spec.spec, None, context.gates)
         return replace(obj, spec=replace(obj.spec, spec=spec))
+
+    def validate_access(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
+        """Admin access, where its namespace does not allow it."""
+        return paths_of_release(validate_admin_access(obj.spec.spec, context), context.gates)
 
     def validate_create(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
         """All rules of a new template."""

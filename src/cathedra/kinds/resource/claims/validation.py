@@ -28,6 +28,7 @@ __all__ = [
     "RequestNames",
     "admin_access_refusal",
     "request_names",
+    "validate_admin_access",
     "validate_claim",
     "validate_claim_spec",
     "validate_claim_update",
@@ -53,7 +54,6 @@ def validate_claim(claim: resource.ResourceClaim, context: RequestContext) -> Er
     """What is wrong with a new claim."""
     errors = ErrorList()
     spec, gates, expressions = claim.spec, context.gates, context.expressions
-    _admin_access(errors, spec, context)
     if not _SOUND.knows(spec, gates, expressions):
         found = ErrorList()
         validate_claim_spec(found, FieldPath("spec"), spec, context, stored=False)
@@ -82,7 +82,6 @@ def validate_claim_update(
 def validate_template(template: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
     """What is wrong with a new template."""
     errors = ErrorList()
-    _admin_access(errors, template.spec.spec, context)
     _template_spec(errors, template.spec, context, stored=False)
     return errors
 
@@ -112,13 +111,16 @@ def admin_access_refusal(context: RequestContext) -> str:
     return f"admin access to devices requires the `{label}: true` label on the containing namespace"
 
 
-def _admin_access(errors: ErrorList, spec: resource.ResourceClaimSpec, context: RequestContext) -> None:
+def validate_admin_access(spec: resource.ResourceClaimSpec, context: RequestContext) -> ErrorList:
+    """The first request for admin access in a namespace whose claims may not have it."""
+    errors = ErrorList()
     for position, request in enumerate(spec.devices.requests or ()):
         if request.exactly is not None and request.exactly.admin_access:
             if refusal := admin_access_refusal(context):
                 path = FieldPath("spec").child("devices", "requests").index(position).child("adminAccess")
                 errors.forbidden(path, refusal)
-            return
+            break
+    return errors
 
 
 _TEMPLATE_METADATA: Final = (
@@ -143,12 +145,12 @@ def _template_spec(
 ) -> None:
     path = FieldPath("spec")
     metadata = path.child("metadata")
+    validate_labels(errors, metadata.child("labels"), spec.metadata.labels)
+    validate_annotations(errors, metadata.child("annotations"), spec.metadata.annotations)
     for name, attribute in _TEMPLATE_METADATA:
         value = getattr(spec.metadata, attribute)
         if value not in ("", 0, None, ()) or (attribute == "deletion_grace_period_seconds" and value is not None):
             errors.forbidden(metadata.child(name), "cannot be set")
-    validate_labels(errors, metadata.child("labels"), spec.metadata.labels)
-    validate_annotations(errors, metadata.child("annotations"), spec.metadata.annotations)
     validate_claim_spec(errors, path.child("spec"), spec.spec, context, stored=stored)
 
 

@@ -150,7 +150,11 @@ def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodRefer
         errors.required(path.child("name"))
     if not container.image:
         errors.required(path.child("image"))
-    _one_of(errors, path.child("terminationMessagePolicy"), container.termination_message_policy, _MESSAGE_POLICIES)
+    if not container.termination_message_policy:
+        errors.required(path.child("terminationMessagePolicy"))
+    elif container.termination_message_policy not in _MESSAGE_POLICIES:
+        where = path.child("terminationMessagePolicy")
+        errors.not_among(where, container.termination_message_policy, _MESSAGE_POLICIES)
     _ports(errors, path.child("ports"), container.ports)
     _environment(errors, path.child("env"), container.env)
     _environment_sources(errors, path.child("envFrom"), container.env_from)

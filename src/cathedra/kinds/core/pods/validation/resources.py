@@ -116,7 +116,7 @@ def _huge_pages(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceR
         errors.forbidden(path, "HugePages require cpu or memory")
 
 
-def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
+def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, claims: Set[str]) -> None:
     """What a pod asks for as a whole: no claims, and no less than its containers together."""
     resources = spec.resources
     if resources is None:
@@ -135,6 +135,8 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
             errors.invalid(
                 path.child("requests"), str(amount), f"must be less than or equal to {name} limit of {limit}"
             )
+        if limit is None and not is_overcommittable(name):
+            errors.required(path.child("limits"), "Limit must be set for non overcommitable resources")
         total = _together(container.resources.requests.get(name, _ZERO) for container in spec.containers)
         if amount < total:
             errors.invalid(
@@ -142,6 +144,7 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
                 str(amount),
                 f"must be greater than or equal to aggregate container requests of {total}",
             )
+    validate_container_claims(errors, path.child("claims"), resources.claims, claims)
 
 
 def _together(amounts: Iterable[Quantity]) -> Quantity:

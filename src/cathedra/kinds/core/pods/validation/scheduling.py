@@ -15,6 +15,7 @@ __all__ = ["validate_affinity", "validate_gates", "validate_spread", "validate_t
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _WHEN: Final = ("DoNotSchedule", "ScheduleAnyway")
+_INCLUSION: Final = ("Honor", "Ignore")
 
 
 def validate_tolerations(errors: ErrorList, path: FieldPath, tolerations: Sequence[core_v1.Toleration]) -> None:
@@ -34,7 +35,7 @@ def validate_tolerations(errors: ErrorList, path: FieldPath, tolerations: Sequen
             errors.invalid(where.child("effect"), toleration.effect, text)
         _operator(errors, where.child("operator"), toleration)
         if toleration.effect and toleration.effect not in _EFFECTS:
-            errors.not_supported(where.child("effect"), toleration.effect, _EFFECTS)
+            errors.not_among(where.child("effect"), toleration.effect, _EFFECTS)
 
 
 def _operator(errors: ErrorList, path: FieldPath, toleration: core_v1.Toleration) -> None:
@@ -115,6 +116,12 @@ def validate_spread(
             check(errors, where.child("topologyKey"), constraint.topology_key, formats.label_key)
         if constraint.when_unsatisfiable not in _WHEN:
             errors.not_supported(where.child("whenUnsatisfiable"), constraint.when_unsatisfiable, _WHEN)
+        for name, policy in (
+            ("nodeAffinityPolicy", constraint.node_affinity_policy),
+            ("nodeTaintsPolicy", constraint.node_taints_policy),
+        ):
+            if policy is not None and policy not in _INCLUSION:
+                errors.not_supported(where.child(name), policy, _INCLUSION)
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
         if pair in seen:
             errors.duplicate(where.child("{topologyKey, whenUnsatisfiable}"), f"{{{pair[0]}, {pair[1]}}}")

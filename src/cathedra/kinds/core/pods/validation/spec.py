@@ -37,8 +37,8 @@ from cathedra.kinds.metadata import validate_annotations, validate_labels
 __all__ = ["SPEC", "validate_any_pod", "validate_pod", "validate_pod_template"]
 
 SPEC: Final = FieldPath("spec")
-_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
-_DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES: Final = ("Never", "PreemptLowerPriority")
 _MAX_INT32: Final = 2**31 - 1
 
@@ -59,6 +59,7 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     if MIRROR_ANNOTATION in pod.metadata.annotations and not pod.spec.node_name:
         where = FieldPath("metadata").child("annotations").key(MIRROR_ANNOTATION)
         errors.invalid(where, "", "must set spec.nodeName if mirror pod annotation is set")
+    validate_mirror(errors, pod)
     pattern = SPECS.pattern(pod.spec)
     if not _SOUND.knows(pattern):
         found = ErrorList()
@@ -67,7 +68,6 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
         if not found:
             _SOUND.add(pattern)
         errors.extend(found)
-    validate_mirror(errors, pod)
     return errors
 
 
@@ -102,7 +102,7 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_containers(errors, path.child("containers"), spec.containers, around)
     validate_init_containers(errors, path.child("initContainers"), spec, around)
     validate_ephemeral_containers(errors, path.child("ephemeralContainers"), spec, around)
-    validate_pod_resources(errors, path.child("resources"), spec)
+    validate_pod_resources(errors, path.child("resources"), spec, around.claims)
     _policy(errors, path.child("restartPolicy"), spec.restart_policy, _RESTART_POLICIES)
     _policy(errors, path.child("dnsPolicy"), spec.dns_policy, _DNS_POLICIES)
     validate_labels(errors, path.child("nodeSelector"), spec.node_selector)
@@ -147,4 +147,4 @@ def _policy(errors: ErrorList, path: FieldPath, value: str, known: tuple[str, ..
     if not value:
         errors.required(path)
     elif value not in known:
-        errors.not_supported(path, value, known)
+        errors.not_among(path, value, known)

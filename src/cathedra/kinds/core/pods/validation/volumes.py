@@ -48,8 +48,21 @@ def _source(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
     for needed in _NEEDED.get(first, ()):
         if not _value(source, needed):
             errors.required(path.child(first, needed))
+    if volume.host_path is not None and volume.host_path.type not in (None, *_HOST_PATHS):
+        errors.not_supported(path.child("hostPath", "type"), volume.host_path.type, _HOST_PATHS)
 
 
+_HOST_PATHS: Final = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _NEEDED: Final = {
     "hostPath": ("path",),
     "secret": ("secretName",),
@@ -81,6 +94,9 @@ def validate_mounts(
         if mount.mount_path in places:
             errors.invalid(where.child("mountPath"), mount.mount_path, "must be unique")
         places.add(mount.mount_path)
+        if mount.mount_propagation is not None and mount.mount_propagation not in _PROPAGATIONS:
+            # Kubernetes says so of the list, whichever mount it is.
+            errors.not_supported(path.child("mountPropagation"), mount.mount_propagation, _PROPAGATIONS)
         if mount.sub_path and mount.sub_path_expr:
             errors.invalid(
                 where.child("subPathExpr"), mount.sub_path_expr, "subPathExpr and subPath are mutually exclusive"

@@ -106,7 +106,7 @@ def test_huge_pages_need_cpu_or_memory_beside_them() -> None:
 def whole(resources: dict[str, Any], *requests: str) -> list[str]:
     containers = [{"name": f"c{n}", "resources": {"requests": {"cpu": cpu}}} for n, cpu in enumerate(requests)]
     errors = ErrorList()
-    validate_pod_resources(errors, FieldPath("r"), pod(*containers, resources=resources).spec)
+    validate_pod_resources(errors, FieldPath("r"), pod(*containers, resources=resources).spec, frozenset())
     return texts(errors)
 
 
@@ -125,7 +125,10 @@ def whole(resources: dict[str, Any], *requests: str) -> list[str]:
         ),
         ({"limits": {"hugepages-2Mi": "2Mi"}}, []),
         ({"limits": {"memory": "-1"}}, ['r.limits[memory]: Invalid value: "-1": must be greater than or equal to 0']),
-        ({"claims": [{"name": "a"}]}, ["r.claims: Forbidden: claims may not be set for Resources at pod-level"]),
+        (
+            {"claims": [{"name": "a"}]},
+            ["r.claims: Forbidden: claims may not be set for Resources at pod-level", 'r.claims[0]: Not found: "a"'],
+        ),
     ],
 )
 def test_a_pod_asks_for_no_less_than_its_containers_together(resources: dict[str, Any], wanted: list[str]) -> None:
@@ -143,5 +146,5 @@ def test_the_pods_request_is_compared_with_the_sum(requests: list[int], asked: i
 def test_claims_that_are_spelled_out_are_forbidden_even_if_there_are_none() -> None:
     errors = ErrorList()
     spelled = core_v1.ResourceRequirements(claims=EMPTY_LIST)
-    validate_pod_resources(errors, FieldPath("r"), replace(pod().spec, resources=spelled))
+    validate_pod_resources(errors, FieldPath("r"), replace(pod().spec, resources=spelled), frozenset())
     assert texts(errors) == ["r.claims: Forbidden: claims may not be set for Resources at pod-level"]

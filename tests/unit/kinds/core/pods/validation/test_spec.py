@@ -13,6 +13,8 @@ from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.validation.spec import validate_any_pod, validate_pod, validate_pod_template
 from tests.unit.kinds.objects import context, created, definition_of, pod, texts
 
+SPREAD = {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}
+
 
 def problems(made: core_v1.Pod) -> list[str]:
     return texts(created(definition_of("pods").strategy, made, context())[1])
@@ -48,8 +50,29 @@ def test_a_plain_pod_is_accepted() -> None:
             'spec.tolerations[0].operator: Invalid value: "Equal": operator must',
         ),
         ({"volumes": [{"name": "v"}, {"name": "v"}]}, 'spec.volumes[1].name: Duplicate value: "v"'),
-        ({"resources": {"claims": [{"name": "a"}]}}, "spec.resources.claims: Forbidden: claims may not be set"),
+        (
+            {"resources": {"claims": [{"name": "a"}]}, "resourceClaims": [{"name": "a", "resourceClaimName": "c"}]},
+            "spec.resources.claims: Forbidden: claims may not be set",
+        ),
         ({"ephemeralContainers": [{"name": "e", "image": "i"}]}, "spec.ephemeralContainers: Forbidden: cannot be set"),
+        ({"restartPolicy": "no"}, 'Unsupported value: "no": supported values: "Always", "OnFailure", "Never"'),
+        ({"dnsPolicy": "no"}, 'supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"'),
+        (
+            {"tolerations": [{"operator": "Exists", "effect": "no"}]},
+            'supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"',
+        ),
+        (
+            {"topologySpreadConstraints": [SPREAD | {"nodeAffinityPolicy": "no"}]},
+            'nodeAffinityPolicy: Unsupported value: "no": supported values: "Honor", "Ignore"',
+        ),
+        (
+            {"topologySpreadConstraints": [SPREAD | {"nodeTaintsPolicy": "no"}]},
+            'nodeTaintsPolicy: Unsupported value: "no": supported values: "Honor", "Ignore"',
+        ),
+        (
+            {"volumes": [{"name": "v", "hostPath": {"path": "/", "type": "no"}}]},
+            'spec.volumes[0].hostPath.type: Unsupported value: "no": supported values: "", "BlockDevice"',
+        ),
         ({"nodeName": "n", "schedulingGates": [{"name": "g"}]}, "spec.nodeName: Forbidden: cannot be set until all"),
         ({"initContainers": [{"name": "c", "image": "i"}]}, 'spec.initContainers[0].name: Duplicate value: "c"'),
     ],
@@ -59,7 +82,14 @@ def test_a_pod_spec_is_checked(spec: dict[str, Any], wanted: str) -> None:
     if "containers" in spec:
         made = replace(made, spec=replace(made.spec, containers=()))
     (text,) = problems(made)
-    assert text.startswith(wanted)
+    assert wanted in text
+
+
+def test_claims_of_a_pod_as_a_whole_are_forbidden_and_looked_at_all_the_same() -> None:
+    assert problems(pod(resources={"claims": [{"name": "a"}]})) == [
+        "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level",
+        'spec.resources.claims[0]: Not found: "a": must be one of the names in pod.spec.resourceClaims which is empty',
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +99,10 @@ def test_a_pod_spec_is_checked(spec: dict[str, Any], wanted: str) -> None:
         ({"name": "A"}, 'name: Invalid value: "A": a lowercase RFC 1123 label must consist of'),
         ({"image": ""}, "image: Required value"),
         ({"imagePullPolicy": "x"}, 'imagePullPolicy: Unsupported value: "x"'),
+        (
+            {"terminationMessagePolicy": "x"},
+            'terminationMessagePolicy: Unsupported value: "x": supported values: "File", "FallbackToLogsOnError"',
+        ),
         ({"ports": [{"containerPort": 0}]}, "ports[0].containerPort: Required value"),
         ({"ports": [{"containerPort": 70000}]}, "ports[0].containerPort: Invalid value: 70000: must be between 1"),
         ({"ports": [{"containerPort": 1, "name": "a--b"}]}, 'ports[0].name: Invalid value: "a--b": must not contain'),
