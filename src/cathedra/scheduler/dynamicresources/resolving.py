@@ -5,8 +5,7 @@ The texts are Kubernetes' own (docs/spec/scheduling.md §2 and §14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
@@ -28,8 +27,6 @@ from cathedra.semantics.podclaims import (
 
 __all__ = ["FindClaim", "Resolver", "Unresolved"]
 
-MOST_REMEMBERED: Final = 1024
-"""Of so many pods the claims are remembered, from one look at them to the next."""
 FindClaim = Callable[[str, str], ResourceClaim | None]
 """Namespace and name → claim."""
 
@@ -45,8 +42,6 @@ class Resolver:
         """``groups`` is None while PodGroups have no claims."""
         self._find = find
         self._groups = groups
-        self._resolved: dict[str, tuple[Pod, tuple[ResourceClaim, ...]]] = {}
-        """Pod's UID → the pod, and its claims as they were when it was last asked about."""
 
     def claims(self, pod: Pod) -> list[ResourceClaim]:
         """The pod's claims in the order of its spec; an entry that needed no claim is left out.
@@ -55,34 +50,12 @@ class Resolver:
             Unresolved: at the first entry that has no usable claim.
         """
         group = self._group_of(pod)
-        if group is None:
-            known = self._remembered(pod)
-            if known is not None:
-                return known
         claims = []
         for entry in pod.spec.resource_claims:
             claim = self._claim(pod, entry, group)
             if claim is not None:
                 claims.append(claim)
-        if group is None:
-            self._remember(pod, claims)
         return claims
-
-    def _remembered(self, pod: Pod) -> list[ResourceClaim] | None:
-        """The claims of this very state of a pod, if all of them are as they were when it was last asked about."""
-        known = self._resolved.get(pod.metadata.uid)
-        if known is None or known[0] is not pod:
-            return None
-        for claim in known[1]:
-            if self._find(claim.metadata.namespace, claim.metadata.name) is not claim:
-                return None
-        return list(known[1])
-
-    def _remember(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
-        """A pod is asked about when its claims are there, when it enters the queue, and when it is tried."""
-        if len(self._resolved) >= MOST_REMEMBERED:
-            del self._resolved[next(iter(self._resolved))]
-        self._resolved[pod.metadata.uid] = pod, tuple(claims)
 
     def lacks_claims(self, pod: Pod) -> bool:
         """Whether a claim of the pod is known not to have been made, so that `claims` would say so; it costs less."""

@@ -110,37 +110,3 @@ def test_a_pod_that_is_known_to_lack_a_claim_is_not_resolved(entries: list[dict[
             known.claims(user)
     if entries == [{"name": "gpu", "resourceClaimTemplateName": "t"}]:
         assert known.lacks_claims(user) is (not made)
-
-
-@given(st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from(("ask", "ask", "pod", "claim", "gone", "going")))))
-def test_what_is_remembered_of_a_pods_claims_is_what_it_would_be_told_anew(steps: list[tuple[str, str]]) -> None:
-    """Whatever happens to pods and claims between two looks."""
-    claims = {name: owned(f"{name}-gpu-x", f"uid-{name}") for name in "pq"}
-    by_name = {f"{name}-gpu-x": name for name in "pq"}
-
-    def find(_: str, name: str) -> ResourceClaim | None:
-        return claims.get(by_name[name])
-
-    status = {name: {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"{name}-gpu-x"}]} for name in "pq"}
-    pods = {name: pod(name, **{**GENERATED, "status": status[name]}) for name in "pq"}
-    kept = Resolver(find, None)
-    for name, step in steps:
-        if step == "pod":
-            pods[name] = replace(pods[name], metadata=replace(pods[name].metadata, labels={"a": "b"}))
-        elif step == "claim":
-            claims[name] = owned(f"{name}-gpu-x", "uid-of-another" if name in claims else f"uid-{name}")
-        elif step == "gone":
-            claims.pop(name, None)
-        elif step == "going" and name in claims:
-            metadata = replace(claims[name].metadata, deletion_timestamp=Time(1))
-            claims[name] = replace(claims[name], metadata=metadata)
-        told: list[list[object]] = []
-        for resolver_ in (kept, kept, Resolver(find, None)):
-            try:
-                found = resolver_.claims(pods[name])
-                told.append([id(one) for one in found])
-                # Who has asked may do with the list what it likes.
-                found.clear()
-            except Unresolved as why:
-                told.append([str(why)])
-        assert told[0] == told[1] == told[2]
