@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.struct import KubeStruct, encode, json_names, to_dict
+from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, field_shape, is_leaf
@@ -57,9 +57,11 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
 
 
 def is_absent(value: Any, default: Any) -> bool:
-    """Whether a field with this value is not written, as msgspec decides it: the default itself, or an empty map. Where
-    thousands are asked about, those that are plainly there are not."""
-    return value is default or (type(value) is dict and not value and getattr(default, "factory", None) is dict)
+    """Whether a field with this value is not stored, as msgspec decides it: the default itself, an empty map, or an
+    empty list that was spelled out. Where thousands are asked about, those that are plainly there are not."""
+    if value is default or value is EMPTY_LIST:
+        return True
+    return type(value) is dict and not value and getattr(default, "factory", None) is dict
 
 
 def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Changes:

@@ -151,3 +151,14 @@ async def test_what_a_namespace_does_not_allow_is_said_before_what_is_wrong_with
             "spec.devices.requests[0].adminAccess",
             "metadata.name",
         ]
+
+
+async def test_no_manager_owns_a_list_that_is_spelled_out_and_empty() -> None:
+    async with open_asgi() as client:
+        spec = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n", "devices": []}
+        made = await client(
+            "POST", "/apis/resource.k8s.io/v1/resourceslices", {"metadata": {"name": "a"}, "spec": spec}
+        )
+        (entry,) = made.json["metadata"]["managedFields"]
+        assert "f:driver" in entry["fieldsV1"]["f:spec"]
+        assert "f:devices" not in entry["fieldsV1"]["f:spec"]

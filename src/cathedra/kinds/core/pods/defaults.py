@@ -95,10 +95,11 @@ _HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Z
 _PART: Final = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 _REFERENCE: Final = re.compile(rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?")
 """An image without a digest. What is none has no tag, either."""
+_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
 
 
 def _pull_policy(image: str) -> str:
-    if "@" in image or not _REFERENCE.fullmatch(image):
+    if "@" in image or not _REFERENCE.fullmatch(image) or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"

@@ -59,10 +59,11 @@ def _values(
     if len(values) > MAX_VALID_VALUES:
         errors.too_many(path, len(values), MAX_VALID_VALUES)
     else:
-        seen: set[int] = set()
         for position, item in enumerate(values):
             if item > value:
                 errors.invalid(path.index(position), item, f"option is larger than capacity value: {value}")
+        seen: set[int] = set()
+        for position, item in enumerate(values):
             amount = item.nanos if gates["DRAFractionalCapacityRange"] else item.value()
             if amount in seen:
                 shown = _decimal(amount) if gates["DRAFractionalCapacityRange"] else str(amount)

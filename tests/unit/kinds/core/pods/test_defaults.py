@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,3 +64,23 @@ def test_a_pod_is_filled_in() -> None:
     container = spec["containers"][0]
     assert (container["imagePullPolicy"], container["terminationMessagePolicy"]) == ("Always", "File")
     assert container["resources"] == {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("i", "Always"),
+        ("i:latest", "Always"),
+        ("registry.example:5000/team/i", "Always"),
+        ("Host/i", "Always"),
+        ("i:1", "IfNotPresent"),
+        (f"i@sha256:{'a' * 64}", "IfNotPresent"),
+        ("Image", "IfNotPresent"),
+        ("a b", "IfNotPresent"),
+        ("é", "IfNotPresent"),
+        ("a" * 64, "IfNotPresent"),
+    ],
+)
+def test_what_is_no_reference_to_an_image_has_no_newest_one(image: str, policy: str) -> None:
+    values = to_dict(defaulted("pods", pod({"image": image})))
+    assert values["spec"]["containers"][0]["imagePullPolicy"] == policy

@@ -47,6 +47,14 @@ def test_a_policy_lists_values_or_bounds_them() -> None:
         (["2", "1"], "1", ['p.validValues[1]: Invalid value: "1": values must be sorted in ascending order']),
         (["1", "11"], "1", ['p.validValues[1]: Invalid value: "11": option is larger than capacity value: 10']),
         (["1", "1"], "1", ['p.validValues[1]: Duplicate value: "1"']),
+        (
+            ["1", "1", "11"],
+            "1",
+            [
+                'p.validValues[2]: Invalid value: "11": option is larger than capacity value: 10',
+                'p.validValues[1]: Duplicate value: "1"',
+            ],
+        ),
         (["1000m", "1"], "1", ['p.validValues[1]: Duplicate value: "1"']),
         ([str(n) for n in range(1, 12)], "1", ["p.validValues: Too many: 11: must have at most 10 items"]),
     ],

@@ -32,6 +32,7 @@ _STANDARD: Final = _CONTAINER_RESOURCES | {
 }
 _HUGE_PAGES: Final = "hugepages-"
 _ZERO: Final = Quantity("0")
+_MAX_INT64: Final = 2**63 - 1
 
 
 def is_native(name: str) -> bool:
@@ -91,7 +92,8 @@ def _is_standard(name: str) -> bool:
 def _amount(errors: ErrorList, path: FieldPath, name: str, amount: Quantity) -> None:
     if amount.sign() < 0:
         errors.invalid(path.key(name), str(amount), "must be greater than or equal to 0")
-    if formats.extended_resource_name(name) and amount.milli_value() % 1000:
+    # Go's thousandths end at the largest integer of 64 bits, which is no whole number of ones.
+    if formats.extended_resource_name(name) and min(amount.milli_value(), _MAX_INT64) % 1000:
         errors.invalid(path.key(name), amount, "must be an integer")
 
 

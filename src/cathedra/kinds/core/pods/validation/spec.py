@@ -37,6 +37,8 @@ from cathedra.kinds.metadata import validate_annotations, validate_labels
 __all__ = ["SPEC", "validate_any_pod", "validate_pod", "validate_pod_template"]
 
 SPEC: Final = FieldPath("spec")
+_CLAIMS: Final = "spec.resourceClaims"
+"""Of a static pod it matters that there are claims, not what they are."""
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES: Final = ("Never", "PreemptLowerPriority")
@@ -58,7 +60,8 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     errors = ErrorList()
     if MIRROR_ANNOTATION in pod.metadata.annotations and not pod.spec.node_name:
         where = FieldPath("metadata").child("annotations").key(MIRROR_ANNOTATION)
-        errors.invalid(where, "", "must set spec.nodeName if mirror pod annotation is set")
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        errors.invalid(where, pod.metadata.annotations[MIRROR_ANNOTATION], text)
     validate_mirror(errors, pod)
     pattern = SPECS.pattern(pod.spec)
     if not _SOUND.knows(pattern):
@@ -68,6 +71,8 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
         if not found:
             _SOUND.add(pattern)
         errors.extend(found)
+    if MIRROR_ANNOTATION in pod.metadata.annotations:
+        return ErrorList(error for error in errors if not str(error.field).startswith(_CLAIMS))
     return errors
 
 

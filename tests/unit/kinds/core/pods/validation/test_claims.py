@@ -70,6 +70,8 @@ def test_static_pods_have_no_claims() -> None:
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     made = pod(metadata=mirror, nodeName="n", resourceClaims=[{"name": "a", "resourceClaimName": "x"}])
     assert problems(made) == ["[]: Forbidden: static pods do not support resource claims"]
+    unsound = pod(metadata=mirror, nodeName="n", resourceClaims=[{"name": "a"}])
+    assert problems(unsound) == ["[]: Forbidden: static pods do not support resource claims"]
 
 
 def test_entries_have_names_of_their_own() -> None:

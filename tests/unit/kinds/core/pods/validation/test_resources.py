@@ -22,6 +22,7 @@ def problems(made: core_v1.Pod) -> list[str]:
 @pytest.mark.parametrize(
     ("resources", "wanted"),
     [
+        ({"limits": {"example.com/gpu": "2" * 30}}, ["limits[example.com/gpu]", "requests[example.com/gpu]"]),
         ({"requests": {"example.com/gpu": "1"}}, ["limits: Required value: Limit must be set for non overcommitable"]),
         (
             {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "2"}},

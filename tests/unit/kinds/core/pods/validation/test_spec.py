@@ -120,7 +120,7 @@ def test_containers_are_checked_in_their_place(container: dict[str, Any], wanted
 def test_a_mirror_of_a_static_pod_names_its_node() -> None:
     mirror = pod(metadata={"annotations": {"kubernetes.io/config.mirror": "x"}})
     (text,) = problems(mirror)
-    assert text.startswith("metadata.annotations[kubernetes.io/config.mirror]: Invalid value: ")
+    assert text.startswith('metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": ')
     assert text.endswith("must set spec.nodeName if mirror pod annotation is set")
     assert problems(replace(mirror, spec=replace(mirror.spec, node_name="n"))) == []
 
