@@ -7,6 +7,7 @@ from typing import Any
 
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
+from cathedra.apiserver import accesscontrol
 from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.webhooks.mutating import MutatingWebhooks
@@ -113,6 +114,7 @@ async def test_who_is_idle_is_asked_again_after_a_rule_was_written() -> None:
 
 
 def test_every_plugin_that_may_be_idle_names_what_decides_that() -> None:
+    assert accesscontrol  # it puts the chain together, so all plugins are there
     known = {plugin for plugin in _plugins(AdmissionPlugin) if plugin.__module__.startswith("cathedra.")}
     idle = {plugin for plugin in known if plugin.is_idle is not AdmissionPlugin.is_idle}
     assert {PolicyCheck, MutatingWebhooks} < idle
