@@ -65,13 +65,16 @@ class UpgradingTransport:
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """Changes, until the server ends the stream."""
         async with AsyncExitStack() as opened:
-            try:
+            begun: AsyncIterator[WatchEvent[T]] | None = None
+            while begun is None:
                 way = self._way()
-                events = await opened.enter_async_context(way.watch(ref, namespace, options, bookmarks=bookmarks))
-            except ProtocolRefused:
-                self._refuse()
-                way = self._http
-                events = await opened.enter_async_context(way.watch(ref, namespace, options, bookmarks=bookmarks))
+                try:
+                    begun = await opened.enter_async_context(way.watch(ref, namespace, options, bookmarks=bookmarks))
+                except ProtocolRefused:
+                    self._refuse()
+                except ConnectionRetired:
+                    continue  # it ended before it was used: the next one is another
+            events = begun
             if way is not self._http:
                 events = self._events(events, ref, namespace, options, bookmarks=bookmarks)
             yield events

@@ -134,6 +134,8 @@ class Connection(asyncio.Protocol, ABC):
         """Begin a watch; its owner closes it.
 
         Raises:
+            ProtocolRefused: the server has not taken the connection.
+            ConnectionRetired: it was not begun, and is to be sent over another connection.
             ConnectionError: the server cannot be reached.
         """
         await self._connected()
@@ -196,6 +198,8 @@ class Connection(asyncio.Protocol, ABC):
         size = len(request.body)
         if size > BODY_LIMIT:
             raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+        if self._outgoing is None and self.retiring:
+            raise ConnectionRetired(f"{self._where}: the connection ended before it was used")
         if self._outgoing is None:
             raise ConnectionResetError(f"{self._where}: the connection was lost")
         self._outgoing.put(request, size + _ENVELOPE_BYTES)

@@ -75,7 +75,8 @@ def validate_daemonset(daemon: apps_v1.DaemonSet) -> ErrorList:
     """What is wrong with a daemon set."""
     errors = ErrorList()
     spec = daemon.spec
-    validate_workload_selector(errors, spec.selector, "empty selector is invalid for daemonset")
+    if spec.selector is not None:  # Kubernetes does not miss it, but no pod matches none
+        validate_workload_selector(errors, spec.selector, "empty selector is invalid for daemonset")
     validate_workload_template(errors, spec.template, spec.selector, "DaemonSet")
     validate_not_negative(errors, minReadySeconds=spec.min_ready_seconds)
     strategy = spec.update_strategy

@@ -63,8 +63,8 @@ def validate_workload_template(
 ) -> None:
     path = _SPEC.child("template")
     labels = template.metadata.labels
-    if selector is not None and not _matches(selector, labels):
-        errors.invalid(path.child("metadata", "labels"), labels, "`selector` does not match template `labels`")
+    if selector is None or not _matches(selector, labels):
+        errors.invalid(path.child("metadata", "labels"), labels or None, "`selector` does not match template `labels`")
     errors.extend(validate_pod_template(template, path))
     if template.spec.restart_policy not in ("", "Always"):
         errors.not_supported(path.child("spec", "restartPolicy"), template.spec.restart_policy, ("Always",))

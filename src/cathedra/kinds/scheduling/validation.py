@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cathedra.api import formats
@@ -22,6 +23,8 @@ MAX_CLAIMS: Final = 4
 MAX_TEMPLATES: Final = 8
 _SPEC: Final = FieldPath("spec")
 IMMUTABLE: Final = "field is immutable"
+_LABEL: Final = formats.in_bytes(formats.dns_label)
+_SUBDOMAIN: Final = formats.in_bytes(formats.dns_subdomain)
 
 
 def validate_workload(workload: scheduling_v1alpha3.Workload) -> ErrorList:
@@ -29,19 +32,19 @@ def validate_workload(workload: scheduling_v1alpha3.Workload) -> ErrorList:
     errors = ErrorList()
     path = _SPEC.child("podGroupTemplates")
     templates = workload.spec.pod_group_templates
+    if not templates:
+        errors.required(path)
     if len(templates) > MAX_TEMPLATES:
         errors.too_many(path, len(templates), MAX_TEMPLATES)
         return errors
-    seen: set[str] = set()
+    for position in _repeated(templates):
+        errors.duplicate(path.index(position), {"name": templates[position].name})
     for position, template in enumerate(templates):
         where = path.index(position)
-        if template.name in seen:
-            errors.duplicate(where, {"name": template.name})
-        seen.add(template.name)
         if not template.name:
             errors.required(where.child("name"))
         else:
-            check(errors, where.child("name"), template.name, formats.dns_label)
+            check(errors, where.child("name"), template.name, _LABEL)
         _policy(errors, where.child("schedulingPolicy"), template.scheduling_policy)
         _resource_claims(errors, where.child("resourceClaims"), template.resource_claims)
     return errors
@@ -90,12 +93,10 @@ def _resource_claims(errors: ErrorList, path: FieldPath, claims: Any) -> None:
     if len(claims) > MAX_CLAIMS:
         errors.too_many(path, len(claims), MAX_CLAIMS)
         return
-    seen: set[str] = set()
+    for position in _repeated(claims):
+        errors.duplicate(path.index(position), claims[position])
     for position, claim in enumerate(claims):
         where = path.index(position)
-        if claim.name in seen:
-            errors.duplicate(where, claim)
-        seen.add(claim.name)
         given = [name for name, value in _references(claim) if value is not None]
         if not given:
             errors.invalid(where, "", "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
@@ -108,10 +109,21 @@ def _resource_claims(errors: ErrorList, path: FieldPath, claims: Any) -> None:
         if not claim.name:
             errors.required(where.child("name"))
         else:
-            check(errors, where.child("name"), claim.name, formats.dns_label)
+            check(errors, where.child("name"), claim.name, _LABEL)
         for name, value in _references(claim):
             if value is not None:
-                check(errors, where.child(name), value, formats.dns_subdomain)
+                check(errors, where.child(name), value, _SUBDOMAIN)
+
+
+def _repeated(items: Sequence[Any]) -> list[int]:
+    """Where a name comes again. Kubernetes looks at a list as a whole before it looks at what is in it."""
+    seen: set[str] = set()
+    found = []
+    for position, item in enumerate(items):
+        if item.name in seen:
+            found.append(position)
+        seen.add(item.name)
+    return found
 
 
 def _references(claim: Any) -> tuple[tuple[str, str | None], ...]:

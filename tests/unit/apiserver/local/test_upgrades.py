@@ -23,6 +23,7 @@ from cathedra.apiserver.local.records import request_info_of
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.upgrade import SESSION
 from cathedra.client.http import HTTPTransport
+from cathedra.client.local.connection import Connection
 from cathedra.client.local.frames import BODY_LIMIT, MOST_ASKED, write_frame
 from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, LocalRequest, Options
 from cathedra.client.local.transport import LocalTransport
@@ -380,6 +381,30 @@ async def test_the_end_of_a_session_is_not_noticed_but_by_watches(
         await writing
         assert ended > 2
         assert len(sessions_of(there.server)) <= 2
+
+
+async def test_a_session_that_ends_before_it_is_used_gives_way_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upgrades, "SHORTEST_LIFE", 0.1)
+    monkeypatch.setattr(upgrades, "LONGEST_LIFE", 0.2)
+    connected = Connection._connected
+    ended: list[Connection] = []
+
+    async def late(connection: Connection) -> None:
+        await connected(connection)
+        if len(ended) % 2 == 0:
+            ended.append(connection)
+            await until(lambda: connection.retiring and connection._transport is None)
+        else:
+            ended.append(connection)
+
+    monkeypatch.setattr(Connection, "_connected", late)
+    async with networked(tmp_path) as there, there.user() as way, asyncio.timeout(120):
+        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+        async with way.watch(NAMESPACES, "", EVERYTHING) as events:
+            await anext(events)
+    assert len(ended) > 1
 
 
 async def written(way: Transport, start: int) -> None:

@@ -26,7 +26,15 @@ def test_a_workload_selects_the_pods_it_makes(plural: str, kind: Any, owner: str
     assert problems_of(plural, kind, {"spec": other}) == [
         'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`'
     ]
-    assert problems_of(plural, kind, {"spec": {"template": TEMPLATE}}) == ["spec.selector: Required value"]
+    missing = [] if plural == "daemonsets" else ["spec.selector: Required value"]
+    assert problems_of(plural, kind, {"spec": {"template": TEMPLATE}}) == [
+        *missing,
+        'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+    ]
+    unlabelled = {**SELECTED, "template": {"spec": TEMPLATE["spec"]}}
+    assert problems_of(plural, kind, {"spec": unlabelled}) == [
+        "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"
+    ]
     (text,) = problems_of(plural, kind, {"spec": {**SELECTED, "selector": {}}})
     assert text.startswith("spec.selector: Invalid value: {}: empty selector is invalid for")
 

@@ -60,3 +60,20 @@ def test_templates_of_a_workload_have_names_of_their_own() -> None:
         'spec.podGroupTemplates[1]: Duplicate value: {"name":"t"}',
         "spec.podGroupTemplates[2].name: Required value",
     ]
+
+
+def test_a_workload_without_templates_is_refused() -> None:
+    assert problems_of("workloads", scheduling_v1alpha3.Workload, {"spec": {}}) == [
+        "spec.podGroupTemplates: Required value"
+    ]
+
+
+def test_names_that_come_again_are_told_before_what_else_is_wrong_and_lengths_are_in_bytes() -> None:
+    claims = [{"name": "a"}, {"name": "a", "resourceClaimName": "x" * 254}]
+    found = problems_of("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {**POLICY, "resourceClaims": claims}})
+    assert [text.partition(": ")[0] for text in found] == [
+        "spec.resourceClaims[1]",
+        "spec.resourceClaims[0]",
+        "spec.resourceClaims[1].resourceClaimName",
+    ]
+    assert found[-1].endswith("must be no more than 253 bytes")

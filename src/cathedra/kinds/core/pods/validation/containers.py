@@ -13,6 +13,11 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import json_names
+from cathedra.kinds.core.pods.validation.downward import (
+    ENVIRONMENT_FIELDS,
+    validate_field_reference,
+    validate_resource_reference,
+)
 from cathedra.kinds.core.pods.validation.handlers import port_name, validate_lifecycle, validate_probes
 from cathedra.kinds.core.pods.validation.resources import validate_container_resources
 from cathedra.kinds.core.pods.validation.security import validate_container_security
@@ -232,12 +237,10 @@ def _source(errors: ErrorList, path: FieldPath, variable: core_v1.EnvVar, source
     count = 0
     if source.field_ref is not None:
         count += 1
-        if not source.field_ref.field_path:
-            errors.required(path.child("fieldRef", "fieldPath"))
+        validate_field_reference(errors, path.child("fieldRef"), source.field_ref, ENVIRONMENT_FIELDS)
     if source.resource_field_ref is not None:
         count += 1
-        if not source.resource_field_ref.resource:
-            errors.required(path.child("resourceFieldRef", "resource"))
+        validate_resource_reference(errors, path.child("resourceFieldRef"), source.resource_field_ref)
     for name, key in (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)):
         if key is None:
             continue

@@ -1,0 +1,106 @@
+"""Rules of what containers are told about their pod and themselves: fields and resources that exist.
+
+A name that does not exist would only be noticed by the node, when it starts the container.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cathedra.api import formats
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
+
+__all__ = ["ENVIRONMENT_FIELDS", "VOLUME_FIELDS", "validate_field_reference", "validate_resource_reference"]
+
+_KNOWN: Final = frozenset(
+    (
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.host",
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+    )
+)
+"""Fields of a pod that have a name at all; which of them can be had depends on where they go."""
+ENVIRONMENT_FIELDS: Final = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+VOLUME_FIELDS: Final = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_RESOURCES: Final = tuple(
+    f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+)
+_HUGE_PAGES: Final = ("limits.hugepages-", "requests.hugepages-")
+_SUBSCRIPT: Final = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
+_HOST: Final = "spec.host"
+_VERSIONS: Final = frozenset({"", "v1"})
+"""In which fields of pods have names; without defaults none may be said."""
+
+
+def validate_field_reference(
+    errors: ErrorList, path: FieldPath, reference: core_v1.ObjectFieldSelector, allowed: tuple[str, ...]
+) -> None:
+    """A field of the pod that may go there, or one annotation or label."""
+    where, name = path.child("fieldPath"), reference.field_path
+    if not name:
+        errors.required(where)
+        return
+    if reference.api_version not in _VERSIONS:
+        errors.invalid(where, name, f"error converting fieldPath: unsupported pod version: {reference.api_version}")
+        return
+    subscripted = _SUBSCRIPT.fullmatch(name)
+    if subscripted is not None:
+        _subscript(errors, path, name, *subscripted.groups())
+        return
+    if name not in _KNOWN:
+        errors.invalid(where, name, f"error converting fieldPath: field label not supported: {name}")
+        return
+    shown = "spec.nodeName" if name == _HOST else name
+    if shown not in allowed:
+        errors.not_supported(where, shown, allowed)
+
+
+def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: str) -> None:
+    if field == "metadata.annotations":
+        key = key.lower()
+    elif field != "metadata.labels":
+        errors.invalid(
+            path.child("fieldPath"), name, f"error converting fieldPath: field label does not support subscript: {name}"
+        )
+        return
+    for problem in formats.label_key(key):
+        errors.invalid(path, key, problem)
+
+
+def validate_resource_reference(errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector) -> None:
+    """A limit or a request that containers have."""
+    where, name = path.child("resource"), reference.resource
+    if not name:
+        errors.required(where)
+    elif name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
+        errors.not_supported(where, name, _RESOURCES)
