@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import replace
+from cathedra.clock import LoopClock
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
+from cathedra.scheduler.scheduler import ATTEMPTS_IN_TURN, LONGEST_TURN_SECONDS
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -154,6 +157,36 @@ def test_a_cordoned_node_is_used_again_when_it_is_uncordoned() -> None:
         await world.api(Node).update(replace(stored, spec=replace(stored.spec, unschedulable=False)))
         await world.quiet()
         assert await world.node_of("p") == "n1"
+
+    play(body)
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.0, ATTEMPTS_IN_TURN), (LONGEST_TURN_SECONDS * 2, 1)])
+def test_pods_that_wait_are_tried_together_as_long_as_that_does_not_keep_others_waiting(
+    seconds: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = [0]
+    whole, passed = InterPodAffinity.pre_filter, LoopClock.monotonic
+
+    def counted(self: InterPodAffinity, state: Any, info: Any, snapshot: Any) -> Any:
+        turns[-1] += 1
+        return whole(self, state, info, snapshot)
+
+    monkeypatch.setattr(InterPodAffinity, "pre_filter", counted)
+    monkeypatch.setattr(LoopClock, "monotonic", lambda clock: passed(clock) + sum(turns) * seconds)
+
+    async def count() -> None:
+        while len(turns) < 200:
+            turns.append(0)
+            await asyncio.sleep(0)
+
+    async def body(world: World) -> None:
+        names = [f"p{number}" for number in range(ATTEMPTS_IN_TURN * 3)]
+        counting = asyncio.create_task(count())
+        await asyncio.gather(world.create(node("n1")), *[world.create(pod(name)) for name in names])
+        await counting
+        await world.bound(*names)
+        assert max(turns) == most
 
     play(body)
 
