@@ -160,10 +160,11 @@ class FeatureGates(Mapping[str, bool]):
     A gate that the release does not have yet is off, and cannot be switched on.
     """
 
-    __slots__ = ("_enabled", "release")
+    __slots__ = ("_enabled", "_reached", "release")
 
     def __init__(self, enabled: Mapping[str, bool], release: str = NEWEST) -> None:
         self._enabled = MappingProxyType(dict(enabled))
+        self._reached = frozenset(known for known in RELEASES if _order(known) <= _order(release))
         self.release = release
 
     @staticmethod
@@ -233,7 +234,7 @@ class FeatureGates(Mapping[str, bool]):
 
     def at_least(self, release: str) -> bool:
         """Whether this is that release or a newer one."""
-        return _order(self.release) >= _order(release)
+        return release in self._reached or _order(self.release) >= _order(release)
 
 
 def _default(gate: str, release: str) -> bool:

@@ -8,6 +8,8 @@ made before and are remembered by their JSON. Owner references alone name someth
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import compress
+from operator import is_not
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -17,7 +19,7 @@ from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
 from cathedra.apiserver.ownership.plainwrites import Entries
-from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, is_absent
+from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, given_fields, is_absent
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
 
@@ -40,8 +42,10 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         TypedError: an element of a keyed list has no key.
     """
     children: dict[str, FieldSet] = {}
-    for before, after, field in zip(_empty(type(new)), msgspec.structs.astuple(new), fields_of(shape), strict=True):
-        if before.value is after or field.element in ignored.children:
+    empties, given = _empty(type(new)), msgspec.structs.astuple(new)
+    parts = zip(empties.parts, given, fields_of(shape), strict=True)
+    for before, after, field in compress(parts, map(is_not, empties.values, given)):
+        if field.element in ignored.children:
             continue
         if field.is_leaf:
             if (after or not is_absent(after, field.default)) and before.differs_from(after, field):
@@ -56,8 +60,8 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
     assert isinstance(shape, StructShape)
     children: dict[str, FieldSet] = {}
-    for value, field in zip(msgspec.structs.astuple(metadata), fields_of(shape), strict=True):
-        if value is field.default or field.element in _UNTRACKED or (not value and is_absent(value, field.default)):
+    for value, field in given_fields(metadata, shape):
+        if field.element in _UNTRACKED or (not value and is_absent(value, field.default)):
             continue
         if field.is_leaf:
             children[field.element] = ONE_FIELD
@@ -106,6 +110,8 @@ class _Empty(msgspec.Struct, frozen=True):
         """Whether a leaf says something else."""
         if not self.spelled:
             return True
+        if type(leaf) is str and type(self.value) is str:
+            return leaf != self.value
         if self.spelled in _NOTHING_SPELLED:
             return encode(leaf) != self.spelled
         return not changed(self.value, leaf, field)[0].empty
@@ -115,16 +121,23 @@ _NOTHING_SPELLED: Final = frozenset({b"null", b"{}"})
 """Nothing else means the same as one of these."""
 
 
-def _empty(kind: type[KubeStruct]) -> tuple[_Empty, ...]:
-    """The fields of an object without anything."""
+class _Nothing(msgspec.Struct, frozen=True):
+    """The fields of an object without anything, and their values alone."""
+
+    parts: tuple[_Empty, ...]
+    values: tuple[Any, ...]
+
+
+def _empty(kind: type[KubeStruct]) -> _Nothing:
     found = _EMPTY.get(kind)
     if found is None:
         shape = struct_shape(kind)
         assert isinstance(shape, StructShape)
-        pairs = zip(msgspec.structs.astuple(kind()), fields_of(shape), strict=True)
-        found = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
-        _EMPTY[kind] = found
+        values = msgspec.structs.astuple(kind())
+        pairs = zip(values, fields_of(shape), strict=True)
+        parts = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
+        found = _EMPTY[kind] = _Nothing(parts, values)
     return found
 
 
-_EMPTY: Final[WeakKeyDictionary[type[KubeStruct], tuple[_Empty, ...]]] = WeakKeyDictionary()
+_EMPTY: Final[WeakKeyDictionary[type[KubeStruct], _Nothing]] = WeakKeyDictionary()

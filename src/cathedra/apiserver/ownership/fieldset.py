@@ -37,16 +37,17 @@ class FieldSet:
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
         """The set of these parts: the very same for the same parts, so that it is spelled once. What has a part that
         is its own alone is so, too."""
+        key = (member, *children, *map(id, children.values()))
+        found = _SHARED.get(key)
+        if found is not None:
+            return found
         for child in children.values():
             if not child._shared:
                 return FieldSet(member, children)
-        key = (member, *children, *map(id, children.values()))
-        found = _SHARED.get(key)
-        if found is None:
-            if len(_SHARED) >= KNOWN:
-                _SHARED.popitem(last=False)
-            found = _SHARED[key] = FieldSet(member, children)
-            found._shared = True
+        if len(_SHARED) >= KNOWN:
+            _SHARED.popitem(last=False)
+        found = _SHARED[key] = FieldSet(member, children)
+        found._shared = True
         return found
 
     @staticmethod
@@ -98,7 +99,9 @@ class FieldSet:
         below = [b'".":{}'] if self.member and children else []
         for element in sorted(children) if len(children) > 1 else children:
             child = children[element]
-            below.append(_spelled(element) + b":" + (child._spelled or child._spell()))
+            # Keys of elements are as many as there are objects, fields are few.
+            name = _spelled(element) if element[0] == "f" else _encoded(element)
+            below.append(name + b":" + (child._spelled or child._spell()))
         self._spelled = b"{%b}" % b",".join(below)
         return self._spelled
 
@@ -217,7 +220,8 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-_spelled: Final = lru_cache(maxsize=4096)(msgspec.json.encode)
+_encoded: Final = msgspec.json.encode
+_spelled: Final = lru_cache(maxsize=4096)(_encoded)
 # To find the first key of a dictionary from which thousands were taken takes microseconds, of an ordered one nothing.
 _READ: Final[OrderedDict[bytes, FieldSet]] = OrderedDict()
 _SHARED: Final[OrderedDict[tuple[object, ...], FieldSet]] = OrderedDict()

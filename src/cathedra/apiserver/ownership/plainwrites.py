@@ -52,7 +52,9 @@ def plain_sets(entries: Entries, manager: Manager) -> PlainEntries | None:
 
 def written(held: PlainEntries, manager: Manager, changes: Changes, now: Time, ignored: FieldSet) -> Entries:
     """The entries of ``held`` after a plain write that made these changes."""
-    touched, removed = [fields.without_subtrees(ignored) for fields in changes]
+    touched, removed = changes
+    if ignored.children:
+        touched, removed = touched.without_subtrees(ignored), removed.without_subtrees(ignored)
     taken = tracked_part(touched)
     after: list[ManagedFieldsEntry] = []
     for entry, fields in held:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import compress
+from operator import is_not
 from typing import Any, Final
 
 import msgspec
@@ -17,9 +19,9 @@ from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_d
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, field_shape, is_leaf
-from cathedra.apiserver.patches.schema import ListShape, Shape, StructShape
+from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
 
-__all__ = ["Field", "added", "changed", "fields_of", "is_absent", "struct_changes"]
+__all__ = ["Field", "added", "changed", "fields_of", "given_fields", "is_absent", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
 _NOTHING: Final = FieldSet()
@@ -56,6 +58,41 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
     )
 
 
+class _Given:
+    """The fields of a struct beside the values with which they are left out, and what its simple values spell."""
+
+    __slots__ = ("defaults", "fields", "sets")
+
+    def __init__(self, shape: StructShape) -> None:
+        self.fields = fields_of(shape)
+        self.defaults = tuple([field.default for field in self.fields])
+        self.sets: dict[tuple[bool, ...], FieldSet | None] = {}
+        """By which fields are not their default: what is spelled then, if that says it; else None."""
+
+    def set_of(self, given: tuple[bool, ...]) -> FieldSet | None:
+        """What a struct spells in which just these fields are not their default; None if that is not all there is to
+        know: a part below, or a list or map that may be empty all the same."""
+        fields = [field for field, is_given in zip(self.fields, given, strict=True) if is_given]
+        if any(type(field.shape) is not Leaf or getattr(field.default, "factory", None) is dict for field in fields):
+            return None
+        return FieldSet.of({field.element: ONE_FIELD for field in fields}, member=True)
+
+
+_MOST_SETS: Final = 64
+"""Of a struct, how many are remembered."""
+
+
+@cache
+def _given(shape: StructShape) -> _Given:
+    return _Given(shape)
+
+
+def given_fields(value: KubeStruct, shape: StructShape) -> Iterable[tuple[Any, Field]]:
+    """The fields of a struct that are not their default, with their values. Some may be absent even so."""
+    known, values = _given(shape), msgspec.structs.astuple(value)
+    return compress(zip(values, known.fields, strict=True), map(is_not, values, known.defaults))
+
+
 def is_absent(value: Any, default: Any) -> bool:
     """Whether a field with this value is not stored, as msgspec decides it: the default itself, an empty map, or an
     empty list that was spelled out. Where thousands are asked about, those that are plainly there are not."""
@@ -72,9 +109,10 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     """
     touched: dict[str, FieldSet] = {}
     removed: dict[str, FieldSet] = {}
-    for before, after, field in zip(*map(msgspec.structs.astuple, (old, new)), fields_of(shape), strict=True):
-        if before is not after:
-            _enter(field.element, changed(before, after, field), touched, removed)
+    befores, afters = msgspec.structs.astuple(old), msgspec.structs.astuple(new)
+    pairs = zip(befores, afters, fields_of(shape), strict=True)
+    for before, after, field in compress(pairs, map(is_not, befores, afters)):
+        _enter(field.element, changed(before, after, field), touched, removed)
     return _below(touched, removed)
 
 
@@ -104,6 +142,8 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
         return _SAME if is_absent(before, default) else (_NOTHING, added(before, field.shape))
     if before is default or (not before and is_absent(before, default)):
         return (ONE_FIELD if field.is_leaf else added(after, field.shape)), _NOTHING
+    if field.is_leaf:
+        return _SAME if _is_same(before, after, field.shape) else _SET
     return _changed(before, after, field.shape)
 
 
@@ -139,16 +179,30 @@ def added(value: Any, shape: Shape) -> FieldSet:
     if is_leaf(shape):
         return ONE_FIELD
     if type(shape) is StructShape and isinstance(value, KubeStruct):
-        below = {}
-        for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True):
-            if item is not field.default and (item or not is_absent(item, field.default)):
-                below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
-        return FieldSet.of(below, member=True)
+        return _added_struct(value, shape)
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
         return _added_texts(value, shape)
     below = {key: added(item, inner) for key, (item, inner) in _parts(value, shape)}
     if isinstance(shape, ListShape) and shape.keys == _OWN_KEYS:
         return FieldSet(True, below)
+    return FieldSet.of(below, member=True)
+
+
+def _added_struct(value: KubeStruct, shape: StructShape) -> FieldSet:
+    known, values = _given(shape), msgspec.structs.astuple(value)
+    given = tuple(map(is_not, values, known.defaults))
+    if given in known.sets:
+        found = known.sets[given]
+    else:
+        found = known.set_of(given)
+        if len(known.sets) < _MOST_SETS:
+            known.sets[given] = found
+    if found is not None:
+        return found
+    below = {}
+    for item, field in compress(zip(values, known.fields, strict=True), given):
+        if item or not is_absent(item, field.default):
+            below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
     return FieldSet.of(below, member=True)
 
 
@@ -171,11 +225,7 @@ def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
 
 def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
     """The fields of a struct that are written, with their values."""
-    return [
-        (item, field)
-        for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
-        if item is not field.default and (item or not is_absent(item, field.default))
-    ]
+    return [(item, field) for item, field in given_fields(value, shape) if item or not is_absent(item, field.default)]
 
 
 def _keys(item: Any, shape: ListShape) -> Any:

@@ -40,7 +40,8 @@ _subdomain: Final = formats.in_bytes(formats.dns_subdomain)
 
 def _named(form: Format) -> Check:
     def enter(errors: ErrorList, path: FieldPath, value: str) -> None:
-        check(errors, path, value, form)
+        for problem in problems_of(form, value):
+            errors.invalid(path, value, problem)
 
     return enter
 

@@ -54,36 +54,54 @@ class _Walk:
 
     def struct(self, path: FieldPath, tags: TypeTags, obj: Any, old: Any) -> None:
         if tags.union:
-            _union(self.errors if self._beta or tags.stable else ErrorList(), path, tags.union, obj, old)
+            _union(self._errors_of(tags), path, tags.union, obj, old)
         kind: Any = type(obj)
         read, fields = _plan(kind, tags)
-        stored = (None,) * len(fields) if old is None else read(old)
-        for (name, pointer, field), value, before in zip(fields, read(obj), stored, strict=True):
-            is_empty = value is None or not (pointer or value)
-            if old is not None:
-                if value is before or value == before:
-                    continue
-            elif is_empty and not field.required:
-                continue
-            where, errors = path.child(name), self.errors if self._beta or field.stable else ErrorList()
-            is_over = (is_empty or field.max_items is not None) and _stops(
-                errors, where, field, value, is_empty=is_empty
-            )
-            if old is not None and _is_frozen(errors, where, field, value, before):
-                is_over = True
-            if is_over:
-                continue
-            if path or before is not None or not isinstance(value, KubeStruct):
-                self._value(errors, where, field, value, before)
-            elif not self._sound.knows(value, field):
-                self._new_part(errors, where, field, value)
+        if old is not None:
+            for field, value, before in zip(fields, read(obj), read(old), strict=True):
+                if value is not before and value != before:
+                    self._changed(path, field, value, before)
+            return
+        for field, value in zip(fields, read(obj), strict=True):
+            name, pointer, its = field
+            if value is None or not (pointer or value):
+                if its.required:
+                    self._errors_of(its).required(path.child(name))
+            elif path or not isinstance(value, KubeStruct):
+                self._given(path.child(name), its, value)
+            elif not self._sound.knows(value, its):
+                self._new_part(path.child(name), its, value)
 
-    def _new_part(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any) -> None:
+    def _errors_of(self, tags: FieldTags | TypeTags) -> ErrorList:
+        return self.errors if self._beta or tags.stable else ErrorList()
+
+    def _changed(self, path: FieldPath, field: tuple[str, bool, FieldTags], value: Any, before: Any) -> None:
+        """Look at a field that is not what it was."""
+        name, pointer, tags = field
+        where, errors = path.child(name), self._errors_of(tags)
+        is_empty = value is None or not (pointer or value)
+        if is_empty and tags.required:
+            errors.required(where)
+        is_too_long = not is_empty and _is_too_long(errors, where, tags, value)
+        if _is_frozen(errors, where, tags, value, before) or is_empty or is_too_long:
+            return
+        if path or before is not None or not isinstance(value, KubeStruct):
+            self._value(errors, where, tags, value, before)
+        elif not self._sound.knows(value, tags):
+            self._new_part(where, tags, value)
+
+    def _new_part(self, path: FieldPath, tags: FieldTags, value: Any) -> None:
         """Look at a new part of the top level, as a spec is; it is known from then on if nothing is wrong with it."""
         before = len(self.errors)
-        self._value(errors, path, tags, value, None)
+        self._given(path, tags, value)
         if len(self.errors) == before:
             self._sound.add(value, tags)
+
+    def _given(self, path: FieldPath, tags: FieldTags, value: Any) -> None:
+        """Look at a field that is not empty, and new."""
+        errors = self.errors if self._beta or tags.stable else ErrorList()
+        if tags.max_items is None or not _is_too_long(errors, path, tags, value):
+            self._value(errors, path, tags, value, None)
 
     def _value(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> None:
         # Most are structs and texts, and to ask whether a value is a mapping costs three times as much.
@@ -102,14 +120,14 @@ class _Walk:
     def _list(
         self, errors: ErrorList, path: FieldPath, tags: FieldTags, items: Sequence[Any], before: Sequence[Any]
     ) -> None:
-        stored: dict[Hashable, Any] = {}
-        if tags.unique is not None:
-            _unique(errors, path, tags.unique, items)
-            stored = {_key(tags.unique, item): item for item in reversed(before)}
+        unique = tags.unique
+        if unique is not None and len(items) > 1:
+            _unique(errors, path, unique, items)
         if tags.of is None and not tags.checks:
             return
+        stored = {_key(unique, item): item for item in reversed(before)} if unique is not None else {}
         for position, item in enumerate(items):
-            old = stored.get(_key(tags.unique, item)) if tags.unique is not None else None
+            old = stored.get(_key(unique, item)) if unique is not None and stored else None
             if old is not None and item == old:
                 continue
             for check in tags.checks:
@@ -143,12 +161,8 @@ def _is_frozen(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, 
     return True
 
 
-def _stops(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, *, is_empty: bool) -> bool:
-    """Enter what ends the validation of a field, and say whether anything does."""
-    if is_empty and tags.required:
-        errors.required(path)
-    if is_empty:
-        return True
+def _is_too_long(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any) -> bool:
+    """Enter that a list has too many elements, so that nothing else is said of it."""
     if tags.max_items is None or len(value) <= tags.max_items:
         return False
     errors.too_many(path, len(value), tags.max_items)

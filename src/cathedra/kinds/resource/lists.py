@@ -29,6 +29,8 @@ def validate_items(
     key: Callable[[T], Hashable] | None = None,
 ) -> None:
     """Each item by ``validate``, which enters what is wrong with it; then their number; then items of one ``key``."""
+    if not items:
+        return
     too_many = len(items) > limit
     if too_many and gates.at_least("1.35"):
         errors.too_many(path, len(items), limit)
@@ -39,5 +41,5 @@ def validate_items(
         errors.too_many(path, len(items), limit)
     elif too_many:
         errors.too_long(path, limit)
-    if key is not None:
+    if key is not None and len(items) > 1:
         unique(errors, path, [key(item) for item in items])
