@@ -17,7 +17,12 @@ from cathedra.apiserver.admission.limitranger import LimitRanger
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.nodetaints import TaintNodesByCondition
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
-from cathedra.apiserver.admission.pods.defaults import DefaultTolerations, PodPriority, PodServiceAccount
+from cathedra.apiserver.admission.pods.defaults import (
+    DefaultTolerations,
+    PodCredentials,
+    PodPriority,
+    PodServiceAccount,
+)
 from cathedra.apiserver.admission.pods.runtimeclasses import RuntimeClasses
 from cathedra.apiserver.admission.pods.topologylabels import PodTopologyLabels
 from cathedra.apiserver.admission.podsecurity.enforcement import PodSecurity
@@ -102,6 +107,7 @@ def access_control(
     ]
     if gates.get("PodTopologyLabelsAdmission", False):
         plugins.append(PodTopologyLabels(registry))
+    plugins.append(PodCredentials(registry, random))
     plugins += mutating
     if rbac is not None:
         plugins.append(EscalationCheck(rbac, authorizer))

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from cathedra.api.struct import KubeStruct, encode
 
 __all__ = ["KnownObjects", "Likeness", "by_identity", "by_json"]
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 R = TypeVar("R")
 K = TypeVar("K", bound=KubeStruct)
 
@@ -47,19 +47,19 @@ class KnownObjects:
         self._known[tuple(map(id, objects))] = objects
 
 
-def by_identity(function: Callable[P, R]) -> Callable[P, R]:
+def by_identity(function: Callable[[Unpack[A]], R]) -> Callable[[Unpack[A]], R]:
     """The function, which works on frozen objects alone, with its results remembered by the arguments themselves;
     it takes them by position."""
-    known: dict[tuple[int, ...], tuple[R, tuple[object, ...]]] = {}
+    known: dict[tuple[int, ...], tuple[R, tuple[Any, ...]]] = {}
 
     @wraps(function)
-    def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
+    def remembered(*args: *A) -> R:
         key = tuple(map(id, args))
         found = known.get(key)
         if found is None:
             if len(known) >= LIMIT:
                 del known[next(iter(known))]
-            found = known[key] = function(*args, **kwargs), args
+            found = known[key] = function(*args), args
         return found[0]
 
     return remembered

@@ -8,7 +8,16 @@ from typing import Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, dns_label, label_key, label_value, masked, path_segment, qualified_name
+from cathedra.api.formats import (
+    check,
+    dns_label,
+    label_key,
+    label_value,
+    masked,
+    path_segment,
+    problems_of,
+    qualified_name,
+)
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
@@ -51,15 +60,16 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
         if not metadata.namespace:
             errors.required(METADATA.child("namespace"))
         else:
-            for problem in dns_label(metadata.namespace):
+            for problem in problems_of(dns_label, metadata.namespace):
                 errors.invalid(METADATA.child("namespace"), metadata.namespace, problem)
     elif metadata.namespace:
         errors.forbidden(METADATA.child("namespace"), "not allowed on this type")
     if metadata.generation < 0:
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
     _shared_errors(errors, metadata)
-    _finalizer_errors(errors, metadata.finalizers)
-    _standard_finalizer_errors(errors, metadata.finalizers)
+    if metadata.finalizers:
+        _finalizer_errors(errors, metadata.finalizers)
+        _standard_finalizer_errors(errors, metadata.finalizers)
     return errors
 
 

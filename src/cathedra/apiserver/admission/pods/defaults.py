@@ -1,8 +1,9 @@
-"""What a new pod gets from its surroundings: service account, priority, tolerations
+"""What a new pod gets from its surroundings: service account, priority, tolerations, credentials
 (docs/spec/apimachinery.md §16.2).
 
 Defaults that depend on the pod alone are the kind's own (`cathedra.kinds.core.pods.defaults`); those here look at other
-objects, or are an operator's choice in Kubernetes.
+objects, or are an operator's choice in Kubernetes. Specs that were the very same stay so, until each gets a volume with
+a name of its own; so that comes last.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import random as random_module
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Pod, ServiceAccount, Toleration
+from cathedra.api.core.core_v1 import Pod, PodSpec, ServiceAccount, Toleration
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
@@ -29,7 +30,7 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.identity import by_identity
 from cathedra.semantics.tolerations import concerns_taint
 
-__all__ = ["DefaultTolerations", "PodPriority", "PodServiceAccount"]
+__all__ = ["DefaultTolerations", "PodCredentials", "PodPriority", "PodServiceAccount"]
 
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
@@ -61,7 +62,7 @@ class PodServiceAccount(AdmissionPlugin):
         return operation == "CREATE" and not subresource
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """Fill in the account, its pull secrets, and the volume with its token.
+        """Fill in the account and its pull secrets.
 
         Raises:
             StatusError: 403, there is no such account, where one is required; or a mirror pod asks for one.
@@ -75,14 +76,7 @@ class PodServiceAccount(AdmissionPlugin):
         if account is None and self._required:
             why = f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
             raise forbidden(PODS, request.name or pod.metadata.generate_name, why)
-        secrets = pod.spec.image_pull_secrets
-        if account is not None and not secrets:
-            secrets = account.image_pull_secrets
-        spec = pod.spec if account is None else with_credentials(pod.spec, account, self._random)
-        spec = replace(spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
-        if not mentions_credentials(pod.spec):
-            SPECS.follow(pod.spec, spec, account)
-        return replace(pod, spec=spec)
+        return replace(pod, spec=_acting(pod.spec, account))
 
     async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
         """The account; ``default`` is waited for, so that a manifest may hold a namespace and its pods."""
@@ -94,6 +88,44 @@ class PodServiceAccount(AdmissionPlugin):
             if found is not None:
                 return found
         return None
+
+
+@by_identity
+def _acting(spec: PodSpec, account: ServiceAccount | None) -> PodSpec:
+    """The spec of a pod that acts as the account it names, or as the default one."""
+    name = spec.service_account_name or DEFAULT_ACCOUNT
+    secrets = spec.image_pull_secrets
+    if account is not None and not secrets:
+        secrets = account.image_pull_secrets
+    return replace(spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
+
+
+class PodCredentials(AdmissionPlugin):
+    """The other half of Kubernetes' plugin ServiceAccount: the volume with the token of a pod's account."""
+
+    kinds = frozenset({PODS})
+
+    def __init__(self, registry: Registry, random: random_module.Random) -> None:
+        self._registry = registry
+        self._random = random
+
+    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """New pods."""
+        return operation == "CREATE" and not subresource
+
+    async def admit(self, request: AdmissionAttributes) -> Any:
+        """Add the volume, and mount it into every container."""
+        pod: Pod = request.object
+        spec = pod.spec
+        if MIRROR_ANNOTATION in pod.metadata.annotations:
+            return pod
+        account = self._registry.find(SERVICE_ACCOUNTS, f"{request.call.namespace}/{spec.service_account_name}")
+        made = spec if account is None else with_credentials(spec, account, self._random)
+        if made is spec:
+            return pod
+        if not mentions_credentials(spec):
+            SPECS.follow(spec, made, account)
+        return replace(pod, spec=made)
 
 
 def _check_mirror(pod: Pod) -> None:
@@ -148,9 +180,7 @@ class PodPriority(AdmissionPlugin):
                 f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission "
                 f"controller computed {policy} from the given PriorityClass name",
             )
-        spec = replace(pod.spec, priority_class_name=name, priority=value, preemption_policy=policy)
-        SPECS.follow(pod.spec, spec, name, value, policy)
-        return replace(pod, spec=spec)
+        return replace(pod, spec=_prioritized(pod.spec, name, value, policy))
 
     def _chosen(self, pod: Pod, request: AdmissionAttributes) -> tuple[str, int, str]:
         name = pod.spec.priority_class_name
@@ -181,6 +211,11 @@ class PodPriority(AdmissionPlugin):
         self._default = None
 
 
+@by_identity
+def _prioritized(spec: PodSpec, name: str, value: int, policy: str) -> PodSpec:
+    return replace(spec, priority_class_name=name, priority=value, preemption_policy=policy)
+
+
 class DefaultTolerations(AdmissionPlugin):
     """Kubernetes' plugin DefaultTolerationSeconds: a pod stays five minutes on a node that does not answer.
 
@@ -196,19 +231,16 @@ class DefaultTolerations(AdmissionPlugin):
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Add the tolerations that the pod has no own word about."""
         pod: Pod = request.object
-        tolerations = _completed(pod.spec.tolerations)
-        if tolerations is pod.spec.tolerations:
-            return pod
-        spec = replace(pod.spec, tolerations=tolerations)
-        SPECS.follow(pod.spec, spec, tolerations)
-        return replace(pod, spec=spec)
+        spec = _tolerating(pod.spec)
+        return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
 @by_identity
-def _completed(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+def _tolerating(spec: PodSpec) -> PodSpec:
+    tolerations = spec.tolerations
     added = tuple(
         Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=TOLERATED_SECONDS)
         for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
         if not any(concerns_taint(toleration, key, "NoExecute") for toleration in tolerations)
     )
-    return (*tolerations, *added) if added else tolerations
+    return replace(spec, tolerations=(*tolerations, *added)) if added else spec

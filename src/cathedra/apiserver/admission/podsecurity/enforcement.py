@@ -48,6 +48,11 @@ def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList]:
     return policy_of(namespace.metadata.labels)
 
 
+@by_identity
+def _asks_nothing(policy: Policy, errors: ErrorList) -> bool:
+    return policy.is_privileged and not errors
+
+
 class PodSecurity(AdmissionPlugin):
     """Holds pods to what the labels of their namespace say."""
 
@@ -70,11 +75,11 @@ class PodSecurity(AdmissionPlugin):
             StatusError: 403, the namespace enforces a level that the pod does not obey; 422, labels of a namespace
                 that is written make no sense.
         """
-        resource = request.definition.group_resource
-        if resource == NAMESPACES:
-            self._check_namespace(request)
-        elif resource == PODS:
+        resource = request.call.definition.group_resource
+        if resource == PODS:
             self._check_pod(request)
+        elif resource == NAMESPACES:
+            self._check_namespace(request)
         else:
             self._check_workload(request)
 
@@ -117,8 +122,8 @@ class PodSecurity(AdmissionPlugin):
         if not isinstance(request.object, Pod):
             return
         policy, errors = self._policy(request)
-        if policy.is_privileged and not errors:
-            request.annotations[_ENFORCED] = _NOTHING_ASKED
+        if _asks_nothing(policy, errors):
+            request.call.annotations[_ENFORCED] = _NOTHING_ASKED
             return
         pod: Pod = request.object
         if request.operation == "UPDATE" and not _is_significant(pod, request.old_object):
@@ -142,7 +147,7 @@ class PodSecurity(AdmissionPlugin):
         self._warn(request, policy, template.metadata, template.spec)
 
     def _policy(self, request: AdmissionAttributes) -> tuple[Policy, ErrorList]:
-        namespace = self._registry.find(NAMESPACES, request.namespace)
+        namespace = self._registry.find(NAMESPACES, request.call.namespace)
         if namespace is None:
             raise internal_error(f'failed to lookup namespace "{request.namespace}"')
         return _policy_in(namespace)

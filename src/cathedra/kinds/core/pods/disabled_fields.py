@@ -17,7 +17,8 @@ __all__ = ["enabled_pod_spec", "enabled_pod_status"]
 def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: FeatureGates) -> core_v1.PodSpec:
     """The spec without what is not enabled; also for templates."""
     changes: dict[str, Any] = {}
-    if not gates["GenericWorkload"] and (old is None or old.scheduling_group is None):
+    grouped = spec.scheduling_group is not None
+    if grouped and not gates["GenericWorkload"] and (old is None or old.scheduling_group is None):
         changes["scheduling_group"] = None
     if not gates["DynamicResourceAllocation"] and (old is None or not old.resource_claims):
         changes["resource_claims"] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from cathedra.api.core import core_v1
@@ -23,7 +24,7 @@ from cathedra.kinds.definition import (
     ResourceDefinition,
     Strategy,
 )
-from cathedra.kinds.strategies import GenerationStrategy, first_generation, next_generation
+from cathedra.kinds.strategies import GenerationStrategy, next_generation
 
 __all__ = ["EphemeralContainersStrategy", "PodStatusStrategy", "PodStrategy", "ResizeStrategy", "pod_definition"]
 
@@ -49,19 +50,17 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     def prepare_create(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Begin pending, in the quality class that follows from the resources."""
         spec = enabled_pod_spec(obj.spec, None, context.gates)
-        conditions: tuple[core_v1.PodCondition, ...] = ()
+        status = _pending(qos_class(spec))
         if spec.scheduling_gates:
-            conditions = (
-                core_v1.PodCondition(
-                    type="PodScheduled",
-                    status="False",
-                    reason="SchedulingGated",
-                    message="Scheduling is blocked due to non-empty scheduling gates",
-                    last_transition_time=Time(context.now),
-                ),
+            gated = core_v1.PodCondition(
+                type="PodScheduled",
+                status="False",
+                reason="SchedulingGated",
+                message="Scheduling is blocked due to non-empty scheduling gates",
+                last_transition_time=Time(context.now),
             )
-        status = core_v1.PodStatus(phase="Pending", qos_class=qos_class(spec), conditions=conditions)
-        return replace(first_generation(obj), spec=spec, status=status)
+            status = replace(status, conditions=(gated,))
+        return replace(obj, metadata=replace(obj.metadata, generation=1), spec=spec, status=status)
 
     def validate_create(self, obj: core_v1.Pod, context: RequestContext) -> ErrorList:
         """The rules of a pod."""
@@ -79,6 +78,12 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
         """What is to be said of a new pod; updates are the business of programs."""
         return tuple(pod_warnings(new)) if old is None else ()
+
+
+@cache
+def _pending(qos: str) -> core_v1.PodStatus:
+    """The very same in all new pods of a class."""
+    return core_v1.PodStatus(phase="Pending", qos_class=qos)
 
 
 class PodStatusStrategy(Strategy[core_v1.Pod]):
