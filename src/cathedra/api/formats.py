@@ -97,7 +97,7 @@ _REASON_TEXT: Final = (
 
 def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
     """Enter one Invalid per problem of ``form`` about ``value``."""
-    for problem in problems_of(form, value):
+    for problem in _known_problems(form, value) if len(value) <= _LONGEST else form(value):
         errors.invalid(field, value, problem)
 
 

@@ -44,6 +44,13 @@ _SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
 """Specs and their tags, in which nothing was found wrong, with the rules that are not stable and without."""
 
 
+_RECURRING: Final[Mapping[bool, set[tuple[TypeTags, tuple[Any, ...]]]]] = {True: set(), False: set()}
+"""Tags, and what the fields that have them said in elements of lists in which nothing was found wrong; kept apart in the
+same way."""
+_MOST_RECURRING: Final = 4096
+_ELEMENT: Final = FieldPath("element")
+
+
 class _Walk:
     """What only beta rules find while they are off is dropped."""
 
@@ -51,6 +58,7 @@ class _Walk:
         self.errors = ErrorList()
         self._beta = beta
         self._sound = _SOUND[beta]
+        self._recurring = _RECURRING[beta]
 
     def struct(self, path: FieldPath, tags: TypeTags, obj: Any, old: Any) -> None:
         if tags.union:
@@ -132,8 +140,23 @@ class _Walk:
                 continue
             for check in tags.checks:
                 check(errors, path.index(position), item)
-            if tags.of is not None:
+            if tags.of is not None and not (tags.recurring and old is None and self._is_sound(tags.of, item)):
                 self.struct(path.index(position), tags.of, item, old)
+
+    def _is_sound(self, tags: TypeTags, item: KubeStruct) -> bool:
+        """Whether nothing is wrong with what the fields of a recurring element say that have tags."""
+        read, _ = _plan(type(item), tags)
+        key = tags, read(item)
+        if key in self._recurring:
+            return True
+        alone = _Walk(beta=self._beta)
+        alone.struct(_ELEMENT, tags, item, None)
+        if alone.errors:
+            return False
+        if len(self._recurring) >= _MOST_RECURRING:
+            self._recurring.clear()
+        self._recurring.add(key)
+        return True
 
     def _map(
         self, errors: ErrorList, path: FieldPath, tags: FieldTags, items: Mapping[str, Any], before: Mapping[str, Any]
