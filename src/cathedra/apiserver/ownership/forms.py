@@ -49,7 +49,7 @@ _TEXT: Final = _Text()
 class StructForm:
     """The form of a struct's value."""
 
-    __slots__ = ("_doubtful", "_parts", "shape", "spelled")
+    __slots__ = ("_doubtful", "_inner", "_parts", "_texts", "shape", "spelled")
 
     def __init__(self, shape: StructShape, parts: Mapping[str, _Form], spelled: tuple[Any, ...]) -> None:
         self.shape = shape
@@ -59,6 +59,8 @@ class StructForm:
             for (attribute, key), field in zip(json_names(shape.type).items(), fields_of(shape), strict=True)
         }
         self._parts = {key: (*places[key], part) for key, part in parts.items()}
+        self._texts = [key for key, part in parts.items() if part is _TEXT]
+        self._inner = [(key, part) for key, part in parts.items() if part is not _TEXT]
         doubtful = doubtful_fields(shape).items()
         # Who owns what is worked out beside what is applied.
         self._doubtful = [
@@ -67,14 +69,21 @@ class StructForm:
 
     def fits(self, value: JSONValue) -> bool:
         """Whether a value has this form."""
-        parts = self._parts
-        if type(value) is not dict or value.keys() != parts.keys():
+        if type(value) is not dict or value.keys() != self._parts.keys():
             return False
-        for key, item in value.items():
-            part = parts[key][2]
-            if not (type(item) is str if part is _TEXT else part.fits(item)):
+        for key in self._texts:
+            if type(value[key]) is not str:
+                return False
+        for key, part in self._inner:  # noqa: SIM110  # a generator costs as much as the rest
+            if not part.fits(value[key]):
                 return False
         return True
+
+    def doubts(self, ignored: FieldSet) -> list[str]:
+        """The fields that a configuration of this form leaves alone and that might be spelled otherwise if they were
+        read again, but for those that are reset as a whole, whatever is written to them."""
+        reset = {element for element, found in ignored.children.items() if found.member}
+        return [key for key in doubtful_fields(self.shape) if key not in self._parts and f"f:{key}" not in reset]
 
     def applied(self, live: S, configuration: Mapping[str, Any]) -> tuple[S, Outline | None] | None:
         """What a configuration of this form makes of ``live`` when it is merged into it, and the `outline` of the
@@ -166,13 +175,13 @@ class Forms:
     """The forms of the configurations that appliers have applied lately."""
 
     def __init__(self) -> None:
-        self._known: dict[object, list[tuple[StructForm, FieldSet]]] = {}
+        self._known: dict[object, list[tuple[StructForm, FieldSet, list[str]]]] = {}
 
     def find(
         self, applier: str, configuration: JSONValue, shape: Shape, ignored: FieldSet
-    ) -> tuple[StructForm, FieldSet] | None:
-        """The form of a configuration that fits its kind, and the fields that it spells without the ignored ones; None
-        if it has no form or does not fit."""
+    ) -> tuple[StructForm, FieldSet, list[str]] | None:
+        """The form of a configuration that fits its kind, the fields that it spells without the ignored ones, and its
+        `StructForm.doubts`; None if it has no form or does not fit."""
         key = (applier, shape, ignored.raw.data)
         known = self._known.get(key, ())
         for one in known:
@@ -181,7 +190,7 @@ class Forms:
         form = None if check(configuration, shape) else _form(configuration, shape)
         if type(form) is not StructForm:
             return None
-        found = form, field_set(configuration, shape).without_subtrees(ignored)
+        found = form, field_set(configuration, shape).without_subtrees(ignored), form.doubts(ignored)
         if len(found[1].raw.data) <= _SIZE:
             if key not in self._known and len(self._known) >= _REMEMBERED:
                 del self._known[next(iter(self._known))]

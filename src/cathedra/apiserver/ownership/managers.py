@@ -26,6 +26,7 @@ __all__ = [
     "Manager",
     "OtherViews",
     "VersionedSet",
+    "after_first_apply",
     "in_order",
     "manager_of",
     "never_tracked",
@@ -255,10 +256,6 @@ class ManagedFields:
             stripped[manager] = VersionedSet(stripped[manager].fields, now)
         return merged, ManagedFields(stripped)
 
-    def is_first_apply(self, manager: Manager) -> bool:
-        """Whether a manager has not applied before, and no other API version has a part in what it applies now."""
-        return all(one.api_version == manager.api_version and not one.same_applier(manager) for one in self.managers)
-
     def first_applied(
         self, manager: Manager, fields: FieldSet, outlined: Outline | None, now: Time, ignored: FieldSet, force: bool
     ) -> ManagedFields:
@@ -268,7 +265,7 @@ class ManagedFields:
             Conflict: others own what would change, and ``force`` is not given.
         """
         held = tuple([(one, versioned.fields.raw.data) for one, versioned in self.managers.items()])
-        settled = _first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
+        settled = after_first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
         after: dict[Manager, VersionedSet] = {}
         for one, owned, taken in settled:
             before = self.managers.get(one)
@@ -341,7 +338,7 @@ class ManagedFields:
 
 
 @lru_cache(maxsize=256)
-def _first_apply(
+def after_first_apply(
     held: tuple[tuple[Manager, bytes], ...],
     manager: Manager,
     fields: bytes,

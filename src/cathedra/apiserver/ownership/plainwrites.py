@@ -11,18 +11,19 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import Time
-from cathedra.apiserver.ownership.comparison import Changes
+from cathedra.apiserver.ownership.comparison import Changes, Outline
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import (
     UPDATE_LIMIT,
     Manager,
+    after_first_apply,
     in_order,
     manager_of,
     new_entry,
     tracked_part,
 )
 
-__all__ = ["Entries", "PlainEntries", "plain_sets", "written"]
+__all__ = ["Entries", "PlainEntries", "first_applied", "plain_sets", "written"]
 
 Entries = tuple[ManagedFieldsEntry, ...]
 PlainEntries = list[tuple[ManagedFieldsEntry, FieldSet]]
@@ -70,6 +71,36 @@ def written(held: PlainEntries, manager: Manager, changes: Changes, now: Time, i
             after.append(new_entry(its, rest, entry.time))
     if taken.children:
         after.append(new_entry(manager, taken, now))
+    return in_order(after)
+
+
+def first_applied(
+    held: PlainEntries,
+    manager: Manager,
+    fields: FieldSet,
+    outlined: Outline | None,
+    now: Time,
+    ignored: FieldSet,
+    force: bool,
+) -> Entries | None:
+    """The entries of ``held`` after a manager has applied such ``fields``, by which the object changes as outlined;
+    None if it has applied before.
+
+    Raises:
+        Conflict: others own what would change, and ``force`` is not given.
+    """
+    entries = {manager_of(e.manager, e.operation, e.api_version, e.subresource): (e, owned) for e, owned in held}
+    if manager in entries:
+        return None
+    spelled = tuple([(one, owned.raw.data) for one, (_, owned) in entries.items()])
+    after: list[ManagedFieldsEntry] = []
+    for one, owned, taken in after_first_apply(spelled, manager, fields.raw.data, outlined, ignored.raw.data, force):
+        before = entries.get(one)
+        if before is None or taken:
+            after.append(new_entry(one, owned, now if taken else None))
+        else:
+            entry, was = before
+            after.append(entry if owned.raw.data == was.raw.data else new_entry(one, owned, entry.time))
     return in_order(after)
 
 

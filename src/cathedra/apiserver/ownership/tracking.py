@@ -32,11 +32,11 @@ from cathedra.apiserver.ownership.managers import (
     OtherViews,
     manager_of,
 )
-from cathedra.apiserver.ownership.plainwrites import Entries, PlainEntries, plain_sets, written
+from cathedra.apiserver.ownership.plainwrites import Entries, PlainEntries, first_applied, plain_sets, written
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.structs import struct_changes
 from cathedra.apiserver.ownership.typed import TypedError, check
-from cathedra.apiserver.ownership.views import View, differences, doubtful_fields
+from cathedra.apiserver.ownership.views import View, differences
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
@@ -137,39 +137,33 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
     """What `_applied` makes, where it can be told from the form of the configuration: a manager applies to the object
     for the first time, and nothing has to be read again but what it changes. None where that is not so."""
     shape, ignored = _shape(call), _ignored(call)
-    if call.gvk.kind in KINDS_WITH_SCHEMAS or not isinstance(shape, StructShape) or len(spelled) > REMEMBERED_SIZE:
+    kind = call.definition.kind
+    if kind in KINDS_WITH_SCHEMAS or not isinstance(shape, StructShape) or len(spelled) > REMEMBERED_SIZE:
         return None
-    content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
+    content = {key: value for key, value in body.items() if key != "kind" and key != "apiVersion"}
     found = _FORMS.find(call.field_manager, content, shape, ignored)
     manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
-    managed = ManagedFields.of(live.metadata.managed_fields)
-    if found is None or not managed.managers or not managed.is_first_apply(manager):
+    held = plain_sets(live.metadata.managed_fields, manager)
+    if found is None or not held:
         return None
-    form, fields = found
-    for key in doubtful_fields(shape).keys() - content.keys():
-        if not _is_reset(ignored, key):
-            view = _view_of(call.version, spelled)
-            if key in view.parts() and not view.is_plain(key):
-                return None
+    form, fields, doubts = found
+    if doubts:
+        view = _view_of(call.version, spelled)
+        if any(key in view.parts() and not view.is_plain(key) for key in doubts):
+            return None
     try:
         made = form.applied(call.version.from_hub(live), content)
         if made is None:
             return None
-        managed = managed.first_applied(manager, fields, made[1], Time(now), ignored, call.force)
+        entries = first_applied(held, manager, fields, made[1], Time(now), ignored, call.force)
     except Conflict as error:
         raise _conflict(error) from None
     except (msgspec.ValidationError, ValueError):
         return None
-    return _with_entries(call.version.to_hub(made[0]), managed.entries())
+    return None if entries is None else _with_entries(call.version.to_hub(made[0]), entries)
 
 
 _FORMS: Final = Forms()
-
-
-def _is_reset(ignored: FieldSet, key: str) -> bool:
-    """Whether a field of the top level is reset as a whole, whatever is written to it."""
-    found = ignored.children.get(f"f:{key}")
-    return found is not None and found.member
 
 
 def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: OtherViews | None) -> Any:

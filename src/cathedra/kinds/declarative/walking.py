@@ -45,8 +45,8 @@ _SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
 
 
 _RECURRING: Final[Mapping[bool, set[tuple[TypeTags, tuple[Any, ...]]]]] = {True: set(), False: set()}
-"""Tags, and what the fields that have them said in elements of lists in which nothing was found wrong; kept apart in the
-same way."""
+"""Tags, and what the fields that have them said in elements of lists in which nothing was found wrong; kept apart in
+the same way."""
 _MOST_RECURRING: Final = 4096
 _ELEMENT: Final = FieldPath("element")
 

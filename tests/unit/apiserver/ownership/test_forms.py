@@ -14,6 +14,7 @@ from cathedra.apiserver.ownership.comparison import Comparison, Outline, outline
 from cathedra.apiserver.ownership.forms import Forms
 from cathedra.apiserver.ownership.resets import field_set as paths
 from cathedra.apiserver.ownership.typed import check, field_set, merge
+from cathedra.apiserver.ownership.views import doubtful_fields
 from cathedra.apiserver.patches.schema import struct_shape, without_nulls
 
 SHAPE = struct_shape(Pod)
@@ -49,9 +50,11 @@ def test_a_form_says_of_a_configuration_what_its_shape_does(
         found = forms.find("ann", configuration, SHAPE, IGNORED)
         if found is None:
             continue
-        form, fields = found
+        form, fields, doubts = found
         assert not check(configuration, SHAPE)
         assert fields == field_set(configuration, SHAPE).without_subtrees(IGNORED)
+        reset = {key[2:] for key, inner in IGNORED.children.items() if inner.member}
+        assert set(doubts) == doubtful_fields(SHAPE).keys() - configuration.keys() - reset
         if check(live, SHAPE):
             continue  # nothing that is stored looks so
         pod = from_dict(Pod, go_values(without_nulls(live, SHAPE)))
