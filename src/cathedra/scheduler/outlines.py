@@ -43,7 +43,7 @@ class Outline(msgspec.Struct, frozen=True):
     predicate: NodePredicate | None
     """That all of these hold; None if there are none."""
     scores: Sequence[ScorePlugin]
-    """The plugins whose scores are told by more than the node."""
+    """The plugins whose scores are told by more than the node, without those that are silent about such pods."""
     outspoken: Sequence[ScorePlugin]
     """Those among them that have no `silent_where`."""
     parts: Sequence[ScorePlugin]
@@ -84,7 +84,7 @@ class Outlines:
         skipped = frozenset([plugin.name for _, plugin in self._pre_filters if plugin.skips(pod)])
         predicates = {plugin: one for plugin in self._filters if (one := plugin.predicate(pod)) is not None}
         scored = {plugin: score for plugin in self._scores if (score := plugin.node_score(pod)) is not None}
-        scores = [plugin for plugin in self._scores if plugin not in scored]
+        scores = [plugin for plugin in self._scores if plugin not in scored and not plugin.is_silent(pod)]
         return Outline(
             pre_filters=[(number, plugin) for number, plugin in self._pre_filters if plugin.name not in skipped],
             skipped=skipped,

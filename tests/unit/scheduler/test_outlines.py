@@ -33,10 +33,12 @@ PLUGINS: Sequence[Plugin] = (
     PodTopologySpread(),
     InterPodAffinity(Store()),
 )
+WISH = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
 WISHES: Sequence[dict[str, Any]] = (
     {"nodeSelector": {"disk": "ssd"}},
     {"nodeName": "n1"},
     {"affinity": {"nodeAffinity": {}}},
+    {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [WISH]}}},
     {"affinity": {"podAffinity": {}}},
     {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]},
     {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]}]},
@@ -91,8 +93,20 @@ def test_a_plugin_that_is_known_to_skip_a_pod_does_so_in_any_cluster(dice: rando
             assert plugin.pre_filter(CycleState(snapshot), info, snapshot) == Status(Code.SKIP)
 
 
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_a_plugin_that_is_known_to_be_silent_about_a_pod_has_no_opinion_in_any_cluster(dice: random.Random) -> None:
+    cache = Cache()
+    for place in range(dice.randrange(1, 4)):
+        cache.set_node(node(f"n{place}", labels={"disk": dice.choice(("ssd", "hdd"))}))
+    info, snapshot = random_pod(dice), cache.snapshot()
+    for plugin in PLUGINS:
+        if isinstance(plugin, ScorePlugin) and plugin.is_silent(info):
+            assert plugin.score(CycleState(snapshot), info, snapshot.nodes) is None
+
+
 def test_pods_that_want_something_of_nodes_or_of_what_devices_may_provide_share_nothing() -> None:
-    assert [PodInfo(pod("p", **wishes)).outline for wishes in WISHES if "nodeName" not in wishes] == [None] * 5
+    assert [PodInfo(pod("p", **wishes)).outline for wishes in WISHES if "nodeName" not in wishes] == [None] * 6
     assert PodInfo(pod("p", requests={"x.com/gpu": "1"})).outline is None
     assert PodInfo(pod("p", requests={"cpu": "1"})).outline == PodInfo(pod("q", requests={"cpu": "1000m"})).outline
 

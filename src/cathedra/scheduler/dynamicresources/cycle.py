@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -38,6 +39,7 @@ class Placement(msgspec.Struct, frozen=True):
         return not self.needs_optional_operations or "DRAOptionalNodeOperations" in node.status.declared_features
 
 
+_NONE: Final[frozenset[str]] = frozenset()
 Write = Callable[[], tuple[AllocationResult, ...]]
 
 
@@ -93,6 +95,15 @@ class Batch:
         if isinstance(answer, Allocation):
             return answer.results
         raise answer if isinstance(answer, NodeError) else FatalError(str(answer))
+
+    def allocations(self, node: str) -> tuple[AllocationResult, ...] | None:
+        """What the claims get on ``node``; None if they do not fit there.
+
+        Raises:
+            AllocationError: it cannot be written out.
+        """
+        answer = self._answers[self._snapshot.places[node]]
+        return answer.results if isinstance(answer, Allocation) else None
 
     def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found | None:
         """What was found on ``node``; None if the claims do not fit there."""
@@ -199,6 +210,20 @@ class ClaimCycle(msgspec.Struct):
         resources = frozenset() if self.demand is None else self.demand.from_devices(self.batch_nodes.by_name[node])
         batch = self.batches.get(resources) if resources is not None else None
         return None if batch is None else batch.found(node, resources or frozenset())
+
+    def decision(self, node: str) -> tuple[tuple[AllocationResult, ...], frozenset[str]] | None:
+        """The allocations found on ``node``, written out, and the extended resources that the last one provides; None
+        if nothing was found.
+
+        Raises:
+            AllocationError: they cannot be written out.
+        """
+        if self.demand is None and node not in self.results and (batch := self.batches.get(_NONE)) is not None:
+            # As below, without asking first which kind of answer it is.
+            allocations = batch.allocations(node)
+            return None if allocations is None else (allocations, _NONE)
+        found = self.found(node)
+        return None if found is None else (found.write(), found.resources)
 
     def kinds(self, nodes: Sequence[NodeInfo]) -> list[int] | None:
         """For each of ``nodes``, all of which were found to fit, a number that those share that chose the same

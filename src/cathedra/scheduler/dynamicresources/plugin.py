@@ -421,21 +421,19 @@ class DynamicResources(
         if cycle is None:
             return None
         unallocated = cycle.unallocated
-        found = cycle.found(node)
-        if found is None:
-            if unallocated:
-                return error("claim allocation not found for node")
-            found = Found(tuple)
-        if found.resources and cycle.demand is not None:
-            requests = cycle.demand.requests(found.resources).requests
-            temporary = f"{self._random.getrandbits(128):032x}"
-            cycle.special = special_claim(pod.pod, temporary, requests)
-            cycle.special_resources = found.resources
-            unallocated = [*unallocated, cycle.special]
         try:
-            allocations = found.write()
+            decision = cycle.decision(node)
         except AllocationError as broken:
             return error(str(broken))
+        if decision is None and unallocated:
+            return error("claim allocation not found for node")
+        allocations, resources = decision or ((), frozenset())
+        if resources and cycle.demand is not None:
+            requests = cycle.demand.requests(resources).requests
+            temporary = f"{self._random.getrandbits(128):032x}"
+            cycle.special = special_claim(pod.pod, temporary, requests)
+            cycle.special_resources = resources
+            unallocated = [*unallocated, cycle.special]
         if len(allocations) != len(unallocated):
             have, need = len(allocations), len(unallocated)
             return error(f"internal error, have {have} allocations, {need} claims to allocate")

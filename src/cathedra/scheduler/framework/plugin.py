@@ -191,6 +191,11 @@ class ScorePlugin(Plugin):
     silent_where: NodePredicate | None = None
     """The plugin has no opinion on any pod where this, which asks for nothing but a node's object, holds for all."""
 
+    def is_silent(self, pod: PodInfo) -> bool:
+        """Whether the plugin has no opinion on ``pod`` in any cluster; the same for all pods with one
+        `PodInfo.outline`."""
+        return False
+
     def node_score(self, pod: PodInfo) -> NodeScore | None:
         """What `score` answers for a node, whichever others there are; None: that is told by more than the node.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, Taint
+from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm, Taint
 from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
@@ -162,19 +162,26 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
             return self._enforced
         return None if matches_node_affinity(pod.pod, node.node) else self._refusal
 
+    def is_silent(self, pod: PodInfo) -> bool:
+        """Neither the pod nor the profile prefers anything."""
+        return not self._preferred(pod)
+
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """The weights of the preferred terms that match."""
-        affinity = pod.pod.spec.affinity
-        own = affinity.node_affinity if affinity is not None else None
-        terms = (
-            *self._added.preferred_during_scheduling_ignored_during_execution,
-            *(own.preferred_during_scheduling_ignored_during_execution if own is not None else ()),
-        )
+        terms = self._preferred(pod)
         if not terms:
             return None
         selectors = [(t.weight, NodeSelector(node_selector_terms=(t.preference,))) for t in terms if t.weight]
         return normalized(
             [sum(weight for weight, s in selectors if node_selector_matches(s, node.node)) for node in nodes]
+        )
+
+    def _preferred(self, pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
+        affinity = pod.pod.spec.affinity
+        own = affinity.node_affinity if affinity is not None else None
+        return (
+            *self._added.preferred_during_scheduling_ignored_during_execution,
+            *(own.preferred_during_scheduling_ignored_during_execution if own is not None else ()),
         )
 
     @property

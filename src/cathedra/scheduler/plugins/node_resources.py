@@ -157,6 +157,10 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
             return None
         return NodeScore(("balance", cpu, memory), partial(_balance, cpu, memory))
 
+    def is_silent(self, pod: PodInfo) -> bool:
+        """Pods that ask for neither."""
+        return self.node_score(pod) is None
+
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """The same of each node."""
         balance = self.node_score(pod)

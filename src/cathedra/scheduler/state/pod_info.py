@@ -117,12 +117,14 @@ class PodInfo:
 
     def with_pod(self, pod: Pod) -> PodInfo:
         """The same for another version of the pod; what was derived from equal spec and resources is kept."""
-        made, known = PodInfo(pod), self.pod
+        known = self.pod
         same_spec = pod.spec is known.spec or pod.spec == known.spec
-        same_held = pod.status is known.status or _tells_same(known, pod) or made.told_resources == self.told_resources
-        if same_spec and same_held and pod.metadata.labels == known.metadata.labels:
-            made._take_over(self)
-        return made
+        if not same_spec or pod.metadata.labels != known.metadata.labels:
+            return PodInfo(pod)
+        if pod.status is known.status or _tells_same(known, pod):
+            return self._of(pod)
+        made = PodInfo(pod)
+        return self._of(pod) if made.told_resources == self.told_resources else made
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
         """The pod as it will be when it is bound to ``node``, where its devices take so much of the node."""
@@ -130,16 +132,13 @@ class PodInfo:
         if taken or _taken(bound):
             status = replace(bound.status, node_allocatable_resource_claim_statuses=taken)
             return PodInfo(replace(bound, status=status))
-        made = PodInfo(bound)
-        made._take_over(self)
-        return made
+        return self._of(bound)
 
-    def _take_over(self, other: PodInfo) -> None:
-        """Keep what was derived for ``other``, from which nothing that matters is different."""
-        mine, known = self.__dict__, other.__dict__
-        for name in _DERIVED:
-            if name in known:
-                mine[name] = known[name]
+    def _of(self, pod: Pod) -> PodInfo:
+        """The same for a version of the pod from which nothing that matters is different."""
+        made = PodInfo.__new__(PodInfo)
+        made.__dict__.update(self.__dict__, pod=pod)
+        return made
 
     @_Derived
     def told_resources(self) -> tuple[object, ...]:
@@ -212,9 +211,6 @@ class PodInfo:
         if affinity is None:
             return ()
         return tuple(_preferred(self.pod))
-
-
-_DERIVED = frozenset(name for name, value in vars(PodInfo).items() if isinstance(value, _Derived))
 
 
 def selector_with_keys(
