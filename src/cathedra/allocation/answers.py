@@ -5,7 +5,7 @@ Nodes of one class share an answer; it is found when one of them is asked, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import msgspec
@@ -76,11 +76,14 @@ class FittingNodes:
     Between two pods few nodes change: only these are looked at again.
     """
 
-    __slots__ = ("_mark", "fitting", "others")
+    __slots__ = ("_mark", "erring", "fitting", "refusing")
 
     def __init__(self) -> None:
         self.fitting: set[int] = set()
-        self.others: set[int] = set()
+        self.refusing: set[int] = set()
+        """Where they do not fit."""
+        self.erring: set[int] = set()
+        """Where no devices may be had, for an error of the node."""
         self._mark: Mark[int] | None = None
 
     def follow(
@@ -94,22 +97,30 @@ class FittingNodes:
         self._mark = mark
         if changed is None:
             self.fitting.clear()
-            self.others.clear()
+            self.refusing.clear()
+            self.erring.clear()
             return
         for place in changed:
             self.fitting.discard(place)
-            self.others.discard(place)
+            self.refusing.discard(place)
+            self.erring.discard(place)
             node_class = classes[place]
             answer = None if node_class is None else answers.get(node_class)
-            if answer is not None:
-                self.note(place, answer)
+            if node_class is not None and answer is not None:
+                self.note(place, node_class, answer)
 
-    def note(self, place: int, answer: SharedAnswer) -> None:
-        """Enter an answer, unless its search was stopped: the next one may come to an end."""
+    def note(self, place: int, node_class: NodeClass, answer: SharedAnswer) -> None:
+        """Enter the answer of a place's class, unless its search was stopped: the next one may come to an end."""
         if answer.solution is not None:
             self.fitting.add(place)
+        elif answer.node_error or (answer.stopped is None and node_class.view.invalid):
+            self.erring.add(place)
         elif answer.stopped is None:
-            self.others.add(place)
+            self.refusing.add(place)
+
+    def knows(self, place: int) -> bool:
+        """Whether the answer of a place is known."""
+        return place in self.fitting or place in self.refusing or place in self.erring
 
 
 class KnownAnswers:
@@ -162,15 +173,20 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
             return [place for place in asked if fits[place]]
         fitting = followed.fitting
         if not fitting.issuperset(asked):
-            self._ask(followed, [place for place in asked if place not in fitting and place not in followed.others])
+            self._ask(followed, [place for place in asked if not followed.knows(place)])
         return [place for place in asked if place in fitting]
+
+    def all_refuse(self, places: Iterable[int]) -> bool:
+        """Whether it is known of all of ``places`` that the claims do not fit, without an error of the node."""
+        followed = self._followed()
+        return followed is not None and followed.refusing.issuperset(places)
 
     def _ask(self, followed: FittingNodes, places: Sequence[int]) -> None:
         """Enter the answers of places of which they are not known."""
         classes = self._classes_of(places)
         answers = {one: self._answer(one) for one in dict.fromkeys(classes)}
         for place, one in zip(places, classes, strict=True):
-            followed.note(place, answers[one])
+            followed.note(place, one, answers[one])
 
     def _fit(self, classes: Sequence[NodeClass]) -> list[bool]:
         fits = {one: self._answer(one).solution is not None for one in dict.fromkeys(classes)}

@@ -6,9 +6,10 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -26,6 +27,7 @@ __all__ = ["NodeSearch", "SelectedNode", "nodes_to_find", "try_out", "try_out_wi
 FEWEST_NODES = 100
 """At least so many feasible nodes are looked for."""
 LOWEST_PERCENTAGE = 5
+_UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
 
 class SelectedNode(msgspec.Struct, frozen=True):
@@ -153,17 +155,24 @@ class NodeSearch:
         nominations = bool(self._nominations)
         if not nominations and _all_pass(filters, nodes, len(state.snapshot.nodes)):
             taken = nodes[: wanted - len(feasible)]
-            self._profile.passed(filters, len(taken))
+            self._profile.told(filters, len(taken))
             feasible += taken
             return None
         judge = self._judge_with_nominated if nominations else self._profile.filter
         passing = frozenset[NodeInfo]() if nominations else _passing_all(filters, nodes)
-        unasked = 0
+        until, refused = (0, _UNREFUSED) if nominations else _refused_first(filters, nodes)
+        unasked = told = 0
         broken = None
         for node in nodes:
-            known = node in passing
-            unasked += known
-            status = None if known else judge(filters, state, pod, node)
+            if node in passing:
+                unasked += 1
+                status = None
+            elif node in refused:
+                told += 1
+                diagnosis.refuse(node.name, refused[node])
+                continue
+            else:
+                status = judge(filters, state, pod, node)
             if status is None:
                 feasible.append(node)
                 if len(feasible) == wanted:
@@ -173,7 +182,8 @@ class NodeSearch:
             else:
                 broken = status
                 break
-        self._profile.passed(filters, unasked)
+        self._profile.told(filters, unasked)
+        self._profile.told(filters[:until], told)
         return broken
 
     def _judge_with_nominated(
@@ -217,6 +227,18 @@ def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Se
     for call in filters:
         passing &= call.passing
     return passing
+
+
+def _refused_first(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> tuple[int, Mapping[NodeInfo, Status]]:
+    """What the first filter says that does not let all of ``nodes`` pass, if it has told whom it refuses: then none
+    need be asked about these; and so many filters a node goes through until it is refused."""
+    asked = frozenset(nodes)
+    for number, call in enumerate(filters, start=1):
+        if call.refused:
+            return number, call.refused
+        if not asked <= call.passing:
+            break
+    return 0, _UNREFUSED
 
 
 def try_out_with_nominated(

@@ -233,12 +233,11 @@ class Profile:
                 continue
             ask = plugin.filter_batch
             batch = (self._measured(plugin, "Filter", ask) if state.measured else ask)(state, pod, nodes)
-            refused = batch.refused and {node: status.of(plugin.name) for node, status in batch.refused.items()}
-            calls.append(FilterCall(plugin, batch.passing, refused))
+            calls.append(FilterCall(plugin, batch.passing, batch.refused))
         return calls
 
-    def passed(self, filters: Sequence[FilterCall], nodes: int) -> None:
-        """Every filter has let so many nodes pass without being asked about each."""
+    def told(self, filters: Sequence[FilterCall], nodes: int) -> None:
+        """Each of ``filters`` has told what it says of so many nodes without being asked about each."""
         if nodes and self._observer is not None:
             self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
 

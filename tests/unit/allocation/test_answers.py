@@ -170,6 +170,7 @@ def test_nodes_that_are_asked_now_and_then_give_what_a_rebuild_gives(
             answers = world.followed().prepare(asked).among(nodes)
             assert not answers.all_fit or None not in expected
             assert answers.fitting(places) == [at for at in places if isinstance(expected[at], bytes)]
+            assert [answers.all_refuse([at]) for at in places] == [expected[at] is None for at in places]
             moments.append((answers, expected))
     for answers, expected in moments:
         for place in late:

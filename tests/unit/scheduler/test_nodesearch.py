@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT, BatchFilterResult, CycleState
+from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT, BatchFilterResult, CycleState, NodePredicate
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode, nodes_to_find
+from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.cache import Cache
@@ -57,19 +58,59 @@ class OneByOne(NodeResourcesFit):
         return NO_BATCH_RESULT
 
 
+class Refusing(NodeResourcesFit):
+    """Tells of some nodes that they are refused before it is asked."""
+
+    def predicate(self, pod: PodInfo) -> NodePredicate | None:
+        return None
+
+    def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
+        said = {one: self.filter(state, pod, one) for one in nodes}
+        refused = {
+            one: status.of(self.name) for one, status in said.items() if status is not None and one.name[-1:] < "7"
+        }
+        return BatchFilterResult(frozenset([one for one, status in said.items() if status is None]), refused)
+
+
+class Counts:
+    """Counts what is evaluated, and measures nothing."""
+
+    def __init__(self) -> None:
+        self.evaluations: Counter[tuple[str, str]] = Counter()
+
+    def sampled(self, work: str) -> bool:
+        return False
+
+    def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
+        self.evaluations.update({(plugin, point): times for plugin in plugins})
+
+    def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        raise AssertionError("nothing is measured")
+
+    def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
+        raise AssertionError("nothing is waited for")
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.sets(st.integers(0, 299)), st.integers(1, 4))
-def test_what_is_known_of_many_nodes_at_once_changes_no_search(full: set[int], pods: int) -> None:
+@given(st.sets(st.integers(0, 299)), st.sets(st.integers(0, 299), max_size=3), st.integers(1, 4))
+def test_what_is_known_of_many_nodes_at_once_changes_no_search(full: set[int], cordoned: set[int], pods: int) -> None:
     cache = Cache()
     for index in range(300):
-        cache.set_node(node(f"n{index}", labels={}, pods="0" if index in full else "2"))
+        room = "0" if index in full else "2"
+        cache.set_node(node(f"n{index}", labels={}, pods=room, unschedulable=index in cordoned))
+    counts = [Counts() for _ in range(3)]
     searches = [
-        NodeSearch(Profile([kind(lambda _: False)]), Nominations(), Random(1)) for kind in (NodeResourcesFit, OneByOne)
+        NodeSearch(Profile([NodeUnschedulable(), kind(lambda _: False)], observer=one), Nominations(), Random(1))
+        for kind, one in zip((NodeResourcesFit, OneByOne, Refusing), counts, strict=True)
     ]
     for number in range(pods):
         wanted = PodInfo(pod(f"p{number}"))
-        found, expected = (search.find(CycleState(cache.snapshot()), wanted) for search in searches)
-        assert found == expected
+        found, *others = (search.find(CycleState(cache.snapshot()), wanted) for search in searches)
+        assert others == [found, found]
+        assert counts[0].evaluations == counts[1].evaluations == counts[2].evaluations
         if isinstance(found, SelectedNode):
             cache.assume(wanted.on(found.node))
 

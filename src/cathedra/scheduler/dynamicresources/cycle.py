@@ -15,7 +15,6 @@ from cathedra.api.core.core_v1 import Node, NodeSelector
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.dynamicresources.extended_resources import Demand
-from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
@@ -121,20 +120,21 @@ class Batch:
             return answer
         raise answer
 
-    def refused(
-        self, nodes: Collection[NodeInfo], status_of: Callable[[Refusal], Status | None]
-    ) -> dict[NodeInfo, Status]:
-        """Of ``nodes``, none of which the claims fit, those for which ``status_of`` has a word."""
-        statuses: dict[int, Status | None] = {}
-        refused: dict[NodeInfo, Status] = {}
-        for info, place in zip(nodes, self._places(nodes), strict=True):
+    def refused(self, nodes: Collection[NodeInfo]) -> Collection[NodeInfo]:
+        """Those of ``nodes``, none of which the claims fit, that have no error of their own and whose search came to
+        an end."""
+        places = self._places(nodes)
+        if self._answers.all_refuse(places):
+            return nodes
+        ended: dict[int, bool] = {}
+        refused: list[NodeInfo] = []
+        for info, place in zip(nodes, places, strict=True):
             kind = self._answers.kind(place)
-            if kind not in statuses:
+            if kind not in ended:
                 answer = self._look(place)
-                statuses[kind] = status_of(answer) if isinstance(answer, Refusal) else None
-            status = statuses[kind]
-            if status is not None:
-                refused[info] = status
+                ended[kind] = isinstance(answer, Refusal) and not answer.stopped
+            if ended[kind]:
+                refused.append(info)
         return refused
 
     def _places(self, nodes: Iterable[NodeInfo]) -> list[int]:

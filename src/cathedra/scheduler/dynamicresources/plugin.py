@@ -253,7 +253,7 @@ class DynamicResources(
         batch, fitting = asked
         if len(fitting) < len(nodes):
             others = [node for node in nodes if node not in fitting]
-            refused.update(batch.refused(others, lambda refusal: None if refusal.stopped else _NO_FIT))
+            refused.update(dict.fromkeys(batch.refused(others), _NO_FIT))
         return fitting
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

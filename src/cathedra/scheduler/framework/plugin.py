@@ -124,6 +124,7 @@ class BatchFilterResult(msgspec.Struct, frozen=True):
 
     passing: Set[NodeInfo] = frozenset()
     refused: Mapping[NodeInfo, Status] = msgspec.field(default_factory=dict)
+    """Rejections, signed by the plugin."""
 
 
 NO_BATCH_RESULT = BatchFilterResult()
