@@ -82,7 +82,8 @@ class RawJSON:
     @staticmethod
     def without_blanks(data: bytes) -> RawJSON:
         """Opaque JSON that has none between its tokens."""
-        made = RawJSON(data)
+        made = object.__new__(RawJSON)
+        object.__setattr__(made, "data", data)
         object.__setattr__(made, "_compact", data)
         return made
 

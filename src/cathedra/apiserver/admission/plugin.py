@@ -61,13 +61,26 @@ class AdmissionChain:
         self._plugins = tuple(plugins)
         self._external = frozenset(external)
         self._called: dict[_Sort, tuple[AdmissionPlugin, ...]] = {}
+        self._idle: dict[tuple[str, str, str, str], bool] = {}
         for resource in frozenset().union(*(plugin.rules for plugin in plugins)):
             assert observe is not None
-            observe(resource, lambda _: self._called.clear())
+            observe(resource, self._forget)
+
+    def _forget(self, _: StoredChange) -> None:
+        self._called.clear()
+        self._idle.clear()
 
     def is_idle(self, call: Call, operation: str) -> bool:
         """Whether no plugin has anything to say about such a request, so that none need be asked."""
-        return not (self._called_for(call, operation, "admit") or self._called_for(call, operation, "validate"))
+        if not self._plugins:
+            return True
+        definition = call.definition
+        sort = (definition.group, definition.plural, call.subresource, operation)
+        idle = self._idle.get(sort)
+        if idle is None:
+            called = [self._called_for(call, operation, method) for method in ("admit", "validate")]
+            idle = self._idle[sort] = not any(called)
+        return idle
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object after every plugin changed it; if a webhook or a policy did, all are called once more."""

@@ -48,7 +48,8 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         if field.element in ignored.children:
             continue
         if field.is_leaf:
-            if (after or not is_absent(after, field.default)) and before.differs_from(after, field):
+            is_given = after or not is_absent(after, field.default)
+            if is_given and (not before.spelled or before.differs_from(after, field)):
                 children[field.element] = ONE_FIELD
             continue
         below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before.value, after, field)
@@ -107,9 +108,7 @@ class _Empty(msgspec.Struct, frozen=True):
     """What is always written; b"" if that is left out."""
 
     def differs_from(self, leaf: Any, field: Field) -> bool:
-        """Whether a leaf says something else."""
-        if not self.spelled:
-            return True
+        """Whether a leaf says something else than what is always written."""
         if type(leaf) is str and type(self.value) is str:
             return leaf != self.value
         if self.spelled in _NOTHING_SPELLED:

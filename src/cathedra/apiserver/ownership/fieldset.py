@@ -76,11 +76,13 @@ class FieldSet:
         # Spelled anew when it is written: another client may have put blanks in, which are no change.
         return found if found is not None else FieldSet.from_json(raw.load())._known_by(raw.data)
 
-    def expect_reading(self) -> None:
-        """Have `from_raw` give this very set for its spelling."""
-        data = self.raw.data
+    def expect_reading(self) -> RawJSON:
+        """The set as ``fieldsV1``, for whose spelling `from_raw` is to give this very set."""
+        raw = self._raw or self.raw
+        data = raw.data
         if data not in _READ:
             self._known_by(data)
+        return raw
 
     def _known_by(self, data: bytes) -> FieldSet:
         if len(_READ) >= KNOWN:

@@ -77,14 +77,13 @@ class VersionedSet(msgspec.Struct, frozen=True):
 
 def new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> ManagedFieldsEntry:
     """An entry of ``managedFields``; the next write will read its fields again."""
-    fields.expect_reading()
     return ManagedFieldsEntry(
         manager=manager.name,
         operation=manager.operation,
         api_version=manager.api_version,
         time=time,
         fields_type="FieldsV1",
-        fields_v1=fields.raw,
+        fields_v1=fields.expect_reading(),
         subresource=manager.subresource,
     )
 

@@ -18,7 +18,7 @@ import msgspec
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
-from cathedra.apiserver.ownership.typed import MISSING, element_of, field_shape, is_leaf
+from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
 
 __all__ = ["Field", "added", "changed", "fields_of", "given_fields", "is_absent", "struct_changes"]
@@ -182,10 +182,12 @@ def added(value: Any, shape: Shape) -> FieldSet:
         return _added_struct(value, shape)
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
         return _added_texts(value, shape)
-    below = {key: added(item, inner) for key, (item, inner) in _parts(value, shape)}
-    if isinstance(shape, ListShape) and shape.keys == _OWN_KEYS:
-        return FieldSet(True, below)
-    return FieldSet.of(below, member=True)
+    if type(shape) is ListShape and type(value) is tuple:
+        inner = shape.element
+        each = [ONE_FIELD] * len(value) if is_leaf(inner) else [added(item, inner) for item in value]
+        below = dict(zip([_element(item, shape) for item in value], each, strict=True))
+        return FieldSet(True, below) if shape.keys == _OWN_KEYS else FieldSet.of(below, member=True)
+    return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
 
 
 def _added_struct(value: KubeStruct, shape: StructShape) -> FieldSet:
@@ -219,7 +221,7 @@ def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
     if isinstance(value, dict):
         return [(f"f:{key}", (item, field_shape(shape, key))) for key, item in value.items()]
     if isinstance(value, tuple) and isinstance(shape, ListShape):
-        return [(element_of(_keys(item, shape), shape), (item, shape.element)) for item in value]
+        return [(_element(item, shape), (item, shape.element)) for item in value]
     return ()
 
 
@@ -228,15 +230,20 @@ def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
     return [(item, field) for item, field in given_fields(value, shape) if item or not is_absent(item, field.default)]
 
 
+def _element(item: Any, shape: ListShape) -> str:
+    """The path element of a list's item."""
+    if len(shape.keys) == 1 and isinstance(item, KubeStruct):
+        ((key, name, default),) = _key_fields(type(item), shape.keys)
+        value = getattr(item, name)
+        if type(value) is str and value is not default:  # as in most lists
+            return element_of_text(key, value)
+    return element_of(_keys(item, shape), shape)
+
+
 def _keys(item: Any, shape: ListShape) -> Any:
     """As much of a list's element as its path element needs, as plain values."""
     if not isinstance(item, KubeStruct):
         return item
-    if len(shape.keys) == 1:
-        ((key, name, default),) = _key_fields(type(item), shape.keys)
-        value = getattr(item, name)
-        if type(value) is str and value is not default:  # as in most lists
-            return {key: value}
     found = [(key, getattr(item, name), default) for key, name, default in _key_fields(type(item), shape.keys)]
     return {
         key: value if type(value) in _SCALARS else to_dict(value)

@@ -32,6 +32,7 @@ __all__ = [
     "TypedError",
     "check",
     "element_of",
+    "element_of_text",
     "elements",
     "field_set",
     "field_shape",
@@ -267,6 +268,11 @@ def elements(items: list[Any], shape: ListShape) -> Iterator[tuple[str, Any]]:
         yield element_of(item, shape), item
 
 
+def element_of_text(key: str, value: str) -> str:
+    """The path element of an item that is found by one text."""
+    return f'k:{{"{key}":{encode_basestring(value)}}}'
+
+
 def element_of(item: JSONValue, shape: ListShape) -> str:
     """The path element of a list's item; as much of the item as it is found by will do.
 
@@ -280,7 +286,7 @@ def element_of(item: JSONValue, shape: ListShape) -> str:
     if len(shape.keys) == 1:
         only = item.get(shape.keys[0])
         if type(only) is str:  # as in most lists
-            return f'k:{{"{shape.keys[0]}":{encode_basestring(only)}}}'
+            return element_of_text(shape.keys[0], only)
     defaults = dict(shape.defaults)
     keys: JSONObject = {}
     for key in sorted(shape.keys):

@@ -37,14 +37,12 @@ def with_tags(
     if not gates.at_least("1.37"):
         return handwritten
     declared = declared_errors(tags, new, old, beta=gates["DeclarativeValidationBeta"])
-    return merged(handwritten, declared, normalized)
+    return merged(handwritten, declared, normalized) if declared else handwritten
 
 
 def merged(handwritten: ErrorList, declared: ErrorList, normalized: Callable[[str], str] = _same) -> ErrorList:
     """The errors that a client sees. ``normalized`` makes a path of the request's version one that the kind's rules
     would give."""
-    if not declared:
-        return handwritten
     covered = {(error.type, normalized(error.field), error.origin) for error in declared}
     kept = [error for error in handwritten if (error.type, error.field, error.origin) not in covered]
     return ErrorList([*kept, *declared])

@@ -67,7 +67,12 @@ class _Walk:
         read, fields = _plan(kind, tags)
         if old is not None:
             for field, value, before in zip(fields, read(obj), read(old), strict=True):
-                if value is not before and value != before:
+                if value is before or value == before:
+                    continue
+                name, pointer, its = field
+                if before is None and (pointer or value) and not its.immutable:
+                    self._new(path, name, its, value)
+                else:
                     self._changed(path, field, value, before)
             return
         for field, value in zip(fields, read(obj), strict=True):
@@ -75,10 +80,15 @@ class _Walk:
             if value is None or not (pointer or value):
                 if its.required:
                     self._errors_of(its).required(path.child(name))
-            elif path or not isinstance(value, KubeStruct):
-                self._given(path.child(name), its, value)
-            elif not self._sound.knows(value, its):
-                self._new_part(path.child(name), its, value)
+            else:
+                self._new(path, name, its, value)
+
+    def _new(self, path: FieldPath, name: str, tags: FieldTags, value: Any) -> None:
+        """Look at a field that was not there before, and is not empty."""
+        if path or not isinstance(value, KubeStruct):
+            self._given(path.child(name), tags, value)
+        elif not self._sound.knows(value, tags):
+            self._new_part(path.child(name), tags, value)
 
     def _errors_of(self, tags: FieldTags | TypeTags) -> ErrorList:
         return self.errors if self._beta or tags.stable else ErrorList()
@@ -91,12 +101,8 @@ class _Walk:
         if is_empty and tags.required:
             errors.required(where)
         is_too_long = not is_empty and _is_too_long(errors, where, tags, value)
-        if _is_frozen(errors, where, tags, value, before) or is_empty or is_too_long:
-            return
-        if path or before is not None or not isinstance(value, KubeStruct):
+        if not (_is_frozen(errors, where, tags, value, before) or is_empty or is_too_long):
             self._value(errors, where, tags, value, before)
-        elif not self._sound.knows(value, tags):
-            self._new_part(where, tags, value)
 
     def _new_part(self, path: FieldPath, tags: FieldTags, value: Any) -> None:
         """Look at a new part of the top level, as a spec is; it is known from then on if nothing is wrong with it."""

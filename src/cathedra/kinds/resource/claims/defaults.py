@@ -32,17 +32,16 @@ def default_claim(claim: resource.ResourceClaim) -> resource.ResourceClaim:
     """A claim whose requests say how many, and whose tolerations say how they compare."""
     spec = _claim_spec(claim.spec)
     status = claim.status
-    if status.allocation is not None:
-        devices = status.allocation.devices
-        if not any(map(_tolerations_of, devices.results)):
-            return changed(claim, spec=spec)
-        results = tuple(
-            replace(result, tolerations=_tolerations(result.tolerations)) if result.tolerations else result
-            for result in devices.results
-        )
-        if results != devices.results:
-            allocation = replace(status.allocation, devices=replace(devices, results=results))
-            status = replace(status, allocation=allocation)
+    if status.allocation is None or not any(map(_tolerations_of, status.allocation.devices.results)):
+        return claim if spec is claim.spec else replace(claim, spec=spec)
+    devices = status.allocation.devices
+    results = tuple(
+        replace(result, tolerations=_tolerations(result.tolerations)) if result.tolerations else result
+        for result in devices.results
+    )
+    if results != devices.results:
+        allocation = replace(status.allocation, devices=replace(devices, results=results))
+        status = replace(status, allocation=allocation)
     return changed(claim, spec=spec, status=status)
 
 

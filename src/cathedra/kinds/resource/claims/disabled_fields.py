@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cathedra.api import resource
@@ -103,11 +103,11 @@ def enabled_claim_status(
         gates["DRADeviceBindingConditions"] or any(r.binding_conditions or r.binding_failure_conditions for r in before)
     ):
         cleared |= {"binding_conditions": (), "binding_failure_conditions": ()}
-    if not (gates["DRAOptionalNodeOperations"] or any(r.skip_node_operations for r in before)):
+    if not (gates["DRAOptionalNodeOperations"] or (before and any(r.skip_node_operations for r in before))):
         cleared["skip_node_operations"] = ()
     allocation = status.allocation
     if allocation is not None and cleared:
-        results = tuple(replace(result, **cleared) for result in allocation.devices.results)
+        results = tuple([_cleared_result(result, cleared) for result in allocation.devices.results])
         if results != allocation.devices.results:
             allocation = replace(allocation, devices=replace(allocation.devices, results=results))
     devices = status.devices or ()
@@ -121,7 +121,18 @@ def enabled_claim_status(
         gone -= {_identity(result) for result in (allocation.devices.results if allocation is not None else ())}
         if gone:
             devices = tuple(device for device in devices if _identity(device) not in gone)
+    if allocation is status.allocation and devices is status.devices:
+        return status
     return replace(status, allocation=allocation, devices=devices)
+
+
+def _cleared_result(
+    result: resource.DeviceRequestAllocationResult, cleared: Mapping[str, Any]
+) -> resource.DeviceRequestAllocationResult:
+    for name, empty in cleared.items():
+        if getattr(result, name) != empty:
+            return replace(result, **cleared)
+    return result
 
 
 def _consumes(status: resource.ResourceClaimStatus) -> bool:

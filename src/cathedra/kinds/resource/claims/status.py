@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from cathedra.api import formats, resource
@@ -39,6 +40,7 @@ MAX_INTERFACE: Final = 256
 MAX_HARDWARE: Final = 128
 SOURCES: Final = ("FromClaim", "FromClass")
 _STATUS: Final = FieldPath("status")
+_with_admin_access: Final = attrgetter("admin_access")
 Identity = tuple[str, str, str, str | None]
 
 
@@ -73,11 +75,12 @@ def _identity(
 def _admin_access(
     errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
 ) -> None:
-    first = next((position for position, result in enumerate(_results(new.status)) if result.admin_access), None)
-    if first is None or any(result.admin_access for result in _results(old.status)):
+    given = list(map(_with_admin_access, _results(new.status)))
+    if not any(given) or any(map(_with_admin_access, _results(old.status))):
         return
     if refusal := admin_access_refusal(context):
         path = _STATUS.child("allocation", "devices", "results")
+        first = next(position for position, is_given in enumerate(given) if is_given)
         errors.forbidden(path.index(first).child("adminAccess"), refusal)
 
 
@@ -85,10 +88,14 @@ def _consumers(
     errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference], gates: FeatureGates
 ) -> None:
     def consumer(where: FieldPath, item: resource.ResourceClaimConsumerReference) -> None:
+        if item.resource and item.name and item.uid:
+            return
         for name, value in (("resource", item.resource), ("name", item.name), ("uid", item.uid)):
             if not value:
                 errors.required(where.child(name))
 
+    if not consumers:
+        return
     limit = MAX_RESERVED if gates.at_least("1.32") else MAX_RESERVED_IN_131
     validate_items(errors, _STATUS.child("reservedFor"), consumers, limit, gates, consumer, key=lambda c: c.uid)
 
@@ -182,7 +189,8 @@ def _allocation(
 
     gates, given, devices = context.gates, allocation.devices, path.child("devices")
     validate_items(errors, devices.child("results"), given.results, MAX_RESULTS, gates, result)
-    validate_items(errors, devices.child("config"), given.config, MAX_CONFIG, gates, config)
+    if given.config:
+        validate_items(errors, devices.child("config"), given.config, MAX_CONFIG, gates, config)
     if allocation.node_selector is not None:
         validate_node_selector(errors, path.child("nodeSelector"), allocation.node_selector)
 
@@ -198,11 +206,13 @@ def _result(
     validate_driver_name(errors, path.child("driver"), result.driver)
     validate_pool_name(errors, path.child("pool"), result.pool)
     check(errors, path.child("device"), result.device, formats.dns_label)
-    validate_binding_conditions(errors, path, result.binding_conditions, result.binding_failure_conditions)
+    if result.binding_conditions or result.binding_failure_conditions:
+        validate_binding_conditions(errors, path, result.binding_conditions, result.binding_failure_conditions)
     if result.share_id is not None:
         check(errors, path.child("shareID"), result.share_id, formats.uuid)
-    validate_skipped_operations(errors, path.child("skipNodeOperations"), result.skip_node_operations)
-    if context.gates.at_least("1.37"):
+    if result.skip_node_operations:
+        validate_skipped_operations(errors, path.child("skipNodeOperations"), result.skip_node_operations)
+    if result.tolerations and context.gates.at_least("1.37"):
         for position, toleration in enumerate(result.tolerations):
             where = path.child("tolerations").index(position)
             if toleration.key:
