@@ -16,7 +16,7 @@ import msgspec
 
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting, load_json
 from cathedra.api.quantity import Quantity
-from cathedra.api.timestamp import BEGINNING, MicroTime, Time
+from cathedra.api.timestamp import MicroTime, Time
 
 __all__ = [
     "EMPTY_LIST",
@@ -168,9 +168,12 @@ def _decode_scalar(kind: type, value: Any) -> Any:
 def _encode_scalar(value: Any) -> Any:
     kind = type(value)
     if kind is Time or kind is MicroTime:  # as most are: a write encodes some twenty, so they are read off
-        return None if value.micros == BEGINNING else value.text
+        return value.written
     if kind is RawJSON:
-        return msgspec.Raw(value.compact())
+        try:
+            return _as_is(value._compact)
+        except AttributeError:
+            return _as_is(value.compact())
     if kind is Quantity:
         return value.text
     if isinstance(value, str):
@@ -178,6 +181,7 @@ def _encode_scalar(value: Any) -> Any:
     raise NotImplementedError(f"no JSON form is known for {type(value)}")
 
 
+_as_is: Final = msgspec.Raw
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_scalar)
 
 

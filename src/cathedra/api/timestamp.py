@@ -39,11 +39,13 @@ class TimeError(ValueError):
 class Time:
     """An instant, to the second."""
 
-    __slots__ = ("micros", "text")
+    __slots__ = ("micros", "text", "written")
 
     micros: int
     text: str
     """As the API writes it, unless it is `BEGINNING`."""
+    written: str | None
+    """As the API writes it."""
 
     def __new__(cls, epoch_seconds: float) -> Self:
         remembered: Callable[[int], Any] = _second
@@ -52,7 +54,9 @@ class Time:
 
     def _set(self, micros: int) -> None:
         object.__setattr__(self, "micros", micros)
-        object.__setattr__(self, "text", self._format(micros))
+        text = self._format(micros)
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "written", None if micros == BEGINNING else text)
 
     @classmethod
     def parse(cls, text: str) -> Self:

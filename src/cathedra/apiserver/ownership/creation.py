@@ -8,8 +8,7 @@ made before and are remembered by their JSON. Owner references alone name someth
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import compress
-from operator import is_not
+from functools import cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +18,8 @@ from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
 from cathedra.apiserver.ownership.plainwrites import Entries
-from cathedra.apiserver.ownership.structs import Field, added, changed, fields_of, given_fields, is_absent
+from cathedra.apiserver.ownership.structs import Field, Given, added, changed, fields_of, is_absent
+from cathedra.apiserver.ownership.typed import MISSING
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
 
@@ -41,12 +41,15 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
     Raises:
         TypedError: an element of a keyed list has no key.
     """
-    children: dict[str, FieldSet] = {}
-    empties, given = _empty(type(new)), msgspec.structs.astuple(new)
-    parts = zip(empties.parts, given, fields_of(shape), strict=True)
-    for before, after, field in compress(parts, map(is_not, empties.values, given)):
+    nothing, values = _empty(type(new)), msgspec.structs.astuple(new)
+    certain, asked = nothing.given.of(values)
+    children = dict(certain)
+    for element in ignored.children:
+        children.pop(element, None)
+    for index, field in asked:
         if field.element in ignored.children:
             continue
+        before, after = nothing.parts[index], values[index]
         if field.is_leaf:
             is_given = after or not is_absent(after, field.default)
             if is_given and (not before.spelled or before.differs_from(after, field)):
@@ -55,14 +58,21 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before.value, after, field)
         if below is not None:
             children[field.element] = below
-    return (new_entry(manager, FieldSet.of(children, member=False), now),) if children else ()
+    if not children:
+        return ()
+    fields = FieldSet.of(children, member=False)
+    fields.is_tracked = True
+    return (new_entry(manager, fields, now),)
 
 
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
     assert isinstance(shape, StructShape)
-    children: dict[str, FieldSet] = {}
-    for value, field in given_fields(metadata, shape):
-        if field.element in _UNTRACKED or (not value and is_absent(value, field.default)):
+    values = msgspec.structs.astuple(metadata)
+    certain, asked = _tracked(shape).of(values)
+    children = dict(certain)
+    for index, field in asked:
+        value = values[index]
+        if not value and is_absent(value, field.default):
             continue
         if field.is_leaf:
             children[field.element] = ONE_FIELD
@@ -71,6 +81,14 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
         elif (below := _owned(field.default, value, field)) is not None:
             children[field.element] = below
     return FieldSet.of(children, member=False) if children else None
+
+
+@cache
+def _tracked(shape: StructShape) -> Given:
+    """The fields of metadata that have owners."""
+    fields = fields_of(shape)
+    tracked = [None if field.element in _UNTRACKED else field for field in fields]
+    return Given(tracked, tuple([field.default for field in fields]))
 
 
 def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
@@ -120,11 +138,20 @@ _NOTHING_SPELLED: Final = frozenset({b"null", b"{}"})
 """Nothing else means the same as one of these."""
 
 
+class _GivenBeside(Given):
+    """The fields in which objects differ from one without anything; what that spells, too, has to be compared."""
+
+    __slots__ = ()
+
+    def _is_certain(self, field: Field) -> bool:
+        return super()._is_certain(field) and not hasattr(field.default, "factory") and field.default is not MISSING
+
+
 class _Nothing(msgspec.Struct, frozen=True):
-    """The fields of an object without anything, and their values alone."""
+    """An object without anything: its fields, and what it takes to see which fields another one has."""
 
     parts: tuple[_Empty, ...]
-    values: tuple[Any, ...]
+    given: _GivenBeside
 
 
 def _empty(kind: type[KubeStruct]) -> _Nothing:
@@ -135,7 +162,7 @@ def _empty(kind: type[KubeStruct]) -> _Nothing:
         values = msgspec.structs.astuple(kind())
         pairs = zip(values, fields_of(shape), strict=True)
         parts = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
-        found = _EMPTY[kind] = _Nothing(parts, values)
+        found = _EMPTY[kind] = _Nothing(parts, _GivenBeside(fields_of(shape), values))
     return found
 
 

@@ -24,11 +24,13 @@ KNOWN: Final = 4096
 class FieldSet:
     """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
 
-    __slots__ = ("_raw", "_shared", "_spelled", "children", "member")
+    __slots__ = ("_raw", "_shared", "_spelled", "children", "is_tracked", "member")
 
     def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:
         self.member = member
         self.children: dict[str, FieldSet] = children if children is not None else {}
+        self.is_tracked = False
+        """Whether it is known to have no field that has no owner."""
         self._shared = False
         self._spelled = b""
         self._raw: RawJSON | None = None
@@ -102,8 +104,8 @@ class FieldSet:
         for element in sorted(children) if len(children) > 1 else children:
             child = children[element]
             # Keys of elements are as many as there are objects, fields are few.
-            name = _spelled(element) if element[0] == "f" else _encoded(element)
-            below.append(name + b":" + (child._spelled or child._spell()))
+            name = _key(element) if element[0] == "f" else _encoded(element) + b":"
+            below.append(name + (child._spelled or child._spell()))
         self._spelled = b"{%b}" % b",".join(below)
         return self._spelled
 
@@ -223,7 +225,13 @@ class FieldSet:
 
 
 _encoded: Final = msgspec.json.encode
-_spelled: Final = lru_cache(maxsize=4096)(_encoded)
+
+
+@lru_cache(maxsize=4096)
+def _key(element: str) -> bytes:
+    return _encoded(element) + b":"
+
+
 # To find the first key of a dictionary from which thousands were taken takes microseconds, of an ordered one nothing.
 _READ: Final[OrderedDict[bytes, FieldSet]] = OrderedDict()
 _SHARED: Final[OrderedDict[tuple[object, ...], FieldSet]] = OrderedDict()

@@ -10,6 +10,7 @@ Only what is made of structs, keyed lists and texts has a form here; all else is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
 from cathedra.api.goform import go_values
@@ -49,7 +50,7 @@ _TEXT: Final = _Text()
 class StructForm:
     """The form of a struct's value."""
 
-    __slots__ = ("_doubtful", "_inner", "_parts", "_texts", "shape", "spelled")
+    __slots__ = ("_doubtful", "_held", "_inner", "_parts", "_said", "_texts", "shape", "spelled")
 
     def __init__(self, shape: StructShape, parts: Mapping[str, _Form], spelled: tuple[Any, ...]) -> None:
         self.shape = shape
@@ -61,6 +62,10 @@ class StructForm:
         self._parts = {key: (*places[key], part) for key, part in parts.items()}
         self._texts = [key for key, part in parts.items() if part is _TEXT]
         self._inner = [(key, part) for key, part in parts.items() if part is not _TEXT]
+        is_flat = len(self._texts) > 1 and not self._inner
+        self._held = attrgetter(*(places[key][0] for key in self._texts)) if is_flat else None
+        self._said = itemgetter(*self._texts) if is_flat else None
+        """How texts are read of an object and of a configuration, if there is nothing else."""
         doubtful = doubtful_fields(shape).items()
         # Who owns what is worked out beside what is applied.
         self._doubtful = [
@@ -93,6 +98,10 @@ class StructForm:
         Raises:
             msgspec.ValidationError, ValueError: what is new cannot be read.
         """
+        if self._held is not None and self._said is not None:
+            held = self._held(live)
+            if held == self._said(configuration) and all(held):
+                return live, None
         changes: dict[str, Any] = {}
         texts: dict[str, Any] = {}
         merged: dict[str, Any] = {}
@@ -138,9 +147,8 @@ class StructForm:
         """Whether what a configuration of this form leaves alone would be spelled the same if it were read again."""
         for attribute, default, shape in self._doubtful:
             held = getattr(live, attribute)
-            if held is default or (not held and is_absent(held, default)):
-                continue
-            if not is_plain(to_dict(held), shape):
+            # What is empty is plain, whether it is spelled or not.
+            if held and held is not default and not is_plain(to_dict(held), shape):
                 return False
         return True
 

@@ -164,11 +164,14 @@ _NEVER_BELOW_METADATA: Final = _NEVER_TRACKED.children[_METADATA].children.keys(
 
 def tracked_part(fields: FieldSet) -> FieldSet:
     """Without the fields that have no owner; itself, if it has none of them, as most sets."""
+    if fields.is_tracked:
+        return fields
     children = fields.children
     metadata = children.get(_METADATA)
     has_some = metadata is not None and (metadata.member or not _NEVER_BELOW_METADATA.isdisjoint(metadata.children))
     if has_some or "f:kind" in children or "f:apiVersion" in children:
         return fields.difference(_NEVER_TRACKED)
+    fields.is_tracked = True
     return fields
 
 

@@ -21,7 +21,7 @@ from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
 
-__all__ = ["Field", "added", "changed", "fields_of", "given_fields", "is_absent", "struct_changes"]
+__all__ = ["Field", "Given", "added", "changed", "fields_of", "is_absent", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
 _NOTHING: Final = FieldSet()
@@ -58,39 +58,50 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
     )
 
 
-class _Given:
-    """The fields of a struct beside the values with which they are left out, and what its simple values spell."""
+class Given:
+    """What structs of a type spell, by which of their fields differ from values that say nothing."""
 
-    __slots__ = ("defaults", "fields", "sets")
+    __slots__ = ("_fields", "_known", "_silent")
 
-    def __init__(self, shape: StructShape) -> None:
-        self.fields = fields_of(shape)
-        self.defaults = tuple([field.default for field in self.fields])
-        self.sets: dict[tuple[bool, ...], FieldSet | None] = {}
-        """By which fields are not their default: what is spelled then, if that says it; else None."""
+    def __init__(self, fields: Iterable[Field | None], silent: tuple[Any, ...]) -> None:
+        """``fields`` are those of the type, with None for each that does not count; ``silent`` are the values."""
+        self._fields = tuple(fields)
+        self._silent = silent
+        self._known: dict[tuple[bool, ...], GivenFields] = {}
 
-    def set_of(self, given: tuple[bool, ...]) -> FieldSet | None:
-        """What a struct spells in which just these fields are not their default; None if that is not all there is to
-        know: a part below, or a list or map that may be empty all the same."""
-        fields = [field for field, is_given in zip(self.fields, given, strict=True) if is_given]
-        if any(type(field.shape) is not Leaf or getattr(field.default, "factory", None) is dict for field in fields):
-            return None
-        return FieldSet.of({field.element: ONE_FIELD for field in fields}, member=True)
+    def of(self, values: tuple[Any, ...]) -> GivenFields:
+        """The fields that a struct with these values spells."""
+        given = tuple(map(is_not, values, self._silent))
+        found = self._known.get(given)
+        if found is None:
+            found = self._found(given)
+            if len(self._known) < _MOST_GIVEN:
+                self._known[given] = found
+        return found
+
+    def _found(self, given: tuple[bool, ...]) -> GivenFields:
+        fields = [(index, field) for index, field in enumerate(self._fields) if field is not None and given[index]]
+        certain = {field.element: ONE_FIELD for _, field in fields if self._is_certain(field)}
+        asked = tuple([(index, field) for index, field in fields if field.element not in certain])
+        return certain, asked
+
+    def _is_certain(self, field: Field) -> bool:
+        """Whether one that differs is spelled: it has no parts, and is no list or map that may be empty even so."""
+        return type(field.shape) is Leaf and getattr(field.default, "factory", None) is not dict
 
 
-_MOST_SETS: Final = 64
-"""Of a struct, how many are remembered."""
+GivenFields = tuple[dict[str, FieldSet], tuple[tuple[int, Field], ...]]
+"""Fields that are spelled for certain, by path element; then the others, each with its place, for which its value has
+to be looked at."""
+
+_MOST_GIVEN: Final = 64
+"""Of a type, of how many sets of fields it is remembered what they spell."""
 
 
 @cache
-def _given(shape: StructShape) -> _Given:
-    return _Given(shape)
-
-
-def given_fields(value: KubeStruct, shape: StructShape) -> Iterable[tuple[Any, Field]]:
-    """The fields of a struct that are not their default, with their values. Some may be absent even so."""
-    known, values = _given(shape), msgspec.structs.astuple(value)
-    return compress(zip(values, known.fields, strict=True), map(is_not, values, known.defaults))
+def _given(shape: StructShape) -> Given:
+    fields = fields_of(shape)
+    return Given(fields, tuple([field.default for field in fields]))
 
 
 def is_absent(value: Any, default: Any) -> bool:
@@ -112,16 +123,12 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     befores, afters = msgspec.structs.astuple(old), msgspec.structs.astuple(new)
     pairs = zip(befores, afters, fields_of(shape), strict=True)
     for before, after, field in compress(pairs, map(is_not, befores, afters)):
-        _enter(field.element, changed(before, after, field), touched, removed)
+        was_set, was_removed = changed(before, after, field)
+        if was_set is not _NOTHING:
+            touched[field.element] = was_set
+        if was_removed is not _NOTHING:
+            removed[field.element] = was_removed
     return _below(touched, removed)
-
-
-def _enter(element: str, part: Changes, touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> None:
-    was_set, was_removed = part
-    if was_set is not _NOTHING:
-        touched[element] = was_set
-    if was_removed is not _NOTHING:
-        removed[element] = was_removed
 
 
 def _below(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
@@ -163,7 +170,11 @@ def _changed(old: Any, new: Any, shape: Shape) -> Changes:
         if element not in after:
             removed[element] = added(was, inner)
         else:
-            _enter(element, _changed(was, after[element][0], inner), touched, removed)
+            was_set, was_removed = _changed(was, after[element][0], inner)
+            if was_set is not _NOTHING:
+                touched[element] = was_set
+            if was_removed is not _NOTHING:
+                removed[element] = was_removed
     for element, (now, inner) in after.items():
         if element not in before:
             touched[element] = added(now, inner)
@@ -191,20 +202,14 @@ def added(value: Any, shape: Shape) -> FieldSet:
 
 
 def _added_struct(value: KubeStruct, shape: StructShape) -> FieldSet:
-    known, values = _given(shape), msgspec.structs.astuple(value)
-    given = tuple(map(is_not, values, known.defaults))
-    if given in known.sets:
-        found = known.sets[given]
-    else:
-        found = known.set_of(given)
-        if len(known.sets) < _MOST_SETS:
-            known.sets[given] = found
-    if found is not None:
-        return found
-    below = {}
-    for item, field in compress(zip(values, known.fields, strict=True), given):
-        if item or not is_absent(item, field.default):
-            below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
+    values = msgspec.structs.astuple(value)
+    below, asked = _given(shape).of(values)
+    if asked:
+        below = dict(below)
+        for index, field in asked:
+            item = values[index]
+            if item or not is_absent(item, field.default):
+                below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
     return FieldSet.of(below, member=True)
 
 
@@ -227,7 +232,11 @@ def _parts(value: Any, shape: Shape) -> Iterable[tuple[str, tuple[Any, Shape]]]:
 
 def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
     """The fields of a struct that are written, with their values."""
-    return [(item, field) for item, field in given_fields(value, shape) if item or not is_absent(item, field.default)]
+    return [
+        (item, field)
+        for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
+        if item is not field.default and (item or not is_absent(item, field.default))
+    ]
 
 
 def _element(item: Any, shape: ListShape) -> str:

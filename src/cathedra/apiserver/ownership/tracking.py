@@ -140,7 +140,9 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
     kind = call.definition.kind
     if kind in KINDS_WITH_SCHEMAS or not isinstance(shape, StructShape) or len(spelled) > REMEMBERED_SIZE:
         return None
-    content = {key: value for key, value in body.items() if key != "kind" and key != "apiVersion"}
+    content = body.copy()
+    for key in ("kind", "apiVersion"):
+        content.pop(key, None)
     found = _FORMS.find(call.field_manager, content, shape, ignored)
     manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
     held = plain_sets(live.metadata.managed_fields, manager)

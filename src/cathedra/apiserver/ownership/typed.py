@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -240,6 +241,7 @@ def _check_list(value: JSONValue, shape: ListShape, path: str) -> list[str]:
 # --- elements -----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4096)
 def is_leaf(shape: Shape) -> bool:
     """Whether values of that shape count as one field."""
     if isinstance(shape, Leaf):

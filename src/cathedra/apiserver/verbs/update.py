@@ -133,7 +133,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     wanted, is_free = proposal.wanted, server.admission.is_idle(call, "UPDATE")
     if not is_free:
         wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
-    _check_version(call, wanted.metadata, old.metadata)
+    if wanted.metadata.resource_version != old.metadata.resource_version:
+        _check_version(call, wanted.metadata)
     new = replace(wanted, metadata=without_duplicate_owners(call, kept(wanted.metadata, old.metadata)))
     new = strategy.prepare_update(new, old, context)
     rounds = 0 if call.subresource else strategy.metadata_checks
@@ -149,7 +150,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     written = await server.stored(call, new) if converts and not unchanged else new
     if table.get(entry.key) is not entry:
         raise WriteConflict(entry.key)
-    if vanishes(call, new):
+    if new.metadata.deletion_timestamp is not None and vanishes(call, new):
         if not call.dry_run:
             await server.registry.remove(table, entry, entry.object)
         return StoredObject(entry.key, new, entry.revision)
@@ -161,9 +162,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     return await server.seen_one(call, stored) if converts else stored
 
 
-def _check_version(call: Call, wanted: ObjectMeta, old: ObjectMeta) -> None:
-    if wanted.resource_version == old.resource_version:
-        return
+def _check_version(call: Call, wanted: ObjectMeta) -> None:
+    """Let a change pass that names no version, or refuse it."""
     if wanted.resource_version:
         try:
             parse_uint64(wanted.resource_version)

@@ -44,13 +44,10 @@ _WORKLOADS: Final = frozenset(
 
 
 @by_identity
-def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList]:
-    return policy_of(namespace.metadata.labels)
-
-
-@by_identity
-def _asks_nothing(policy: Policy, errors: ErrorList) -> bool:
-    return policy.is_privileged and not errors
+def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList, bool]:
+    """What holds in a namespace, what is wrong with its labels, and whether that asks for nothing at all."""
+    policy, errors = policy_of(namespace.metadata.labels)
+    return policy, errors, policy.is_privileged and not errors
 
 
 class PodSecurity(AdmissionPlugin):
@@ -121,8 +118,8 @@ class PodSecurity(AdmissionPlugin):
     def _check_pod(self, request: AdmissionAttributes) -> None:
         if not isinstance(request.object, Pod):
             return
-        policy, errors = self._policy(request)
-        if _asks_nothing(policy, errors):
+        policy, errors, asks_nothing = self._policy(request)
+        if asks_nothing:
             request.call.annotations[_ENFORCED] = _NOTHING_ASKED
             return
         pod: Pod = request.object
@@ -137,7 +134,7 @@ class PodSecurity(AdmissionPlugin):
         self._warn(request, policy, pod.metadata, pod.spec)
 
     def _check_workload(self, request: AdmissionAttributes) -> None:
-        policy, errors = self._policy(request)
+        policy, errors, _ = self._policy(request)
         if policy.warn.level == policy.audit.level == PRIVILEGED and not errors:
             return
         template = _template(request.object)
@@ -146,7 +143,7 @@ class PodSecurity(AdmissionPlugin):
         self._note(request, policy, errors, template.metadata, template.spec)
         self._warn(request, policy, template.metadata, template.spec)
 
-    def _policy(self, request: AdmissionAttributes) -> tuple[Policy, ErrorList]:
+    def _policy(self, request: AdmissionAttributes) -> tuple[Policy, ErrorList, bool]:
         namespace = self._registry.find(NAMESPACES, request.call.namespace)
         if namespace is None:
             raise internal_error(f'failed to lookup namespace "{request.namespace}"')
