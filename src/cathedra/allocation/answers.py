@@ -118,10 +118,6 @@ class FittingNodes:
         elif answer.stopped is None:
             self.refusing.add(place)
 
-    def knows(self, place: int) -> bool:
-        """Whether the answer of a place is known."""
-        return place in self.fitting or place in self.refusing or place in self.erring
-
 
 class KnownAnswers:
     """What is known of all claims that ask for the same, from pod to pod."""
@@ -171,10 +167,11 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         if followed is None:
             fits = dict(zip(asked, self._fit(self._classes(asked)), strict=True))
             return [place for place in asked if fits[place]]
-        fitting = followed.fitting
+        fitting, refusing, erring = followed.fitting, followed.refusing, followed.erring
         if not fitting.issuperset(asked):
-            self._ask(followed, [place for place in asked if not followed.knows(place)])
-        return [place for place in asked if place in fitting]
+            others = [place for place in asked if place not in fitting and place not in refusing]
+            self._ask(followed, [place for place in others if place not in erring])
+        return list(filter(fitting.__contains__, asked))
 
     def all_refuse(self, places: Iterable[int]) -> bool:
         """Whether it is known of all of ``places`` that the claims do not fit, without an error of the node."""

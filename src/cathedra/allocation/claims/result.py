@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -24,6 +26,9 @@ from cathedra.api.resource import (
 )
 
 __all__ = ["write_results"]
+
+_NODES: Final = 8192
+"""The selectors of so many nodes are kept: each gets claim after claim."""
 
 
 def write_results(
@@ -170,6 +175,7 @@ def _node_selector(claim: ResourceClaim, records: list[DeviceRecord], node_name:
     return core_v1.NodeSelector(node_selector_terms=(term,))
 
 
+@lru_cache(_NODES)
 def _only(node_name: str) -> core_v1.NodeSelector:
     requirement = core_v1.NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return core_v1.NodeSelector(node_selector_terms=(core_v1.NodeSelectorTerm(match_fields=(requirement,)),))

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -39,6 +40,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 _NONE: Final[frozenset[str]] = frozenset()
+_name_of: Final[Callable[[NodeInfo], str]] = attrgetter("name")
 Write = Callable[[], tuple[AllocationResult, ...]]
 
 
@@ -77,7 +79,7 @@ class Batch:
         if len(fitting) == len(nodes):
             return frozenset(nodes)
         known = self._snapshot.nodes
-        return frozenset([known[place] for place in fitting])
+        return frozenset(map(known.__getitem__, fitting))
 
     def kinds(self, nodes: Iterable[NodeInfo]) -> list[int]:
         """A number for each node, which those share that have the same answer."""
@@ -138,8 +140,7 @@ class Batch:
         return refused
 
     def _places(self, nodes: Iterable[NodeInfo]) -> list[int]:
-        places = self._snapshot.places
-        return [places[node.name] for node in nodes]
+        return list(map(self._snapshot.places.__getitem__, map(_name_of, nodes)))
 
     def _look(self, place: int) -> Refusal | NodeError:
         """Nodes that look alike share a refusal; an error is each node's own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
+from itertools import filterfalse
 from random import Random
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
@@ -64,6 +65,7 @@ from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.podclaims import ClaimNotCreated
 
 __all__ = ["DynamicResources"]
 
@@ -167,6 +169,9 @@ class DynamicResources(
         """All claims must be there."""
         if not pod.pod.spec.resource_claims:
             return None
+        if self._resolver.lacks_claims(pod.pod):
+            # As below, for what is so of nearly every new pod, without two exceptions.
+            return unresolvable(str(ClaimNotCreated(pod.pod)))
         try:
             self._resolver.claims(pod.pod)
         except Unresolved as why:
@@ -252,7 +257,7 @@ class DynamicResources(
             return frozenset()
         batch, fitting = asked
         if len(fitting) < len(nodes):
-            others = [node for node in nodes if node not in fitting]
+            others = list(filterfalse(fitting.__contains__, nodes))
             refused.update(dict.fromkeys(batch.refused(others), _NO_FIT))
         return fitting
 
