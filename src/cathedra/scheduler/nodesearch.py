@@ -164,14 +164,12 @@ class NodeSearch:
         unasked = told = 0
         broken = None
         for node in nodes:
-            if node in passing:
-                unasked += 1
-                status = None
-            elif node in refused:
+            known = node in passing
+            unasked += known
+            status = None if known else refused.get(node)
+            if status is not None:
                 told += 1
-                diagnosis.refuse(node.name, refused[node])
-                continue
-            else:
+            elif not known:
                 status = judge(filters, state, pod, node)
             if status is None:
                 feasible.append(node)
