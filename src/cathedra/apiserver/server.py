@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -52,9 +53,8 @@ from cathedra.apiserver.local.listener import LocalListener
 from cathedra.apiserver.local.records import Recorder
 from cathedra.apiserver.local.session import LocalServer
 from cathedra.apiserver.local.upgrades import Sessions
-from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.registry.registry import AnyStorage, Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.transport import InProcessTransport
@@ -98,7 +98,7 @@ class APIServer:
 
     @classmethod
     async def open(
-        cls, config: ServerConfig, *, clock: Clock, random: random.Random, store: Storage | SharedStorage | None = None
+        cls, config: ServerConfig, *, clock: Clock, random: random.Random, store: AnyStorage | None = None
     ) -> Self:
         """Load the store and create what every cluster has; without ``store`` nothing is kept.
 
@@ -206,6 +206,20 @@ class APIServer:
         """
         self._local = LocalListener(self._session_server(self.app, StaticTokens(tokens)), path)
         await self._local.start()
+
+    async def serve_replica(self, connected: socket.socket) -> None:
+        """Be the store of an API server in another process of this cluster, at the other end of a unix socket.
+
+        Only where this server writes its store alone.
+        """
+        await self.context.registry.serve_replica(connected)
+
+    def serve_process(self, pki: PKI) -> None:
+        """Be there for this process alone, beside the server whose store this is and whose keys these are."""
+        self.pki = pki
+        self.context.tokens.key.keep_in(pki.service_account_key)
+        history = HistoryTrimming(self.context)
+        self._keeping = (asyncio.create_task(history.run(), name="history"),)
 
     async def _keep_objects(self, address: str) -> None:
         """Show the cluster where this server is, and whose certificates it accepts; now and from now on."""

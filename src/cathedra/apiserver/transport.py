@@ -47,7 +47,7 @@ class InProcessTransport:
         self._user = user
         self._annotations = annotations
         self._trusted = always_allows(server.authorizer, user)
-        self._waits = server.registry.settles_at_once or server.registry.shared
+        self._waits = server.registry.writes_wait
         """Whether a write waits before it begins."""
 
     @property

@@ -290,7 +290,7 @@ CLUSTER: Final = (
         type=int,
         default=1,
         metavar="1|2|3",
-        about="1: all parts in one (default); 2: the API server apart; 3: the nodes too",
+        about="1: all parts in one (default); 2: scheduler and nodes apart; 3: each of them apart",
     ),
     *SERVER,
     CommandOption(

@@ -1,8 +1,8 @@
 """A whole cluster: API server, controllers, scheduler, and nodes with their drivers.
 
 Every part is the one that also runs alone. In one process they share an event loop and the in-process transport; in
-several, the others are children of the API server's process and reach it over a unix socket
-(`cathedra.cluster.processes`). Node agents and drivers talk to each other as they always do, over sockets of their own.
+several, scheduler and nodes are in children of the API server's process (`cathedra.cluster.processes`). Node agents and
+drivers talk to each other as they always do, over sockets of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cathedra.cluster.data.sockets import forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.driverpermissions import install_driver_permissions
 from cathedra.cluster.identity.installing import install
-from cathedra.cluster.parts.controlplane import control_plane
+from cathedra.cluster.parts.controlplane import CONTROLLERS, control_plane
 from cathedra.cluster.parts.earlyruntimes import early_runtimes
 from cathedra.cluster.parts.foundation import Foundation, Served
 from cathedra.cluster.parts.gctuning import tune_collection
@@ -202,7 +202,7 @@ class RunningCluster:
 
     @asynccontextmanager
     async def _in_several_processes(self) -> AsyncIterator[None]:
-        """The API server here, everything else in children that reach it over a unix socket."""
+        """The API server and the controllers here, everything else in children."""
         # start-up time: with several processes alone
         from cathedra.cluster.processes.order import Passes
         from cathedra.cluster.processes.supervisor import Supervisor
@@ -213,12 +213,15 @@ class RunningCluster:
         try:
             async with self._serving():
                 await serve_parts(self.server, self.config, passes.users)
+                base = self._foundation()
                 async with asyncio.TaskGroup() as parts:
-                    supervising = parts.create_task(children.run(self._served()))
+                    tasks = [parts.create_task(job) for job in control_plane(base, (CONTROLLERS,))]
+                    tasks.append(parts.create_task(children.run(base.served, self.server.serve_replica)))
                     try:
                         yield
                     finally:
-                        supervising.cancel()
+                        for task in tasks:
+                            task.cancel()
         finally:
             await children.stop()
 

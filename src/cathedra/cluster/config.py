@@ -144,7 +144,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     nodes: int = 1
     processes: int = 1
-    """1: all in one. 2: the API server, and everything else. 3: the API server, scheduler and controllers, nodes."""
+    """1: all in one. 2: API server and controllers; scheduler and nodes. 3: the nodes apart, too."""
     log_level: str = "info"
     log_format: str = "text"
     """What further processes log, and how."""

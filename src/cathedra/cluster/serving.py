@@ -19,6 +19,7 @@ from cathedra.apiserver.authentication.pki import ADMIN, PKI, KubeletTLS, NodeId
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.apiserver.traffic.audit import AuditPolicy, load_policy
@@ -33,7 +34,7 @@ from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
 
-__all__ = ["open_server", "serve_parts", "write_kubeconfig"]
+__all__ = ["open_replica", "open_server", "serve_parts", "write_kubeconfig"]
 
 _METRICS: Final = "metrics.k8s.io/v1beta1"
 """Served in a metrics server's stead, for ``kubectl top``."""
@@ -52,21 +53,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         StorageError: the store cannot be read.
     """
     server = await APIServer.open(
-        ServerConfig(
-            release=config.release,
-            gates=gates,
-            definitions=generation_of(gates).definitions,
-            runtime_config={_METRICS: True, **config.runtime_config},
-            authorization=True,
-            service_accounts=True,
-            node_lifecycle=True,
-            max_requests_inflight=config.max_requests_inflight,
-            audit_log=config.audit_log,
-            audit_policy=_audit_policy(config.audit_policy),
-        ),
-        clock=clock,
-        random=random,
-        store=_store(config, clock),
+        _server_config(config, gates), clock=clock, random=random, store=_store(config, clock)
     )
     remembered = config.data_dir / "port"
     port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
@@ -101,6 +88,35 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         raise
     write_durable(remembered, f"{server.port}\n".encode())
     return server
+
+
+async def open_replica(
+    config: ClusterConfig, store: PrimaryStore, *, gates: FeatureGates, clock: Clock, random: Random
+) -> APIServer:
+    """An API server for the parts of this process, on the store of the one that serves ``config.data_dir``; its caller
+    closes it.
+
+    Raises:
+        StoreUnavailable: that server has gone.
+    """
+    server = await APIServer.open(_server_config(config, gates), clock=clock, random=random, store=store)
+    server.serve_process(PKI(config.data_dir / "pki", clock.now()))
+    return server
+
+
+def _server_config(config: ClusterConfig, gates: FeatureGates) -> ServerConfig:
+    return ServerConfig(
+        release=config.release,
+        gates=gates,
+        definitions=generation_of(gates).definitions,
+        runtime_config={_METRICS: True, **config.runtime_config},
+        authorization=True,
+        service_accounts=True,
+        node_lifecycle=True,
+        max_requests_inflight=config.max_requests_inflight,
+        audit_log=config.audit_log,
+        audit_policy=_audit_policy(config.audit_policy),
+    )
 
 
 def _audit_policy(file: Path | None) -> AuditPolicy:

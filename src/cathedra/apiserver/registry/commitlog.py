@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
@@ -12,13 +12,22 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table, wake
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
+from cathedra.apiserver.storage.primary.messages import Forward
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["CommitLog", "WriteConflict"]
+__all__ = ["CommitLog", "Follower", "WriteConflict"]
 
 
 class WriteConflict(Exception):
     """The object was written since it was read: read it again and try once more."""
+
+
+class Follower(Protocol):
+    """Who hears of every write once it is settled, after the tables."""
+
+    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: object) -> None:
+        """``body`` is the object as it is stored, if it is; ``origin`` is what `CommitLog.take` was given."""
+        ...
 
 
 class CommitLog:
@@ -32,6 +41,7 @@ class CommitLog:
         self._tables = tables
         self._assigned = 0
         self._settled = 0
+        self.followers: list[Follower] = []
 
     @property
     def revision(self) -> int:
@@ -75,11 +85,28 @@ class CommitLog:
         entry = StoredObject(previous.key, last, revision)
         return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None)
 
+    def take(
+        self, table: Table, key: str, previous: StoredObject | None, write: Forward, origin: object
+    ) -> asyncio.Future[StoredObject]:
+        """Settle what another server has made of ``previous``; followers are told ``origin`` with it.
+
+        Raises:
+            StorageError: it is no object of this resource; nothing changed.
+        """
+        revision = self._assigned + 1
+        body = write.numbered(revision)
+        entry = self._tables.later(table, key, revision, body, previous)
+        self._assigned = revision
+        change = StoredChange(revision, entry, previous, deleted=write.removal)
+        return self._commit(table, change, None if write.removal else body, origin)
+
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
 
-    def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
+    def _commit(
+        self, table: Table, change: StoredChange, body: bytes | None, origin: object = None
+    ) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.Future()
         key = change.entry.key
 
@@ -87,6 +114,8 @@ class CommitLog:
             if error is None:
                 self._settled = change.revision
                 table.apply(change)
+                for follower in self.followers:
+                    follower.settled(table, change, body, origin)
             if waiting := table.under_way.pop(key, None):
                 wake(waiting)
             if done.done():

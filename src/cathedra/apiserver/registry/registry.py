@@ -7,6 +7,7 @@ the store has settled it. Meanwhile no other request can write the same object, 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,16 +15,21 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.commitlog import CommitLog, WriteConflict
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
+from cathedra.apiserver.registry.replicalog import ReplicaLog
+from cathedra.apiserver.registry.replicas import Replicas
 from cathedra.apiserver.registry.sharedcommitlog import SharedCommitLog
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
+from cathedra.apiserver.storage.primary.store import PrimaryStore
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["Registry", "WriteConflict"]
+__all__ = ["AnyStorage", "Registry", "WriteConflict"]
 
+AnyStorage = Storage | SharedStorage | PrimaryStore
+"""A store of this process' own, one that servers share, or another server's."""
 Adapt = Callable[[AnyDefinition, Any], Any]
 """Makes an object of an earlier definition fit a new one."""
 
@@ -31,19 +37,27 @@ Adapt = Callable[[AnyDefinition, Any], Any]
 class Registry:
     """The objects, and the one way to change them."""
 
-    def __init__(self, storage: Storage | SharedStorage, definitions: Iterable[AnyDefinition]) -> None:
-        self._log: CommitLog | SharedCommitLog
-        self.settles_at_once = not isinstance(storage, SharedStorage) and storage.settles_at_once
-        """Whether a write is over without having given way to others."""
-        self.shared = isinstance(storage, SharedStorage)
+    def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition]) -> None:
+        self._log: CommitLog | SharedCommitLog | ReplicaLog
+        self._replicas: Replicas | None = None
+        self.shared = isinstance(storage, (SharedStorage, PrimaryStore))
         """Whether other servers write the same store, so that there may be something to `catch_up` with."""
-        if isinstance(storage, SharedStorage):
+        self.settles_at_once = not isinstance(storage, (SharedStorage, PrimaryStore)) and storage.settles_at_once
+        """Whether a write is over without having given way to others."""
+        self.writes_wait = self.settles_at_once or isinstance(storage, SharedStorage)
+        """Whether a write waits before it begins: for others' turn, or for what other servers acknowledged. A replica
+        hears of that without asking, and what was made of an older state is refused."""
+        if isinstance(storage, PrimaryStore):
+            self._tables = Tables(definitions, LogLayout())
+            self._log = ReplicaLog(storage, self._tables)
+        elif isinstance(storage, SharedStorage):
             layout = SharedLayout()
             self._tables = Tables(definitions, layout)
             self._log = SharedCommitLog(storage, self._tables, layout)
         else:
             self._tables = Tables(definitions, LogLayout())
-            self._log = CommitLog(storage, self._tables)
+            self._log = log = CommitLog(storage, self._tables)
+            self._replicas = Replicas(log, self._tables, settles_at_once=self.settles_at_once)
         self.by_resource = self._tables.by_resource
         """The tables of all resources that are served."""
 
@@ -54,6 +68,14 @@ class Registry:
             StorageError: it cannot be read.
         """
         await self._log.load()
+
+    async def serve_replica(self, connected: socket.socket) -> None:
+        """Be the store of a process of this cluster, at the other end of a connected unix socket.
+
+        Only where this server writes its store alone.
+        """
+        assert self._replicas is not None, "the store is this server's own"
+        await self._replicas.serve(connected)
 
     @property
     def revision(self) -> int:
@@ -178,6 +200,8 @@ class Registry:
     async def close(self) -> None:
         """End every watch, settle what is under way, let go of the store."""
         self.close_watchers()
+        if self._replicas is not None:
+            self._replicas.close()
         await self._log.close()
 
 

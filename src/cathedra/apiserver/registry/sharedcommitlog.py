@@ -32,7 +32,7 @@ from cathedra.apiserver.storage.protocol import (
     Write,
 )
 
-__all__ = ["SharedCommitLog"]
+__all__ = ["SharedCommitLog", "refusal"]
 
 LOG: Final = logging.getLogger(__name__)
 NUDGE_SECONDS: Final = 0.02
@@ -97,7 +97,7 @@ class SharedCommitLog:
         try:
             revision = await asyncio.shield(probe)
         except StorageError as error:
-            raise _refusal(error) from error
+            raise refusal(error) from error
         await self._reached(revision)
 
     def put(
@@ -140,7 +140,7 @@ class SharedCommitLog:
             await self._reached(newer.revision)
             raise WriteConflict(key) from None
         except StorageError as error:
-            raise _refusal(error) from error
+            raise refusal(error) from error
         finally:
             del self._own[storage_key]
         found = table.get(key)
@@ -172,7 +172,7 @@ class SharedCommitLog:
                 RETRY_AFTER,
             ) from None
         except StorageError as error:
-            raise _refusal(error) from error
+            raise refusal(error) from error
         finally:
             self._waiting.pop(arrived, None)
 
@@ -269,7 +269,8 @@ def _stamped(obj: KubeObject, revision: int) -> Any:
     return replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
 
 
-def _refusal(error: StorageError) -> StatusError:
+def refusal(error: StorageError) -> StatusError:
+    """What a client is told when the store did not do its work."""
     if not isinstance(error, StoreUnavailable):
         return internal_error(str(error))
     if error.unknown:

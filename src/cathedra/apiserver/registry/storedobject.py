@@ -60,6 +60,10 @@ class StoredObject(msgspec.Struct, eq=False):
             found = self._bodies[version.type] = encode(self.view(version))
         return found
 
+    def body_in(self, kind: type) -> bytes | None:
+        """JSON in the form of that type, if it was made and kept."""
+        return self._bodies.get(kind)
+
     def shown(self, version: VersionDefinition) -> bytes:
         """JSON for readers in that version: `body`, unless the release shows more or less; encoded once."""
         if version.shown is None:

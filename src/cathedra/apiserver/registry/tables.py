@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
+from cathedra.api.parts import parts_decoder, reader_of
 from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import encode
 from cathedra.apiserver.registry.layout import Layout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.storage.protocol import Record, StoreContent
+from cathedra.apiserver.storage.protocol import Record, StorageError, StoreContent
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Tables"]
@@ -95,6 +99,37 @@ class Tables:
         """
         key = record.key.removeprefix(table.stored_under)
         return StoredObject(key, self._layout.read(table.definition, record), record.revision)
+
+    def later(self, table: Table, key: str, revision: int, body: bytes, previous: StoredObject | None) -> StoredObject:
+        """The object that ``body`` spells, with its resource version, as the table holds it. What it has in common with
+        the state before is the very same object.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        kind = table.definition.type
+        if table.definition.stored_types:
+            return self.entry(table, Record(table.stored_under + key, revision, body))
+        before = None if previous is None else previous.body_in(kind)
+        try:
+            if previous is None or before is None:
+                obj = reader_of(kind)(body)
+            else:
+                obj = parts_decoder(kind).later(body, previous.object, before)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StorageError(f"the object of {table.stored_under}{key} cannot be read: {error}") from error
+        return StoredObject(key, obj, revision, {kind: body})
+
+    def spelled(self, table: Table, entry: StoredObject) -> bytes:
+        """An object as a store of one process keeps it."""
+        return entry.body_in(table.definition.type) or encode(entry.object)
+
+    def records(self) -> Iterator[Record]:
+        """Everything, as a store of one process keeps it."""
+        for table in self._tables.values():
+            for entry in table.entries():
+                yield Record(table.stored_under + entry.key, entry.revision, self.spelled(table, entry))
+        yield from self._unclaimed.values()
 
     def set_aside(self, key: str, record: Record | None) -> None:
         """Keep what no table claims, or forget it (None)."""

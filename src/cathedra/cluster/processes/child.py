@@ -13,16 +13,18 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
 from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.client.client import Client
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
-from cathedra.clock import SystemClock
+from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.parts.controlplane import control_plane
 from cathedra.cluster.parts.foundation import Foundation
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
@@ -30,7 +32,8 @@ from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.processes.channel import LIMIT, ChannelClosed, ChildLine, read_order
-from cathedra.cluster.processes.order import CONTROL_PLANE, Order, identity_of
+from cathedra.cluster.processes.order import Order, identity_of
+from cathedra.cluster.serving import open_replica
 
 __all__ = ["main"]
 
@@ -41,16 +44,17 @@ _LOG: Final = logging.getLogger("cathedra.cluster")
 
 
 def main(words: list[str]) -> int:
-    """Run a child on the inherited socket whose number is the only word; the exit code."""
+    """Run a child on the inherited sockets whose numbers are the words: its line, and the store's, if its API server is
+    in this process; the exit code."""
     import uvloop  # start-up time: in programs alone
 
     suspend_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(socket.socket(fileno=int(words[0]))))
+        return runner.run(_serve(*(socket.socket(fileno=int(word)) for word in words)))
 
 
-async def _serve(inherited: socket.socket) -> int:
+async def _serve(inherited: socket.socket, store: socket.socket | None = None) -> int:
     inherited.setblocking(False)
     reader, writer = await asyncio.open_connection(sock=inherited, limit=LIMIT)
     try:
@@ -59,7 +63,7 @@ async def _serve(inherited: socket.socket) -> int:
         return STOPPED_EARLY
     configure_logging(order.log_level, order.log_format)  # type: ignore[arg-type]  # one of the option's choices
     line = ChildLine(reader, writer)
-    working = asyncio.create_task(_work(order, line))
+    working = asyncio.create_task(_work(order, line) if store is None else _work_on_replica(order, line, store))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
     try:
         await working
@@ -73,10 +77,40 @@ async def _serve(inherited: socket.socket) -> int:
 
 
 async def _work(order: Order, line: ChildLine) -> None:
-    connection = LocalConnection(order.socket)
+    """With the first process' API server, over its socket."""
+    connection, clock = LocalConnection(order.socket), SystemClock()
+
+    def client(user: UserInfo) -> Client:
+        agent = user.name.rpartition(":")[2]
+        return Client(LocalTransport(connection, order.tokens[identity_of(user)], agent=agent), clock=clock)
+
+    await _run_parts(order, line, _foundation(order, client, clock))
+    connection.close()
+
+
+async def _work_on_replica(order: Order, line: ChildLine, inherited: socket.socket) -> None:
+    """With an API server of this process' own, on the first one's store."""
+    clock = SystemClock()
+    store = await PrimaryStore.over(inherited)
+    gates = FeatureGates.for_release(order.config.release, order.config.gates)
+    server = await open_replica(order.config, store, gates=gates, clock=clock, random=Random(secrets.randbits(64)))
+    base = _foundation(order, lambda user: Client(server.transport_of(user), clock=clock), clock)
+    working = asyncio.create_task(_run_parts(order, line, base))
+    lost = asyncio.create_task(store.lost())
+    try:
+        await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, lost):
+            task.cancel()
+        await asyncio.wait((working, lost))
+        await server.close()
+    if not working.cancelled():
+        working.result()
+
+
+async def _run_parts(order: Order, line: ChildLine, base: Foundation) -> None:
     async with asyncio.TaskGroup() as group:
-        base = _foundation(order, connection)
-        tasks = [group.create_task(job) for job in control_plane(base)] if CONTROL_PLANE in order.parts else []
+        tasks = [group.create_task(job) for job in control_plane(base, order.parts)]
         nodes = InProcessNodes(base, group)
         for name in order.nodes:
             nodes.start(name, order.config.profile)
@@ -88,18 +122,12 @@ async def _work(order: Order, line: ChildLine) -> None:
             for task in tasks:
                 task.cancel()
             nodes.stop()
-    connection.close()
 
 
-def _foundation(order: Order, connection: LocalConnection) -> Foundation:
-    config, clock = order.config, SystemClock()
+def _foundation(order: Order, client: Callable[[UserInfo], Client], clock: Clock) -> Foundation:
+    config = order.config
     gates = FeatureGates.for_release(config.release, config.gates)
     generation = generation_of(gates)
-
-    def client(user: UserInfo) -> Client:
-        agent = user.name.rpartition(":")[2]
-        return Client(LocalTransport(connection, order.tokens[identity_of(user)], agent=agent), clock=clock)
-
     return Foundation(
         config=config,
         gates=gates,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,26 +12,20 @@ from typing import Final
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.identity.driverpermissions import NODE_NAME_EXTRA
-from cathedra.cluster.identity.permissions import (
-    CONTROLLER_MANAGER,
-    SCHEDULER,
-    controller_user,
-    driver_user,
-    node_user,
-)
+from cathedra.cluster.identity.permissions import SCHEDULER, driver_user, node_user
+from cathedra.cluster.parts.controlplane import SCHEDULING
 from cathedra.cluster.parts.foundation import Served
-from cathedra.controllers.controller_manager import service_accounts
 
-__all__ = ["CONTROL_PLANE", "LAYOUTS", "NODES", "Order", "Passes", "identity_of"]
+__all__ = ["LAYOUTS", "NODES", "Order", "Passes", "has_replica", "identity_of"]
 
-CONTROL_PLANE: Final = "scheduler and controllers"
 NODES: Final = "nodes"
 LAYOUTS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
     1: (),
-    2: ((CONTROL_PLANE, NODES),),
-    3: ((CONTROL_PLANE,), (NODES,)),
+    2: ((SCHEDULING, NODES),),
+    3: ((SCHEDULING,), (NODES,)),
 }
-"""How many processes → the parts of each beside the API server's."""
+"""How many processes → the parts of each beside the first, which has the API server and the controllers: what these
+write and what clients do is about as much as what the scheduler does."""
 
 Identity = tuple[str, tuple[str, ...]]
 
@@ -41,13 +35,26 @@ def identity_of(user: UserInfo) -> Identity:
     return user.name, tuple(user.extra.get(NODE_NAME_EXTRA, ()))
 
 
+def has_replica(config: ClusterConfig, parts: Collection[str]) -> bool:
+    """Whether a process has an API server of its own on the first one's store, which saves its parts the way there.
+
+    Not with a store that others write too, and not where every request is to be audited: that is the first one's work.
+    Nor for nodes alone, which are many and each see what is theirs.
+    """
+    return SCHEDULING in parts and not config.shares_store and config.audit_log is None
+
+
 class Passes:
-    """A random token for each user that a part is, made at a start and never written down."""
+    """A random token for each user that a part of another process is, made at a start and never written down."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._users = {
             part: {secrets.token_urlsafe(32): user for user in users} for part, users in _users_of(config).items()
         }
+        for parts in LAYOUTS[config.processes]:
+            if has_replica(config, parts):
+                for part in parts:
+                    self._users[part] = {}
 
     @property
     def users(self) -> Mapping[str, UserInfo]:
@@ -60,11 +67,7 @@ class Passes:
 
 
 def _users_of(config: ClusterConfig) -> Mapping[str, tuple[UserInfo, ...]]:
-    controllers = (controller_user(account) for account in sorted(service_accounts()))
-    return {
-        CONTROL_PLANE: (SCHEDULER, CONTROLLER_MANAGER, *controllers),
-        NODES: tuple(_node_users(config)),
-    }
+    return {SCHEDULING: (SCHEDULER,), NODES: tuple(_node_users(config))}
 
 
 def _node_users(config: ClusterConfig) -> Iterator[UserInfo]:

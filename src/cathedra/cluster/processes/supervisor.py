@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from cathedra.client.backoff import ExponentialBackoff
@@ -20,7 +20,7 @@ from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.sockets import socket_of
 from cathedra.cluster.parts.foundation import Served
 from cathedra.cluster.processes.channel import LIMIT, ChannelClosed, ParentLine, write_order
-from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes
+from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes, has_replica
 
 __all__ = ["ChildEnded", "Supervisor"]
 
@@ -32,6 +32,9 @@ _PAUSES: Final = (0.5, 30.0)
 """First and longest pause before a child is started again, in seconds."""
 
 
+ServeReplica = Callable[[socket.socket], Awaitable[None]]
+
+
 class ChildEnded(RuntimeError):
     """A child ended before the cluster was ready, and did not tell why."""
 
@@ -39,23 +42,36 @@ class ChildEnded(RuntimeError):
 class _Child:
     """A process that has been started and waits for its order."""
 
-    def __init__(self, process: asyncio.subprocess.Process, line: ParentLine, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        line: ParentLine,
+        writer: asyncio.StreamWriter,
+        store: socket.socket | None,
+    ) -> None:
         self.process = process
         self.line = line
+        self.store = store
+        """Where it expects the store that its API server is on, if it has one."""
         self._writer = writer
 
     @classmethod
-    async def launch(cls, program: Sequence[str], say: Callable[[str], None]) -> _Child:
+    async def launch(cls, program: Sequence[str], say: Callable[[str], None], *, replica: bool) -> _Child:
+        """With ``replica`` it has a second line, to the store."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        store, stores = socket.socketpair() if replica else (None, None)
+        inherited = [one.fileno() for one in (theirs, stores) if one is not None]
+        try:
             process = await asyncio.create_subprocess_exec(
-                *(*program, str(theirs.fileno())),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                *(*program, *map(str, inherited)), stdin=asyncio.subprocess.DEVNULL, pass_fds=inherited
             )
+        finally:
+            theirs.close()
+            if stores is not None:
+                stores.close()
         ours.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=ours, limit=LIMIT)
-        return cls(process, ParentLine(reader, writer, say=say), writer)
+        return cls(process, ParentLine(reader, writer, say=say), writer, store)
 
     def give(self, order: Order) -> None:
         """Let it begin."""
@@ -64,6 +80,8 @@ class _Child:
     async def stop(self) -> None:
         """Let it end in order, and see to it that it ends."""
         self._writer.close()
+        if self.store is not None:
+            self.store.close()
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self.process.wait()
@@ -94,21 +112,23 @@ class Supervisor:
         self._launched: dict[tuple[str, ...], _Child] = {}
         self._lines: dict[tuple[str, ...], asyncio.Future[ParentLine]] = {}
         self._served: Served | None = None
+        self._serve_replica: ServeReplica | None = None
         self._ready = False
 
     async def launch(self) -> None:
         """Start the processes: they load what they need while the API server opens."""
         for parts in LAYOUTS[self._config.processes]:
-            self._launched[parts] = await _Child.launch(self._program, self._say)
+            self._launched[parts] = await self._launch(parts)
             self._lines[parts] = asyncio.get_running_loop().create_future()
 
-    async def run(self, served: Served) -> None:
-        """Let the children work until cancelled; then they end, in order.
+    async def run(self, served: Served, serve_replica: ServeReplica) -> None:
+        """Let the children work until cancelled; then they end, in order. ``serve_replica`` makes the API server the
+        store of a child.
 
         Raises:
             Exception: what a child ended with before the cluster was ready.
         """
-        self._served = served
+        self._served, self._serve_replica = served, serve_replica
         async with asyncio.TaskGroup() as group:
             for parts in LAYOUTS[self._config.processes]:
                 group.create_task(self._supervise(parts), name=f"process of {', '.join(parts)}")
@@ -171,8 +191,12 @@ class Supervisor:
     async def _supervise(self, parts: tuple[str, ...]) -> None:
         pauses = ExponentialBackoff(self._clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=600.0)
         while True:
-            child = self._launched.pop(parts, None) or await _Child.launch(self._program, self._say)
+            child = self._launched.pop(parts, None) or await self._launch(parts)
             try:
+                if child.store is not None:
+                    assert self._serve_replica is not None, "the API server serves"
+                    store, child.store = child.store, None
+                    await self._serve_replica(store)
                 child.give(self._order(parts))
                 if self._lines[parts].done():
                     self._lines[parts] = asyncio.get_running_loop().create_future()
@@ -183,6 +207,9 @@ class Supervisor:
                 await child.stop()
             self._judge(parts, child, how)
             await self._clock.sleep(pauses.delay())
+
+    async def _launch(self, parts: tuple[str, ...]) -> _Child:
+        return await _Child.launch(self._program, self._say, replica=has_replica(self._config, parts))
 
     def _judge(self, parts: tuple[str, ...], child: _Child, how: str) -> None:
         """A child has ended: the cluster goes on without it for a while, or ends with it.

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from cathedra.client.resources import PODS
 from cathedra.cluster.config import ClusterConfig
-from cathedra.cluster.identity.permissions import SCHEDULER, controller_user, driver_user, node_user
+from cathedra.cluster.identity.permissions import SCHEDULER, driver_user, node_user
+from cathedra.cluster.parts.controlplane import SCHEDULING
 from cathedra.cluster.parts.foundation import Served
-from cathedra.cluster.processes.order import CONTROL_PLANE, LAYOUTS, NODES, Order, Passes, identity_of
+from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes, has_replica, identity_of
 from cathedra.profiles import load_profile
 
-CONFIG = ClusterConfig(data_dir=Path("/d"), nodes=2, processes=3, leaving=("node-2",))
+CONFIG = ClusterConfig(data_dir=Path("/d"), nodes=2, processes=3, leaving=("node-2",), store="etcd://127.0.0.1:2379")
 
 
 def test_each_process_gets_the_tokens_of_its_own_parts() -> None:
     passes = Passes(CONFIG)
-    control, nodes = passes.of((CONTROL_PLANE,)), passes.of((NODES,))
-    assert {identity_of(SCHEDULER), identity_of(controller_user("resource-claim-controller"))} <= control.keys()
+    scheduling, nodes = passes.of((SCHEDULING,)), passes.of((NODES,))
+    assert {identity_of(SCHEDULER)} == scheduling.keys()
     driver = CONFIG.driver.name
     assert {
         identity_of(user)
         for name in ("node-0", "node-1", "node-2")
         for user in (node_user(name), driver_user(driver, name))
     } == nodes.keys()
-    assert not control.keys() & nodes.keys()
-    assert passes.users[control[identity_of(SCHEDULER)]] == SCHEDULER
-    assert len(set(passes.users)) == len(control) + len(nodes), "no two users have one token"
+    assert passes.users[scheduling[identity_of(SCHEDULER)]] == SCHEDULER
+    assert len(set(passes.users)) == len(scheduling) + len(nodes), "no two users have one token"
 
 
 def test_a_driver_has_another_token_on_every_node() -> None:
@@ -39,17 +41,30 @@ def test_every_start_has_tokens_of_its_own() -> None:
     assert not set(Passes(CONFIG).users) & set(Passes(CONFIG).users)
 
 
+def test_a_process_with_an_api_server_of_its_own_has_no_tokens() -> None:
+    alone = replace(CONFIG, store="sqlite")
+    assert has_replica(alone, (SCHEDULING,))
+    assert not Passes(alone).of((SCHEDULING,))
+    assert Passes(alone).of((NODES,))
+
+
+def test_who_shares_a_store_or_audits_asks_the_first_process() -> None:
+    assert not has_replica(CONFIG, (SCHEDULING, NODES))
+    assert not has_replica(replace(CONFIG, store="sqlite", audit_log=Path("/d/audit")), (SCHEDULING, NODES))
+    assert not has_replica(replace(CONFIG, store="sqlite"), (NODES,))
+
+
 def test_layouts_put_every_part_beside_the_server_into_one_process() -> None:
     for processes, layout in LAYOUTS.items():
         parts = [part for process in layout for part in process]
         assert len(layout) == processes - 1
-        assert sorted(parts) == sorted((CONTROL_PLANE, NODES) if processes > 1 else ())
+        assert sorted(parts) == sorted((SCHEDULING, NODES) if processes > 1 else ())
 
 
 def test_an_order_arrives_as_it_was_given() -> None:
     config = ClusterConfig(data_dir=Path("/d"), processes=2, profile=load_profile("h100-8"))
     order = Order(
-        parts=(CONTROL_PLANE, NODES),
+        parts=(SCHEDULING, NODES),
         config=config,
         nodes=("node-0",),
         served=Served("127.0.0.1", 6443, True, (PODS,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,15 +39,19 @@ class Case:
         config = ClusterConfig(data_dir=folder, nodes=1, processes=2)
         self.clock = Impatient()
         self.said: list[str] = []
+        self.stores: list[socket.socket] = []
         program = (sys.executable, scripted_child.__file__, str(folder))
         self.children = Supervisor(config, Passes(config), clock=self.clock, say=self.said.append, program=program)
+
+    async def serve(self, store: socket.socket) -> None:
+        self.stores.append(store)
 
 
 @asynccontextmanager
 async def running(folder: Path, *lives: str) -> AsyncIterator[Case]:
     case = Case(folder, lives)
     await case.children.launch()
-    task = asyncio.create_task(case.children.run(SERVED))
+    task = asyncio.create_task(case.children.run(SERVED, case.serve))
     try:
         await case.children.wait_ready()
         yield case
@@ -60,7 +65,7 @@ async def outcome(folder: Path, life: str) -> BaseException:
     case = Case(folder, (life,))
     await case.children.launch()
     with pytest.raises(ExceptionGroup) as raised:
-        await case.children.run(SERVED)
+        await case.children.run(SERVED, case.serve)
     (error,) = raised.value.exceptions
     return error
 
@@ -75,7 +80,7 @@ async def test_a_child_that_fails_at_the_start_ends_the_cluster_with_its_error(t
 async def test_a_child_that_is_killed_at_the_start_ends_the_cluster_which_says_how(tmp_path: Path) -> None:
     error = await outcome(tmp_path, "is killed")
     assert isinstance(error, ChildEnded)
-    assert str(error) == "the process of scheduler and controllers, nodes was ended by SIGKILL"
+    assert str(error) == "the process of scheduler, nodes was ended by SIGKILL"
 
 
 async def test_a_child_that_ends_later_is_started_again_after_a_pause(tmp_path: Path) -> None:
@@ -84,11 +89,14 @@ async def test_a_child_that_ends_later_is_started_again_after_a_pause(tmp_path: 
         await case.children.silence("node-0")
         assert await case.children.summary() == "second life"
         (said,) = case.said
-        assert said.startswith("the process of scheduler and controllers, nodes (")
+        assert said.startswith("the process of scheduler, nodes (")
         assert said.endswith(") ended with code 3; it is started again")
         assert len(case.clock.slept) == 1
         assert 0 < case.clock.slept[0] <= 1
         assert not case.children.has("node-0")
+        assert len(case.stores) == 2, "each life has a line to the store of its own"
+        for store in case.stores:
+            store.close()
 
 
 async def test_what_pods_use_is_what_the_child_of_their_node_says(tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""The primary's end of replicas: it numbers and keeps what they write, and tells each what the others write.
+
+A replica is a process of the same cluster with an API server of its own, whose parts write there: admission, defaults,
+validation and field owners are its work. What is left here is to see that nothing was written in between, as etcd does,
+and to enter what was settled. The line is a pair of sockets that the process inherited: there is nothing to listen on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from cathedra.apiserver.registry.commitlog import CommitLog
+from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.tables import Tables
+from cathedra.apiserver.registry.watching import StoredChange
+from cathedra.apiserver.storage.primary.messages import (
+    ENVELOPE_BYTES,
+    MOST_BYTES,
+    Change,
+    Content,
+    Forward,
+    FromReplica,
+    Question,
+    Reached,
+    Refused,
+    Settled,
+)
+from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.client.local.frames import FULL_BYTES, FrameError, MessageReader
+from cathedra.client.local.outgoing import Outgoing
+
+__all__ = ["Replicas"]
+
+LOG: Final = logging.getLogger(__name__)
+MOST_WAITING: Final = 256 * 1024 * 1024
+"""Bytes that may wait for a replica. One that takes no more has stopped, and its process is better started again."""
+
+
+class Replicas:
+    """The replicas of one server."""
+
+    def __init__(self, log: CommitLog, tables: Tables, *, settles_at_once: bool) -> None:
+        self.log = log
+        self.tables = tables
+        self.settles_at_once = settles_at_once
+        self._lines: set[ReplicaLine] = set()
+
+    async def serve(self, connected: socket.socket) -> None:
+        """Serve the replica at the other end of a connected unix socket, until either end closes it."""
+        connected.setblocking(False)
+        await asyncio.get_running_loop().create_unix_connection(
+            lambda: ReplicaLine(self, self._lines.discard), sock=connected
+        )
+
+    def joined(self, line: ReplicaLine) -> None:
+        """From now on a replica follows."""
+        self._lines.add(line)
+
+    def close(self) -> None:
+        """End every line."""
+        for line in tuple(self._lines):
+            line.close()
+
+
+class ReplicaLine(asyncio.Protocol):
+    """The line to one replica. It is told what is stored first, and what is settled after that."""
+
+    def __init__(self, replicas: Replicas, left: Callable[[ReplicaLine], None]) -> None:
+        self._replicas = replicas
+        self._log, self._tables = replicas.log, replicas.tables
+        self._left = left
+        self._reader = MessageReader(FromReplica, MOST_BYTES)
+        self._transport: Any = None
+        self._outgoing: Outgoing | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Tell what is stored, and follow from there."""
+        self._transport = transport
+        self._outgoing = Outgoing(self._transport)
+        self._tell_content()
+        self._log.followers.append(self)
+        self._replicas.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the replica writes and asks."""
+        try:
+            for batch in self._reader.feed(data):
+                for message in batch:
+                    if type(message) is Question:
+                        self._put(Reached(message.id, self._log.revision))
+                    else:
+                        self._write(message)
+        except FrameError as error:
+            LOG.error("the process of a replica cannot be understood and is cut: %s", error)
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """What it has begun goes on: it may be durable already."""
+        if self in self._log.followers:
+            self._log.followers.remove(self)
+        if self._outgoing is not None:
+            self._outgoing.close()
+            self._outgoing = None
+        self._left(self)
+
+    def close(self) -> None:
+        """End the line; the replica's process ends with it."""
+        self._transport.close()
+
+    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: object) -> None:
+        """Tell of a write: its maker the revision, any other the object."""
+        if isinstance(origin, _Origin) and origin.line is self:
+            self._put(Settled(origin.id, change.revision))
+            return
+        entry = change.entry
+        spelled = body if body is not None else self._tables.spelled(table, entry)
+        self._put(Change(table.stored_under + entry.key, change.revision, spelled, change.deleted), len(spelled))
+        if self._transport.get_write_buffer_size() > MOST_WAITING:
+            LOG.error("the process of a replica takes nothing any more and is cut")
+            self.close()
+
+    def _write(self, message: Forward) -> None:
+        located = self._tables.locate(message.key)
+        if located is None:
+            self._put(Refused(message.id, 0, f"{message.key}: the resource is not served"))
+            return
+        table, key = located
+        waiting = table.under_way.get(key)
+        if waiting is not None:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            ended.add_done_callback(lambda _: self._write(message))
+            waiting.append(ended)
+            return
+        previous = table.get(key)
+        current = 0 if previous is None else previous.revision
+        if current != message.expected:
+            self._put(Refused(message.id, current))
+            return
+        try:
+            writing = self._log.take(table, key, previous, message, _Origin(self, message.id))
+        except StorageError as error:
+            self._put(Refused(message.id, 0, str(error)))
+            return
+        if not self._replicas.settles_at_once:
+            table.under_way[key] = []
+        writing.add_done_callback(partial(self._ended, message.id))
+
+    def _ended(self, number: int, writing: asyncio.Future[StoredObject]) -> None:
+        failure = writing.exception()
+        if failure is not None:
+            self._put(Refused(number, 0, str(failure)))
+
+    def _put(self, message: Any, size: int = 0) -> None:
+        if self._outgoing is not None:
+            self._outgoing.put(message, size + ENVELOPE_BYTES)
+
+    def _tell_content(self) -> None:
+        revision, size = self._log.revision, 0
+        part: list[tuple[str, int, bytes]] = []
+        for record in self._tables.records():
+            part.append((record.key, record.revision, record.value))
+            size += len(record.value) + len(record.key) + ENVELOPE_BYTES
+            if size >= FULL_BYTES:
+                self._put(Content(revision, tuple(part), last=False), size)
+                part, size = [], 0
+        self._put(Content(revision, tuple(part), last=True), size)
+
+
+class _Origin:
+    """Whose write it is, and what it calls it."""
+
+    __slots__ = ("id", "line")
+
+    def __init__(self, line: ReplicaLine, number: int) -> None:
+        self.line = line
+        self.id = number
