@@ -47,6 +47,7 @@ class Arrangement(enum.Enum):
     SOCKET = "API server apart, over a unix socket"
     TLS = "API server apart, over TLS"
     HTTP = "API server apart, over TLS and HTTP alone"
+    UP = "cathedra up"
     UP_TWO = "cathedra up --processes 2"
     UP_THREE = "cathedra up --processes 3"
     PARTS = "API server, scheduler and controllers apart, over TLS"
@@ -128,11 +129,12 @@ async def _control_plane(transport_of: TransportOf, usage: Usage) -> AsyncIterat
 
 @asynccontextmanager
 async def _up(processes: int) -> AsyncIterator[Stage]:
+    """A cluster as a user starts it, with the load's client over TLS."""
     with _folder() as folder:
         options = ("--nodes=0", f"--processes={processes}", "--no-merge", f"--data-dir={folder}")
         async with (
             _program(folder, "up", *options, until=READY) as pid,
-            cluster(folder / "local.kubeconfig", [pid]) as found,
+            cluster(folder / "kubeconfig", [pid]) as found,
         ):
             yield found
 
@@ -218,6 +220,7 @@ _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Sta
     Arrangement.SOCKET: partial(_served, over_socket),
     Arrangement.TLS: partial(_served, over_tls),
     Arrangement.HTTP: partial(_served, over_http),
+    Arrangement.UP: partial(_up, 1),
     Arrangement.UP_TWO: partial(_up, 2),
     Arrangement.UP_THREE: partial(_up, 3),
     Arrangement.PARTS: partial(_parts, "kubeconfig"),
