@@ -26,12 +26,13 @@ from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
-from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["InProcessTransport"]
 
 T = TypeVar("T", bound=KubeObject)
 
+_NO_OPTIONS: Final = WriteOptions()
 _REVIEWED: Final = frozenset(resource.resource for resource in REVIEWS)
 
 
@@ -224,19 +225,16 @@ class InProcessTransport:
         name: str = "",
         subresource: str = "",
         *,
-        options: WriteOptions | None = None,
+        options: WriteOptions = _NO_OPTIONS,
         label_selector: str = "",
         field_selector: str = "",
     ) -> Call:
         route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, subresource))
-        found = (route.definition, route.served) if route is not None and route.definition and route.served else None
-        if found is None and not subresource:
-            review = REVIEWS.get(GroupResource(ref.group, ref.resource))
-            found = None if review is None else (review.definition, review.definition.versions[0])
-        if found is None:
-            raise failure(404, "NotFound", "the server could not find the requested resource", None)
-        definition, version = found
-        if verb not in {"list", "watch", "deletecollection", "create"} and not name:
+        if route is not None and route.definition and route.served:
+            definition, version = route.definition, route.served
+        else:
+            definition, version = _reviewed(ref, subresource)
+        if not name and verb not in {"list", "watch", "deletecollection", "create"}:
             raise not_found(GroupResource(ref.group, ref.resource), name)
         call = Call(
             user=self._user,
@@ -247,10 +245,10 @@ class InProcessTransport:
             name=name,
             subresource=subresource,
             release=self._server.gates.release,
-            dry_run=options.dry_run if options else False,
-            field_manager=options.field_manager if options else "",
-            field_validation=options.field_validation if options else "",
-            force=options.force if options else False,
+            dry_run=options.dry_run,
+            field_manager=options.field_manager,
+            field_validation=options.field_validation,
+            force=options.force,
             annotations={} if self._annotations is None else self._annotations,
         )
         if not self._trusted:
@@ -268,3 +266,15 @@ class InProcessTransport:
                 entry = await self._server.seen_one(call, seen.entry) if converted else seen.entry
                 obj = entry.object
                 yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
+
+
+def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition]:
+    """What is served without being stored, as reviews of access.
+
+    Raises:
+        StatusError: 404, there is nothing of that name.
+    """
+    review = None if subresource else REVIEWS.get(GroupResource(ref.group, ref.resource))
+    if review is None:
+        raise failure(404, "NotFound", "the server could not find the requested resource", None)
+    return review.definition, review.definition.versions[0]

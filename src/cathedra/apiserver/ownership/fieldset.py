@@ -78,6 +78,19 @@ class FieldSet:
         # Spelled anew when it is written: another client may have put blanks in, which are no change.
         return found if found is not None else FieldSet.from_json(raw.load())._known_by(raw.data)
 
+    @staticmethod
+    def from_own_spelling(raw: RawJSON) -> FieldSet | None:
+        """`from_raw`, if that is a tree below a root which is no member, and is spelled as it would be again."""
+        found = _READ.get(raw.data)
+        if found is None or found._raw is not raw:
+            try:
+                found = FieldSet.from_raw(raw)
+            except (msgspec.DecodeError, AttributeError):
+                return None
+            if found.raw.data != raw.data:
+                return None
+        return None if found.member else found
+
     def expect_reading(self) -> RawJSON:
         """The set as ``fieldsV1``, for whose spelling `from_raw` is to give this very set."""
         raw = self._raw or self.raw
@@ -100,14 +113,15 @@ class FieldSet:
 
     def _spell(self) -> bytes:
         children = self.children
-        below = [b'".":{}'] if self.member and children else []
-        for element in sorted(children) if len(children) > 1 else children:
-            child = children[element]
-            # Keys of elements are as many as there are objects, fields are few.
-            name = _key(element) if element[0] == "f" else _encoded(element) + b":"
-            below.append(name + (child._spelled or child._spell()))
-        self._spelled = b"{%b}" % b",".join(below)
-        return self._spelled
+        # Keys of elements are as many as there are objects, fields are few.
+        below = [
+            (_key(element) if element[0] == "f" else _encoded(element) + b":") + (child._spelled or child._spell())
+            for element, child in (sorted(children.items()) if len(children) > 1 else children.items())
+        ]
+        if self.member and below:
+            below.insert(0, b'".":{}')
+        spelled = self._spelled = b"{%b}" % b",".join(below)
+        return spelled
 
     def to_json(self) -> dict[str, Any]:
         """The set as ``fieldsV1``; keys sorted as Kubernetes sorts them."""

@@ -7,8 +7,6 @@ pass over the entries will do, and those that lose nothing stay the very same. A
 
 from __future__ import annotations
 
-import msgspec
-
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import Time
 from cathedra.apiserver.ownership.comparison import Changes, Outline
@@ -40,11 +38,8 @@ def plain_sets(entries: Entries, manager: Manager) -> PlainEntries | None:
         raw = entry.fields_v1
         if raw is None or entry.fields_type != "FieldsV1" or entry.api_version != manager.api_version:
             return None
-        try:
-            fields = FieldSet.from_raw(raw)
-        except (msgspec.DecodeError, AttributeError):
-            return None
-        if fields.member or fields.raw.data != raw.data:
+        fields = FieldSet.from_own_spelling(raw)
+        if fields is None:
             return None
         found.append((entry, fields))
         managers.add((entry.manager, entry.operation, entry.subresource))

@@ -58,7 +58,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, spelled: bytes = b"", v
             return _with_entries(new, ())
         entries = ()
     manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
-    held = plain_sets(entries, manager)
+    held = plain_sets(entries, manager) if entries else []
     if not held and live is not None:
         readable = _first_readable(entries, live.metadata.managed_fields)
         if readable is None:

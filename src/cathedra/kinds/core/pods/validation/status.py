@@ -59,7 +59,7 @@ def _transitions(
     spec: core_v1.PodSpec,
 ) -> None:
     """What ended for good does not begin again."""
-    if spec.restart_policy == "Always":
+    if not old or spec.restart_policy == "Always":
         return
     sidecars = {c.name for c in (*spec.init_containers, *spec.containers) if c.restart_policy is not None}
     after = {status.name: status for status in new}
@@ -73,6 +73,8 @@ def _transitions(
 
 
 def _claims(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
+    if not pod.status.resource_claim_statuses:
+        return
     path = _STATUS.child("resourceClaimStatuses")
     known = {claim.name for claim in pod.spec.resource_claims}
     seen: set[str] = set()
@@ -124,6 +126,8 @@ def _extended(errors: ErrorList, pod: core_v1.Pod) -> None:
 
 
 def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
+    if not pod.status.node_allocatable_resource_claim_statuses:
+        return
     path = _STATUS.child("nodeAllocatableResourceClaimStatuses")
     known = {claim.resource_claim_name for claim in pod.spec.resource_claims if claim.resource_claim_name is not None}
     known |= {s.resource_claim_name for s in pod.status.resource_claim_statuses if s.resource_claim_name is not None}
@@ -192,6 +196,8 @@ def _health(
     pod: core_v1.Pod,
     gates: FeatureGates,
 ) -> None:
+    if not statuses:
+        return
     known = {container.name: container for container in containers}
     for position, status in enumerate(statuses):
         container = known.get(status.name)
