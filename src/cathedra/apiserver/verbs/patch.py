@@ -140,6 +140,8 @@ def _check_applied(call: Call, body: Any) -> None:
     Raises:
         StatusError: 400, they are missing or others than the URL's.
     """
+    if _is_addressed(call, body):
+        return
     if body is None:
         body = {}
     if not isinstance(body, dict):
@@ -159,6 +161,14 @@ def _check_applied(call: Call, body: Any) -> None:
         )
     if name != call.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def _is_addressed(call: Call, body: Any) -> bool:
+    """Whether what is applied says plainly that it is the object of the URL, as nearly always."""
+    if type(body) is not dict or body.get("kind") != call.definition.kind or body.get("apiVersion") != call.api_version:
+        return False
+    metadata = body.get("metadata")
+    return type(metadata) is dict and bool(call.name) and metadata.get("name") == call.name
 
 
 def _text(value: Any) -> str:

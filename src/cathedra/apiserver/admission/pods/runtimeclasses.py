@@ -43,7 +43,7 @@ class RuntimeClasses(AdmissionPlugin):
             StatusError: 403, there is no such class, or the pod asks for something else than it says.
         """
         pod: Pod = request.object
-        found = self._class(request)
+        found = None if pod.spec.runtime_class_name is None else self._class(request)
         if found is None:
             return pod
         if found.overhead is not None:

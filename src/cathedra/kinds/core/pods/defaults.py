@@ -9,7 +9,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import absent, changed, each
-from cathedra.kinds.identity import by_json
+from cathedra.kinds.identity import by_identity, by_json
 
 __all__ = ["default_new_pod", "default_pod", "default_pod_spec", "default_pod_template"]
 
@@ -36,7 +36,7 @@ def _filled(spec: core_v1.PodSpec) -> core_v1.PodSpec:
     )
 
 
-_filled_alike = by_json(_filled)
+_filled_alike = by_identity(by_json(_filled))
 
 
 def _requests_from_limits(container: core_v1.Container) -> core_v1.Container:
