@@ -59,6 +59,8 @@ _EPHEMERAL: Final = frozenset(
     )
 )
 """Fields that an ephemeral container may have."""
+_RESIZED: Final = ("cpu", "memory")
+_RESIZE_POLICIES: Final = ("NotRequired", "RestartContainer")
 _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 
 
@@ -71,6 +73,8 @@ class PodReferences(msgspec.Struct, frozen=True):
     """Whether the pod has users of its own."""
     grace: int | None = None
     """Seconds that the pod has to end."""
+    restart_policy: str = "Always"
+    """Whether the pod's containers are started again."""
 
 
 def validate_containers(
@@ -166,9 +170,26 @@ def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodRefer
     validate_mounts(errors, path.child("volumeMounts"), container.volume_mounts, around.volumes)
     _one_of(errors, path.child("imagePullPolicy"), container.image_pull_policy, _PULL_POLICIES)
     validate_container_resources(errors, path.child("resources"), container.resources, around.claims)
+    _resizing(errors, path.child("resizePolicy"), container.resize_policy, around.restart_policy)
     validate_container_security(
         errors, path.child("securityContext"), container.security_context, own_users=around.own_users
     )
+
+
+def _resizing(
+    errors: ErrorList, path: FieldPath, policies: Sequence[core_v1.ContainerResizePolicy], restart_policy: str
+) -> None:
+    """Kubernetes says of the list what is wrong in it, but for what comes twice."""
+    seen: set[str] = set()
+    for position, policy in enumerate(policies):
+        if policy.resource_name in seen:
+            errors.duplicate(path.index(position), policy.resource_name)
+        seen.add(policy.resource_name)
+        _one_of(errors, path, policy.resource_name, _RESIZED)
+        _one_of(errors, path, policy.restart_policy, _RESIZE_POLICIES)
+        if restart_policy == "Never" and policy.restart_policy != "NotRequired":
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            errors.invalid(path, policy.restart_policy, text)
 
 
 def _one_of(errors: ErrorList, path: FieldPath, value: str, known: Sequence[str]) -> None:

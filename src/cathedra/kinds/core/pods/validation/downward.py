@@ -11,6 +11,7 @@ from typing import Final
 from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.quantity import Quantity
 
 __all__ = ["ENVIRONMENT_FIELDS", "VOLUME_FIELDS", "validate_field_reference", "validate_resource_reference"]
 
@@ -56,6 +57,9 @@ _RESOURCES: Final = tuple(
     f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 )
 _HUGE_PAGES: Final = ("limits.hugepages-", "requests.hugepages-")
+_CPU_UNITS: Final = ("1m", "1")
+_UNITS: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+_SHOWN: Final = {"ephemeral-storage": "local ephemeral storage"}
 _SUBSCRIPT: Final = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
 _HOST: Final = "spec.host"
 _VERSIONS: Final = frozenset({"", "v1"})
@@ -97,10 +101,28 @@ def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: s
         errors.invalid(path, key, problem)
 
 
-def validate_resource_reference(errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector) -> None:
-    """A limit or a request that containers have."""
+def validate_resource_reference(
+    errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector, *, names_container: bool = False
+) -> None:
+    """A limit or a request that containers have, in units that there are; outside of a container its container is
+    named."""
     where, name = path.child("resource"), reference.resource
-    if not name:
+    if names_container and not reference.container_name:
+        errors.required(path.child("containerName"))
+    elif not name:
         errors.required(where)
     elif name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
         errors.not_supported(where, name, _RESOURCES)
+    _divisor(errors, path.child("divisor"), name, reference.divisor)
+
+
+def _divisor(errors: ErrorList, path: FieldPath, name: str, divisor: Quantity) -> None:
+    if divisor == Quantity("0"):
+        return
+    _, _, resource = name.partition(".")
+    kind = "hugepages" if name.startswith(_HUGE_PAGES) else resource if name in _RESOURCES else ""
+    units = _CPU_UNITS if kind == "cpu" else _UNITS
+    if kind and divisor.text not in units:
+        one = " and ".join(units) if kind == "cpu" else ", ".join(units)
+        shown = _SHOWN.get(kind, kind)
+        errors.invalid(path, name, f"only divisor's values {one} are supported with the {shown} resource")

@@ -18,6 +18,7 @@ _PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 _LONGEST_PROFILE: Final = 4095
 _CHANGE_POLICIES: Final = ("Always", "OnRootMismatch")
 _GROUP_POLICIES: Final = ("Merge", "Strict")
+_LABEL_POLICIES: Final = ("MountOption", "Recursive")
 _MOUNTS: Final = ("Default", "Unmasked")
 _LONGEST_SYSCTL: Final = 253
 _SYSCTL_REGEX: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
@@ -50,6 +51,7 @@ def validate_pod_security(errors: ErrorList, path: FieldPath, spec: core_v1.PodS
     _seccomp(errors, path.child("seccompProfile"), context.seccomp_profile)
     _app_armor(errors, path.child("appArmorProfile"), context.app_armor_profile)
     _choice(errors, path.child("supplementalGroupsPolicy"), context.supplemental_groups_policy, _GROUP_POLICIES)
+    _choice(errors, path.child("seLinuxChangePolicy"), context.se_linux_change_policy, _LABEL_POLICIES)
 
 
 def validate_container_security(

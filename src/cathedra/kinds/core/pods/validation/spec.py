@@ -30,6 +30,7 @@ from cathedra.kinds.core.pods.validation.scheduling import (
     validate_tolerations,
 )
 from cathedra.kinds.core.pods.validation.security import validate_pod_security
+from cathedra.kinds.core.pods.validation.systems import validate_system
 from cathedra.kinds.core.pods.validation.volumes import validate_volumes
 from cathedra.kinds.identity import KnownObjects
 from cathedra.kinds.metadata import validate_annotations, validate_labels
@@ -103,7 +104,8 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     volumes = validate_volumes(errors, path.child("volumes"), spec.volumes)
     validate_pod_claims(errors, path.child("resourceClaims"), spec.resource_claims)
     own_users = spec.host_users is False
-    around = PodReferences(volumes, claim_names(spec), own_users, spec.termination_grace_period_seconds)
+    grace = spec.termination_grace_period_seconds
+    around = PodReferences(volumes, claim_names(spec), own_users, grace, spec.restart_policy)
     validate_containers(errors, path.child("containers"), spec.containers, around)
     validate_init_containers(errors, path.child("initContainers"), spec, around)
     validate_ephemeral_containers(errors, path.child("ephemeralContainers"), spec, around)
@@ -124,6 +126,7 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_tolerations(errors, path.child("tolerations"), spec.tolerations)
     if spec.preemption_policy is not None:
         _policy(errors, path.child("preemptionPolicy"), spec.preemption_policy, _PREEMPTION_POLICIES)
+    validate_system(errors, path, spec)
     if spec.scheduling_group is not None:
         _scheduling_group(errors, path.child("schedulingGroup"), spec.scheduling_group)
 

@@ -11,6 +11,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import json_names
+from cathedra.kinds.core.pods.validation.files import validate_files
 
 __all__ = ["validate_mounts", "validate_volumes"]
 
@@ -48,6 +49,7 @@ def _source(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
     for needed in _NEEDED.get(first, ()):
         if not _value(source, needed):
             errors.required(path.child(first, needed))
+    validate_files(errors, path, volume)
     if volume.host_path is not None and volume.host_path.type not in (None, *_HOST_PATHS):
         errors.not_supported(path.child("hostPath", "type"), volume.host_path.type, _HOST_PATHS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
@@ -39,6 +40,46 @@ def problems(*containers: dict[str, Any]) -> list[str]:
 def test_a_pod_has_at_least_one_container() -> None:
     assert problems() == ["c: Required value"]
     assert problems(container()) == []
+
+
+@pytest.mark.parametrize(
+    ("policies", "restart", "wanted"),
+    [
+        ([("cpu", "NotRequired"), ("memory", "RestartContainer")], "Always", []),
+        ([("cpu", "NotRequired"), ("cpu", "NotRequired")], "Always", ['c[0].resizePolicy[1]: Duplicate value: "cpu"']),
+        (
+            [("gpu", "NotRequired")],
+            "Always",
+            ['c[0].resizePolicy: Unsupported value: "gpu": supported values: "cpu", "memory"'],
+        ),
+        (
+            [("", "")],
+            "Always",
+            ["c[0].resizePolicy: Required value", "c[0].resizePolicy: Required value"],
+        ),
+        (
+            [("cpu", "Maybe")],
+            "Always",
+            ['c[0].resizePolicy: Unsupported value: "Maybe": supported values: "NotRequired", "RestartContainer"'],
+        ),
+        (
+            [("cpu", "RestartContainer")],
+            "Never",
+            [
+                "c[0].resizePolicy: Invalid value: \"RestartContainer\": must be 'NotRequired' when pod "
+                "`restartPolicy` is 'Never'"
+            ],
+        ),
+    ],
+)
+def test_what_happens_to_a_container_that_is_resized(
+    policies: list[tuple[str, str]], restart: str, wanted: list[str]
+) -> None:
+    given = [{"resourceName": resource, "restartPolicy": policy} for resource, policy in policies]
+    errors = ErrorList()
+    around = replace(AROUND, restart_policy=restart)
+    validate_containers(errors, FieldPath("c"), spec(container(resizePolicy=given)).containers, around)
+    assert texts(errors) == wanted
 
 
 def test_containers_have_names_of_their_own() -> None:

@@ -39,6 +39,11 @@ def of_container(*, own_users: bool = False, **context: Any) -> list[str]:
             {"fsGroupChangePolicy": "Never"},
             ['s.fsGroupChangePolicy: Unsupported value: "Never": supported values: "Always", "OnRootMismatch"'],
         ),
+        ({"seLinuxChangePolicy": "MountOption"}, []),
+        (
+            {"seLinuxChangePolicy": "Never"},
+            ['s.seLinuxChangePolicy: Unsupported value: "Never": supported values: "MountOption", "Recursive"'],
+        ),
         ({"sysctls": [{"name": "", "value": ""}]}, ["s.sysctls[0].name: Required value"]),
         (
             {"sysctls": [{"name": "net.a", "value": ""}, {"name": "net.a", "value": ""}]},
