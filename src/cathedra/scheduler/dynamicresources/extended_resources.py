@@ -61,9 +61,16 @@ class Demand(msgspec.Struct):
     stale: ResourceClaim | None
     """A special claim left by an earlier cycle; it must go first."""
     _requests: dict[frozenset[str], Requests] = msgspec.field(default_factory=dict)
+    _all: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Note the resources that have a class."""
+        self._all = frozenset(self.classes)
 
     def from_devices(self, node: NodeInfo) -> frozenset[str] | None:
         """The resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
+        if not self.others and self._all.isdisjoint(node.allocatable):
+            return self._all  # as on most nodes
         wanted = frozenset(name for name in self.classes if node.allocatable.get(name, 0) == 0)
         if any(name not in node.allocatable for name in self.others):
             return None

@@ -11,10 +11,11 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import read_configuration
-from cathedra.scheduler.dynamicresources.extended_resources import class_of, requests_for
+from cathedra.scheduler.dynamicresources.extended_resources import Demand, class_of, requests_for
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
+from cathedra.scheduler.state.node_info import NodeInfo
 from tests.unit.scheduler.objects import device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -89,6 +90,24 @@ def test_of_classes_with_one_resource_name_the_newest_wins_and_then_the_smaller_
     assert class_of(FPGA, [old, new, same]) == "b"
     assert class_of("deviceclass.resource.kubernetes.io/a", [old]) == "a"
     assert class_of("deviceclass.resource.kubernetes.io/z", [old]) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "provided", "wanted"),
+    [
+        ((), {}, {FPGA, "acme.test/gpu"}),
+        ((), {FPGA: "0"}, {FPGA, "acme.test/gpu"}),
+        ((), {FPGA: "2"}, {"acme.test/gpu"}),
+        ((), {FPGA: "2", "acme.test/gpu": "1"}, set()),
+        (("acme.test/tpu",), {}, None),
+        (("acme.test/tpu",), {"acme.test/tpu": "0"}, {FPGA, "acme.test/gpu"}),
+    ],
+)
+def test_devices_provide_what_a_nodes_plugins_do_not(
+    others: tuple[str, ...], provided: dict[str, str], wanted: set[str] | None
+) -> None:
+    demand = Demand(pod("p"), {FPGA: "fpga", "acme.test/gpu": "gpu"}, others, None)
+    assert demand.from_devices(NodeInfo(node("n", **provided))) == wanted
 
 
 def fpga_pod(name: str = "p") -> Pod:
