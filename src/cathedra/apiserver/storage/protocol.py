@@ -1,4 +1,5 @@
-"""What the registry asks of a store. There are two kinds: a log of this process' own, and one that servers share.
+"""What the registry asks of a store. There are two kinds: a log of this process' own, and one that servers share. (A
+third is another server's own: `cathedra.apiserver.storage.primary`.)
 
 The registry keeps all objects in memory. Over a `Storage` it orders all writes itself and the store only remembers.
 Over a `SharedStorage` the store orders the writes of all servers and numbers them; the registry follows. Either way a

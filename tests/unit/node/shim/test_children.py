@@ -30,13 +30,13 @@ def test_the_end_of_a_child_is_reported_even_if_it_came_before_it_was_claimed() 
     ended: list[int] = []
     children.run(["sh", "-c", "exit 3"], ended.append)
     pid, _ = start_process(["sh", "-c", "exit 4"], dict(os.environ), "/", ChildStreams())
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     deadline = time.monotonic() + 120
-    early = None
-    while early is None:
+    while not ended:
         assert time.monotonic() < deadline
-        time.sleep(0.02)
         children.reap()
-        early = children.claim(pid, ended.append)
+        time.sleep(0.02)
+    early = children.claim(pid, ended.append)
     assert (ended, early) == ([3], 4)
 
 
