@@ -11,7 +11,6 @@ import logging
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry.commitlog import WriteConflict
 from cathedra.apiserver.registry.sharedcommitlog import refusal
@@ -104,20 +103,22 @@ class ReplicaLog:
         head, tail = head + _BEFORE, b'"' + tail
 
         def settled(outcome: Outcome) -> None:
-            entry = None
+            result: StoredObject | Exception
             if isinstance(outcome, int):
                 stamped = replace(obj, metadata=replace(obj.metadata, resource_version=str(outcome)))
                 bodies = {} if removal else {table.definition.type: b"%b%d%b" % (head, outcome, tail)}
-                entry = StoredObject(key, stamped, outcome, bodies)
-                self._apply(table, StoredChange(outcome, entry, previous, deleted=removal))
+                result = StoredObject(key, stamped, outcome, bodies)
+                self._apply(table, StoredChange(outcome, result, previous, deleted=removal))
+            else:
+                result = _failure(key, outcome)
             if waiting := table.under_way.pop(key, None):
                 wake(waiting)
             if done.done():
                 return  # the caller was cancelled meanwhile and asks no more
-            if entry is not None:
-                done.set_result(entry)
+            if isinstance(result, StoredObject):
+                done.set_result(result)
             else:
-                done.set_exception(_failure(key, outcome))
+                done.set_exception(result)
 
         expected = previous.revision if previous is not None else 0
         self._storage.forward(table.stored_under + key, expected, (head, tail), settled, removal=removal)
@@ -146,7 +147,5 @@ class ReplicaLog:
             self._apply(table, StoredChange(change.revision, entry, previous, deleted=change.removal))
 
 
-def _failure(key: str, outcome: Any) -> Exception:
-    if isinstance(outcome, Superseded):
-        return WriteConflict(key)
-    return refusal(outcome) if isinstance(outcome, StorageError) else internal_error(str(outcome))
+def _failure(key: str, outcome: Superseded | StorageError) -> Exception:
+    return WriteConflict(key) if isinstance(outcome, Superseded) else refusal(outcome)

@@ -51,10 +51,6 @@ class Passes:
         self._users = {
             part: {secrets.token_urlsafe(32): user for user in users} for part, users in _users_of(config).items()
         }
-        for parts in LAYOUTS[config.processes]:
-            if has_replica(config, parts):
-                for part in parts:
-                    self._users[part] = {}
 
     @property
     def users(self) -> Mapping[str, UserInfo]:
@@ -67,7 +63,10 @@ class Passes:
 
 
 def _users_of(config: ClusterConfig) -> Mapping[str, tuple[UserInfo, ...]]:
-    return {SCHEDULING: (SCHEDULER,), NODES: tuple(_node_users(config))}
+    """None of parts whose process has an API server of its own."""
+    asking = {part for parts in LAYOUTS[config.processes] if not has_replica(config, parts) for part in parts}
+    users = {SCHEDULING: (SCHEDULER,), NODES: tuple(_node_users(config))}
+    return {part: found if part in asking else () for part, found in users.items()}
 
 
 def _node_users(config: ClusterConfig) -> Iterator[UserInfo]:

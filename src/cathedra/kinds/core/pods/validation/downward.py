@@ -13,7 +13,13 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 
-__all__ = ["ENVIRONMENT_FIELDS", "VOLUME_FIELDS", "validate_field_reference", "validate_resource_reference"]
+__all__ = [
+    "ENVIRONMENT_FIELDS",
+    "VOLUME_FIELDS",
+    "validate_container_resource_reference",
+    "validate_field_reference",
+    "validate_resource_reference",
+]
 
 _KNOWN: Final = frozenset(
     (
@@ -101,19 +107,28 @@ def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: s
         errors.invalid(path, key, problem)
 
 
-def validate_resource_reference(
-    errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector, *, names_container: bool = False
+def validate_resource_reference(errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector) -> None:
+    """A limit or a request that containers have, in units that there are."""
+    _resource(errors, path.child("resource"), reference.resource)
+    _divisor(errors, path.child("divisor"), reference.resource, reference.divisor)
+
+
+def validate_container_resource_reference(
+    errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector
 ) -> None:
-    """A limit or a request that containers have, in units that there are; outside of a container its container is
-    named."""
-    where, name = path.child("resource"), reference.resource
-    if names_container and not reference.container_name:
-        errors.required(path.child("containerName"))
-    elif not name:
-        errors.required(where)
+    """The same outside of a container, which has to be named there."""
+    if reference.container_name:
+        validate_resource_reference(errors, path, reference)
+        return
+    errors.required(path.child("containerName"))
+    _divisor(errors, path.child("divisor"), reference.resource, reference.divisor)
+
+
+def _resource(errors: ErrorList, path: FieldPath, name: str) -> None:
+    if not name:
+        errors.required(path)
     elif name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
-        errors.not_supported(where, name, _RESOURCES)
-    _divisor(errors, path.child("divisor"), name, reference.divisor)
+        errors.not_supported(path, name, _RESOURCES)
 
 
 def _divisor(errors: ErrorList, path: FieldPath, name: str, divisor: Quantity) -> None:

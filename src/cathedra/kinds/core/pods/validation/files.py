@@ -9,9 +9,10 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.kinds.core.pods.validation.downward import (
     VOLUME_FIELDS,
+    validate_container_resource_reference,
     validate_field_reference,
-    validate_resource_reference,
 )
+from cathedra.kinds.core.pods.validation.paths import validate_descending_path
 
 __all__ = ["validate_files"]
 
@@ -111,7 +112,7 @@ def _downward(errors: ErrorList, path: FieldPath, file: core_v1.DownwardAPIVolum
             errors.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
     elif file.resource_field_ref is not None:
         where, reference = path.child("resourceFieldRef"), file.resource_field_ref
-        validate_resource_reference(errors, where, reference, names_container=True)
+        validate_container_resource_reference(errors, where, reference)
     else:
         errors.required(path, "one of fieldRef and resourceFieldRef is required")
     _mode(errors, path.child("mode"), file.mode)
@@ -124,9 +125,6 @@ def _mode(errors: ErrorList, path: FieldPath, mode: int | None) -> None:
 
 def _place(errors: ErrorList, path: FieldPath, place: str) -> None:
     """A path below the volume, that is none of the names that the node keeps for itself."""
-    if place.startswith("/"):
-        errors.invalid(path, place, "must be a relative path")
-    if ".." in place.split("/"):
-        errors.invalid(path, place, "must not contain '..'")
+    validate_descending_path(errors, path, place)
     if place.startswith("..") and not place.startswith("../"):
         errors.invalid(path, place, "must not start with '..'")

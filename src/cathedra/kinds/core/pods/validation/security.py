@@ -9,6 +9,7 @@ from typing import Final
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import to_dict
+from cathedra.kinds.core.pods.validation.paths import validate_descending_path
 
 __all__ = ["validate_container_security", "validate_pod_security"]
 
@@ -131,15 +132,7 @@ def _seccomp(errors: ErrorList, path: FieldPath, profile: core_v1.SeccompProfile
     elif profile.localhost_profile is None:
         errors.required(local, "must be set when seccomp type is Localhost")
     else:
-        _descending(errors, local, profile.localhost_profile)
-
-
-def _descending(errors: ErrorList, path: FieldPath, value: str) -> None:
-    """A path below the folder of profiles."""
-    if value.startswith("/"):
-        errors.invalid(path, value, "must be a relative path")
-    if ".." in value.split("/"):
-        errors.invalid(path, value, "must not contain '..'")
+        validate_descending_path(errors, local, profile.localhost_profile)
 
 
 def _app_armor(errors: ErrorList, path: FieldPath, profile: core_v1.AppArmorProfile | None) -> None:

@@ -33,6 +33,8 @@ _PODS: Final = (
 )
 """Fields of pods that Windows has not; those that stand in the spec itself among them."""
 _OF_SPEC: Final = frozenset({"hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"})
+_BY_VALUE: Final = frozenset({"hostPID", "hostIPC", "sysctls", "supplementalGroups"})
+"""Those that are off or empty when they are not set."""
 _CONTAINERS: Final = (
     "appArmorProfile",
     "seLinuxOptions",
@@ -99,8 +101,4 @@ def _is_set(of: Any, name: str) -> bool:
     kind: Any = type(of)
     attribute = next(attribute for attribute, known in json_names(kind).items() if known == name)
     value = getattr(of, attribute)
-    return bool(value) if isinstance(value, bool | tuple) and name in _BY_VALUE else value is not None
-
-
-_BY_VALUE: Final = frozenset({"hostPID", "hostIPC", "sysctls", "supplementalGroups"})
-"""Those that are off or empty when they are not set."""
+    return bool(value) if name in _BY_VALUE else value is not None
