@@ -66,6 +66,7 @@ class Outlines:
         self._filters = filters
         self._scores = scores
         self._weights = weights
+        self._varying = [plugin for plugin in filters if type(plugin).variety is not FilterPlugin.variety]
         self._known: dict[Hashable, Outline] = {}
 
     def of(self, pod: PodInfo) -> Outline:
@@ -73,6 +74,8 @@ class Outlines:
         key = None if pod.pod.spec.node_name else pod.outline
         if key is None:
             return self._make(pod)
+        if pod.qualified:
+            key = (key, *[plugin.variety(pod) for plugin in self._varying])
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= LIMIT:
@@ -102,7 +105,9 @@ def together(predicates: Sequence[NodePredicate]) -> NodePredicate | None:
     """That all of ``predicates`` hold; None if there are none."""
     if not predicates:
         return None
-    return NodePredicate(tuple([one.key for one in predicates]), partial(_all_hold, predicates))
+    lacking = frozenset[str]().union(*[one.lacking for one in predicates])
+    there = together([one.there or one for one in predicates]) if lacking else None
+    return NodePredicate(tuple([one.key for one in predicates]), partial(_all_hold, predicates), lacking, there)
 
 
 def _all_hold(predicates: Sequence[NodePredicate], node: NodeInfo) -> bool:

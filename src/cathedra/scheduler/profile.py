@@ -396,6 +396,8 @@ def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequenc
     """Nodes that meet the predicate, among them all of ``nodes``; None if one of these does not."""
     if predicate is None:
         return None
+    if predicate.there is not None and predicate.lacking.isdisjoint(snapshot.resources()):
+        predicate = predicate.there
     meeting = snapshot.nodes_that(predicate.key, predicate.holds, nodes)
     return meeting if len(meeting) == len(snapshot.nodes) or meeting.issuperset(nodes) else None
 

@@ -19,16 +19,18 @@ from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
 from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 
+BACKED = {"y.com/gpu"}
 PLUGINS: Sequence[Plugin] = (
     NodeName(),
     NodeUnschedulable(),
     TaintToleration(),
     NodeAffinity(),
     NodePorts(),
-    NodeResourcesFit(lambda _: False),
+    NodeResourcesFit(lambda name: name in BACKED),
     NodeResourcesBalancedAllocation(),
     PodTopologySpread(),
     InterPodAffinity(Store()),
@@ -45,6 +47,9 @@ WISHES: Sequence[dict[str, Any]] = (
 )
 
 
+RESOURCES = ("cpu", "memory", "x.com/gpu", "y.com/gpu")
+
+
 def outlines() -> Outlines:
     filters = [one for one in PLUGINS if isinstance(one, FilterPlugin)]
     scores = [one for one in PLUGINS if isinstance(one, ScorePlugin)]
@@ -54,7 +59,7 @@ def outlines() -> Outlines:
 
 def random_pod(dice: random.Random) -> PodInfo:
     wishes = dice.choice(WISHES) if dice.random() < 0.4 else {}
-    requests = {name: str(dice.randint(0, 2)) for name in ("cpu", "memory", "x.com/gpu") if dice.random() < 0.5}
+    requests = {name: str(dice.randint(0, 2)) for name in RESOURCES if dice.random() < 0.5}
     return PodInfo(pod("p", requests=requests, **wishes))
 
 
@@ -105,10 +110,29 @@ def test_a_plugin_that_is_known_to_be_silent_about_a_pod_has_no_opinion_in_any_c
             assert plugin.score(CycleState(snapshot), info, snapshot.nodes) is None
 
 
-def test_pods_that_want_something_of_nodes_or_of_what_devices_may_provide_share_nothing() -> None:
+def test_pods_that_want_something_of_nodes_share_nothing() -> None:
     assert [PodInfo(pod("p", **wishes)).outline for wishes in WISHES if "nodeName" not in wishes] == [None] * 6
-    assert PodInfo(pod("p", requests={"x.com/gpu": "1"})).outline is None
     assert PodInfo(pod("p", requests={"cpu": "1"})).outline == PodInfo(pod("q", requests={"cpu": "1000m"})).outline
+
+
+def test_what_a_class_provides_tells_pods_of_one_outline_apart() -> None:
+    known, info = outlines(), PodInfo(pod("p", requests={"y.com/gpu": "1"}))
+    before = known.of(info)
+    try:
+        BACKED.clear()
+        assert words(known.of(info)) == words(outlines().of(info)) != words(before)
+    finally:
+        BACKED.add("y.com/gpu")
+    assert known.of(info) is before
+
+
+@given(st.randoms(use_true_random=False))
+def test_where_no_node_has_a_resource_the_shorter_predicate_says_the_same(dice: random.Random) -> None:
+    predicate = outlines().of(random_pod(dice)).predicate
+    info = NodeInfo(node("n", cpu=str(dice.randint(0, 2)), **{n: "1" for n in RESOURCES[2:] if dice.random() < 0.3}))
+    assert predicate is not None
+    if predicate.there is not None and predicate.lacking.isdisjoint(info.allocatable):
+        assert predicate.there.holds(info) == predicate.holds(info)
 
 
 def test_few_sorts_of_pods_are_remembered() -> None:

@@ -7,11 +7,12 @@ class carries that name, the scheduler makes a claim for the pod, and records wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Set
+from typing import Final
 
 import msgspec
 
-from cathedra.api.core.core_v1 import Container, ContainerExtendedResourceRequest, Pod
+from cathedra.api.core.core_v1 import Container, ContainerExtendedResourceRequest, Pod, ResourceRequirements
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import (
     DeviceClaim,
@@ -22,8 +23,9 @@ from cathedra.api.resource import (
     ResourceClaimSpec,
 )
 from cathedra.api.struct import replace
+from cathedra.kinds.identity import by_identity
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.resources import IMPLICIT_PREFIX, is_extended_resource
+from cathedra.scheduler.state.resources import IMPLICIT_PREFIX
 from cathedra.semantics.owners import controller_reference, is_controlled_by
 from cathedra.semantics.pods import is_sidecar
 
@@ -33,7 +35,6 @@ __all__ = [
     "Demand",
     "Requests",
     "class_of",
-    "extended_requests",
     "is_special_for",
     "requests_for",
     "special_claim",
@@ -41,12 +42,16 @@ __all__ = [
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
+MOST_NAMED: Final = 64
+"""For so many names of containers the requests of the same resources are remembered."""
+_NO_REQUESTS: Final = ResourceClaimSpec()
 
 
 class Requests(msgspec.Struct, frozen=True):
     """The content of the special claim, and which container each request serves."""
 
-    requests: tuple[DeviceRequest, ...]
+    spec: ResourceClaimSpec
+    """The same object for pods whose containers were sent with the same resources."""
     mappings: tuple[ContainerExtendedResourceRequest, ...]
 
 
@@ -60,17 +65,23 @@ class Demand(msgspec.Struct):
     """Requested extended resources without a class."""
     stale: ResourceClaim | None
     """A special claim left by an earlier cycle; it must go first."""
+    all: frozenset[str] = frozenset()
+    """The resources that have a class."""
     _requests: dict[frozenset[str], Requests] = msgspec.field(default_factory=dict)
-    _all: frozenset[str] = frozenset()
+    _claims: dict[frozenset[str], ResourceClaim] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Note the resources that have a class."""
-        self._all = frozenset(self.classes)
+        self.all = frozenset(self.classes)
+
+    def is_left_to_devices(self, there: Set[str]) -> bool:
+        """Whether devices must provide everything on all nodes, which have the resources ``there`` of their own."""
+        return not self.others and self.all.isdisjoint(there)
 
     def from_devices(self, node: NodeInfo) -> frozenset[str] | None:
         """The resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
-        if not self.others and self._all.isdisjoint(node.allocatable):
-            return self._all  # as on most nodes
+        if not self.others and self.all.isdisjoint(node.allocatable):
+            return self.all  # as on most nodes
         wanted = frozenset(name for name in self.classes if node.allocatable.get(name, 0) == 0)
         if any(name not in node.allocatable for name in self.others):
             return None
@@ -81,6 +92,13 @@ class Demand(msgspec.Struct):
         made = self._requests.get(resources)
         if made is None:
             made = self._requests[resources] = requests_for(self.pod, {name: self.classes[name] for name in resources})
+        return made
+
+    def claim(self, resources: frozenset[str]) -> ResourceClaim:
+        """The claim for these resources in memory, without a UID."""
+        made = self._claims.get(resources)
+        if made is None:
+            made = self._claims[resources] = special_claim(self.pod, "", self.requests(resources).spec)
         return made
 
 
@@ -101,7 +119,7 @@ def _newest_first(class_: DeviceClass) -> tuple[int, str]:
     return (-created.micros if created is not None else 0, class_.metadata.name)
 
 
-def special_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest] = ()) -> ResourceClaim:
+def special_claim(pod: Pod, uid: str, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim:
     """The claim in memory, under a temporary UID."""
     owner = replace(controller_reference(pod), block_owner_deletion=None)
     metadata = ObjectMeta(
@@ -112,9 +130,7 @@ def special_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest] = ()) ->
         annotations={ANNOTATION: "true"},
         owner_references=(owner,),
     )
-    return ResourceClaim(
-        metadata=metadata, spec=ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests) or None))
-    )
+    return ResourceClaim(metadata=metadata, spec=spec)
 
 
 def is_special_for(pod: Pod, claim: ResourceClaim) -> bool:
@@ -134,13 +150,34 @@ class _Use(msgspec.Struct, frozen=True):
 
 def requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
     """One request per long-lived container and resource; init containers use those again where they suffice."""
+    if pod.spec.init_containers:
+        return _requests_for(pod, classes)
+    containers = pod.spec.containers
+    known = _made_for(*[container.resources for container in containers])
+    key = (*[container.name for container in containers], *sorted(classes.items()))
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MOST_NAMED:
+            known.clear()
+        found = known[key] = _requests_for(pod, classes)
+    return found
+
+
+@by_identity
+def _made_for(*resources: ResourceRequirements) -> dict[tuple[object, ...], Requests]:
+    """What was made for pods that have nothing but containers with these resources, by their names and the classes."""
+    return {}
+
+
+def _requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource in sorted(classes):
         wanted, served = _of_resource(pod, resource, classes[resource])
         requests += wanted
         mappings += served
-    return Requests(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
+    inside = tuple(sorted(requests, key=lambda request: request.name))
+    return Requests(ResourceClaimSpec(devices=DeviceClaim(requests=inside or None)), tuple(mappings))
 
 
 def _of_resource(
@@ -197,8 +234,3 @@ def _mapping(use: _Use, resource: str, request: str) -> ContainerExtendedResourc
     return ContainerExtendedResourceRequest(
         container_name=use.container.name, resource_name=resource, request_name=request
     )
-
-
-def extended_requests(requests: Mapping[str, int]) -> list[str]:
-    """The extended resources among a pod's requests."""
-    return [name for name, amount in requests.items() if amount and "/" in name and is_extended_resource(name)]

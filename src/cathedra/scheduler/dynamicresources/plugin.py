@@ -17,6 +17,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceRequest, ResourceClaim
 from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
@@ -29,8 +30,6 @@ from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, 
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
-    class_of,
-    extended_requests,
     is_special_for,
     special_claim,
 )
@@ -64,6 +63,7 @@ from cathedra.scheduler.nominating import write_nomination
 from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.resources import is_extended_resource
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podclaims import ClaimNotCreated
 
@@ -148,16 +148,16 @@ class DynamicResources(
 
     def backs(self, resource: str) -> bool:
         """Whether some device class may provide the extended resource."""
-        return self._provides_extended and class_of(resource, self._devices.classes()) is not None
+        return self._provides_extended and self._devices.class_behind(resource) is not None
 
     def usage(self) -> DeviceUsage:
         """Counts the devices of the class behind an extended resource."""
         if not self._provides_extended:
             return super().usage()
-        occupancy, classes = self._devices.occupancy(), self._devices.classes()
+        occupancy = self._devices.occupancy()
 
         def usage(resource: str, node: NodeInfo) -> tuple[int, int]:
-            name = class_of(resource, classes)
+            name = self._devices.class_behind(resource)
             device_class = self._devices.device_class(name) if name is not None else None
             return occupancy.of(node.node, device_class) if device_class is not None else (0, 0)
 
@@ -222,22 +222,27 @@ class DynamicResources(
         if cycle.demand is None:
             passing = self._find_many(cycle, frozenset(), nodes, refused)
         else:
-            passing = self._find_by_resources(cycle, cycle.demand, nodes, refused)
+            groups = _by_resources(cycle.demand, nodes, state.snapshot.resources())
+            passing = self._find_by_resources(cycle, groups, refused)
         # What devices take of a node is counted node by node.
         return BatchFilterResult(passing if self._node_allocatable is None else frozenset(), refused)
 
     def _find_by_resources(
-        self, cycle: ClaimCycle, demand: Demand, nodes: Sequence[NodeInfo], refused: dict[NodeInfo, Status]
+        self,
+        cycle: ClaimCycle,
+        groups: Mapping[frozenset[str] | None, Sequence[NodeInfo]],
+        refused: dict[NodeInfo, Status],
     ) -> Set[NodeInfo]:
-        """The same where devices must provide extended resources, on some nodes others than elsewhere."""
+        """The same for nodes by the extended resources that devices must provide there."""
         passing: Set[NodeInfo] = frozenset()
-        for resources, group in _by_resources(demand, nodes).items():
+        for resources, group in groups.items():
             if resources is None:
                 refused.update(dict.fromkeys(group, _NOT_PROVIDED))
             elif not resources and not cycle.claims:
                 passing |= frozenset(group)
             else:
-                passing |= self._find_many(cycle, resources, group, refused)
+                fitting = self._find_many(cycle, resources, group, refused)
+                passing = passing | fitting if passing else fitting
         return passing
 
     def _find_many(
@@ -377,7 +382,7 @@ class DynamicResources(
         """The allocator's work for the unallocated claims and these extended resources; None: nothing to allocate."""
         prepared = cycle.prepared.get(resources)
         if prepared is None and resources and cycle.demand is not None:
-            special = special_claim(cycle.demand.pod, "", cycle.demand.requests(resources).requests)
+            special = cycle.demand.claim(resources)
             prepared = cycle.prepared[resources] = self._devices.prepare([*cycle.unallocated, special])
         return prepared
 
@@ -434,9 +439,9 @@ class DynamicResources(
             return error("claim allocation not found for node")
         allocations, resources = decision or ((), frozenset())
         if resources and cycle.demand is not None:
-            requests = cycle.demand.requests(resources).requests
             temporary = f"{self._random.getrandbits(128):032x}"
-            cycle.special = special_claim(pod.pod, temporary, requests)
+            special = cycle.demand.claim(resources)
+            cycle.special = replace(special, metadata=replace(special.metadata, uid=temporary))
             cycle.special_resources = resources
             unallocated = [*unallocated, cycle.special]
         if len(allocations) != len(unallocated):
@@ -540,22 +545,28 @@ class DynamicResources(
         return None
 
     def _demand(self, pod: PodInfo) -> Demand | None:
-        if not self._provides_extended or not pod.requests:
+        if not self._provides_extended or not pod.qualified:
             return None
-        requested = extended_requests(pod.requests)
-        if not requested:
-            return None
-        known = self._devices.classes()
-        classes = {name: class_name for name in requested if (class_name := class_of(name, known)) is not None}
+        requested = list(filter(is_extended_resource, pod.qualified))
+        behind = self._devices.class_behind
+        classes = {name: class_name for name in requested if (class_name := behind(name)) is not None}
         if not classes:
             return None
         others = tuple(name for name in requested if name not in classes)
-        stale = next((c for c in self._claims.owned_by(pod.uid) if is_special_for(pod.pod, c)), None)
+        owned = self._claims.owned_by(pod.uid)
+        stale = next((c for c in owned if is_special_for(pod.pod, c)), None) if owned else None
         return Demand(pod.pod, classes, others, stale)
 
 
-def _by_resources(demand: Demand, nodes: Sequence[NodeInfo]) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
-    """Nodes by the extended resources that devices must provide there; under None those that lack one altogether."""
+def _by_resources(
+    demand: Demand, nodes: Sequence[NodeInfo], there: Set[str]
+) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
+    """Nodes by the extended resources that devices must provide there; under None those that lack one altogether.
+
+    ``there``: the resources that nodes have of their own.
+    """
+    if demand.is_left_to_devices(there):
+        return {demand.all: nodes}
     groups: dict[frozenset[str] | None, list[NodeInfo]] = {}
     for node in nodes:
         groups.setdefault(demand.from_devices(node), []).append(node)

@@ -135,6 +135,9 @@ class NodePredicate(msgspec.Struct, frozen=True):
 
     key: Hashable
     holds: Callable[[NodeInfo], bool]
+    lacking: frozenset[str] = frozenset()
+    there: NodePredicate | None = None
+    """What is the same where no node has any of the resources ``lacking``; pods of several outlines share it."""
 
 
 class NodeScore(msgspec.Struct, frozen=True):
@@ -151,8 +154,12 @@ class FilterPlugin(Plugin):
         """What makes sure that `filter` lets a node pass; None: that is told by more than the node itself.
 
         The predicates of all plugins are looked at together, once for each node that has changed. Pods with one
-        `PodInfo.outline` have the same one.
+        `PodInfo.outline` and one `variety` have the same one.
         """
+        return None
+
+    def variety(self, pod: PodInfo) -> Hashable:
+        """What `predicate` depends on beside the outline of a pod that asks for qualified resources."""
         return None
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:

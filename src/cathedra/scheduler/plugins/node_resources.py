@@ -82,8 +82,15 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def predicate(self, pod: PodInfo) -> NodePredicate:
         """Nodes with room for one more pod and for all that it asks for pass."""
         wanted = tuple(pod.requests.items())
-        backed = tuple([name for name, _ in wanted if "/" in name and self._backed_by_devices(name)])
-        return NodePredicate(("with room", wanted, backed), partial(_has_room, wanted, backed))
+        backed = self.variety(pod)
+        if not backed:
+            return _room(wanted)
+        rest = tuple([(name, amount) for name, amount in wanted if name not in backed])
+        return msgspec.structs.replace(_room(wanted, backed), lacking=frozenset(backed), there=_room(rest))
+
+    def variety(self, pod: PodInfo) -> tuple[str, ...]:
+        """The resources that devices may provide."""
+        return tuple([name for name in pod.qualified if self._backed_by_devices(name)])
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""
@@ -165,6 +172,10 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         """The same of each node."""
         balance = self.node_score(pod)
         return None if balance is None else state.snapshot.values_of(balance.key, balance.of, nodes)
+
+
+def _room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...] = ()) -> NodePredicate:
+    return NodePredicate(("with room", wanted, backed), partial(_has_room, wanted, backed))
 
 
 def _has_room(wanted: tuple[tuple[str, int], ...], backed: tuple[str, ...], node: NodeInfo) -> bool:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["ApiNodes", "Followed", "NodesThat", "ValueOfEach"]
+__all__ = ["ApiNodes", "Followed", "NodesThat", "Resources", "ValueOfEach"]
 
 V = TypeVar("V")
+
+MOST_NAMES: Final = 1024
+"""With more names of resources than that, those that no node has any more are looked for at each change."""
 
 
 class Followed(ABC):
@@ -163,3 +166,21 @@ class ApiNodes(Followed):
 
     def _forget_all(self) -> None:
         self.objects = tuple([info.node for info in self._nodes])
+
+
+class Resources(Followed):
+    """The names of all resources that nodes have, and perhaps of some that a node has had."""
+
+    def __init__(self, changes: Changelog[NodeInfo] | None, nodes: Sequence[NodeInfo]) -> None:
+        super().__init__(changes)
+        self._nodes = nodes
+        self.names: set[str] = set()
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        for node in nodes:
+            self.names.update(node.allocatable)
+        if len(self.names) > MOST_NAMES:
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self.names = {name for node in self._nodes for name in node.allocatable}

@@ -180,11 +180,17 @@ class PodInfo:
     @_Derived
     def outline(self) -> Hashable | None:
         """What stands for the pod, as long as it has no node, if nothing but its plain requests tells which nodes will
-        do; None if its spec says more: of nodes, of their ports, of other pods, or of extended resources."""
+        do; None if its spec says more: of nodes, of their ports, or of other pods. Of `qualified` resources it depends
+        on device classes as well which nodes have them."""
         spec = self.pod.spec
         if spec.affinity is not None or spec.node_selector or spec.topology_spread_constraints or self.host_ports:
             return None
         return self._sums.outline
+
+    @_Derived
+    def qualified(self) -> tuple[str, ...]:
+        """Those of the requested resources that devices may provide: all with a domain in their name."""
+        return self._sums.qualified
 
     @_Derived
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
@@ -231,8 +237,10 @@ class _Sums(msgspec.Struct, frozen=True):
 
     requests: Amounts
     scoring: tuple[int, int]
-    outline: Hashable | None
-    """The same, to look it up by; None if there are extended resources."""
+    outline: Hashable
+    """The same, to look it up by."""
+    qualified: tuple[str, ...]
+    """Those with a domain in their name."""
 
 
 def _sums_of(pod: Pod) -> _Sums:
@@ -240,8 +248,8 @@ def _sums_of(pod: Pod) -> _Sums:
     counted = requested if _states_both(pod) else pod_requests(pod, _SCORING_DEFAULTS)
     requests = {name: amount for name, amount in requested.items() if amount}
     scoring = (counted.get(CPU, 0), counted.get(MEMORY, 0))
-    extended = any("/" in name for name in requests)
-    return _Sums(requests, scoring, None if extended else (*scoring, *requests.items()))
+    qualified = tuple([name for name in requests if "/" in name])
+    return _Sums(requests, scoring, (*scoring, *requests.items()), qualified)
 
 
 @by_identity

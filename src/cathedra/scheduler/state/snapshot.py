@@ -7,14 +7,14 @@ turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
 
 from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node
-from cathedra.scheduler.state.followed import ApiNodes, Followed, NodesThat, ValueOfEach
+from cathedra.scheduler.state.followed import ApiNodes, Followed, NodesThat, Resources, ValueOfEach
 from cathedra.scheduler.state.node_info import NodeInfo
 
 __all__ = ["Snapshot", "zone_by_zone"]
@@ -92,6 +92,15 @@ class Snapshot(msgspec.Struct, frozen=True):
         assert isinstance(found, ApiNodes)
         found.follow_up()
         return found.objects
+
+    def resources(self) -> Set[str]:
+        """What nodes have of their own: all names of resources that some node says it has, and perhaps others."""
+        found = self.followed.get(Resources)
+        if found is None:
+            found = self._follow(Resources, Resources(self.object_changes, self.nodes))
+        assert isinstance(found, Resources)
+        found.follow_up()
+        return found.names
 
     def _follow(self, key: Hashable, what: Followed) -> Followed:
         if len(self.followed) >= MOST_FOLLOWED:

@@ -11,7 +11,7 @@ from cathedra.api.struct import from_dict, replace
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, Devices
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
@@ -124,7 +124,25 @@ def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
             (Resource.RESOURCE_SLICE, Action.DELETE),
         ]
         assert scene.devices.device_class("gpu") is not None
-        assert [one.metadata.name for one in scene.devices.classes()] == ["gpu"]
+
+    with_api(body)
+
+
+def test_the_class_behind_a_resource_is_always_that_of_the_classes_there_are() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        classes, resource = api.client.resource(DEVICECLASSES), "acme.test/gpu"
+        assert scene.devices.class_behind(resource) is None
+        made = await classes.create(device_class("fine", extendedResourceName=resource))
+        await api.until(lambda: scene.devices.class_behind(resource) == "fine")
+        await classes.update(replace(made, spec=replace(made.spec, extended_resource_name="acme.test/other")))
+        await api.until(lambda: scene.devices.class_behind(resource) is None)
+        assert scene.devices.class_behind("acme.test/other") == "fine"
+        await classes.delete("fine")
+        await api.until(lambda: scene.devices.class_behind("acme.test/other") is None)
+        for number in range(MOST_RESOURCES + 1):
+            assert scene.devices.class_behind(f"acme.test/{number}") is None
 
     with_api(body)
 

@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import read_configuration
-from cathedra.scheduler.dynamicresources.extended_resources import Demand, class_of, requests_for
+from cathedra.scheduler.dynamicresources.extended_resources import MOST_NAMED, Demand, class_of, requests_for
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
@@ -31,7 +33,8 @@ def container(name: str, count: int, *, sidecar: bool = False, **more: str) -> d
 def made(inits: list[dict[str, Any]], containers: list[dict[str, Any]]) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Request → count, and (container, request) pairs."""
     found = requests_for(pod("p", initContainers=inits, containers=containers), {FPGA: "fpga"})
-    counts = {request.name: request.exactly.count for request in found.requests if request.exactly is not None}
+    requests = found.spec.devices.requests or ()
+    counts = {request.name: request.exactly.count for request in requests if request.exactly is not None}
     return counts, [(mapping.container_name, mapping.request_name) for mapping in found.mappings]
 
 
@@ -76,6 +79,26 @@ def test_requests_are_sorted_as_text() -> None:
     assert list(counts)[:3] == ["container-0-request-0", "container-1-request-0", "container-10-request-0"]
 
 
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.sampled_from(("x", "y"))), max_size=8))
+def test_what_is_known_of_a_pods_requests_is_what_they_say(steps: list[tuple[str, int, str]]) -> None:
+    templates = [pod("p", containers=[container("c", count), container("d", 1)]) for count in range(3)]
+    for name, count, class_name in steps:
+        first, second = templates[count].spec.containers
+        known = replace(templates[0], spec=PodSpec(containers=(replace(first, name=name), second)))
+        anew = pod("p", containers=[container(name, count), container("d", 1)])
+        assert requests_for(known, {FPGA: class_name}) == requests_for(anew, {FPGA: class_name})
+
+
+def test_pods_of_one_template_have_the_very_same_requests() -> None:
+    template = fpga_pod()
+    other = replace(template, metadata=replace(template.metadata, name="other"))
+    found = requests_for(template, {FPGA: "fpga"})
+    assert requests_for(other, {FPGA: "fpga"}).spec is found.spec
+    for number in range(MOST_NAMED):
+        requests_for(template, {FPGA: f"class-{number}"})
+    assert requests_for(other, {FPGA: "fpga"}).spec is not found.spec, "so many are known at most"
+
+
 def test_of_classes_with_one_resource_name_the_newest_wins_and_then_the_smaller_name() -> None:
     def class_(name: str, created: str) -> DeviceClass:
         metadata = {"name": name, "creationTimestamp": created}
@@ -107,7 +130,10 @@ def test_devices_provide_what_a_nodes_plugins_do_not(
     others: tuple[str, ...], provided: dict[str, str], wanted: set[str] | None
 ) -> None:
     demand = Demand(pod("p"), {FPGA: "fpga", "acme.test/gpu": "gpu"}, others, None)
-    assert demand.from_devices(NodeInfo(node("n", **provided))) == wanted
+    info = NodeInfo(node("n", **provided))
+    assert demand.from_devices(info) == wanted
+    if demand.is_left_to_devices(info.allocatable.keys()):
+        assert demand.all == wanted
 
 
 def fpga_pod(name: str = "p") -> Pod:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from cathedra.allocation.supply.changelog import Changelog
 from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.followed import MOST_NAMES
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import MOST_FOLLOWED, Snapshot
@@ -14,7 +15,9 @@ from tests.unit.scheduler.objects import node, pod
 
 NAMES = ("a", "b", "c")
 STEPS = st.lists(
-    st.tuples(st.sampled_from(("pod", "gone", "cordon", "uncordon", "vanish", "look")), st.sampled_from(NAMES)),
+    st.tuples(
+        st.sampled_from(("pod", "gone", "cordon", "uncordon", "resource", "vanish", "look")), st.sampled_from(NAMES)
+    ),
     max_size=30,
 )
 
@@ -47,6 +50,8 @@ def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) 
                 cache.remove_node(name)
             case "look":
                 pass
+            case "resource":
+                cache.set_node(node(name, labels={}, **{f"x.com/{number}": "1"}))
             case _:
                 cache.set_node(node(name, labels={}, unschedulable=step == "cordon"))
         if step != "pod":
@@ -59,6 +64,7 @@ def check(snapshot: Snapshot) -> None:
         found = snapshot.nodes_that("idle", idle, nodes)
         assert found.intersection(nodes) == {info for info in nodes if idle(info)}
         assert snapshot.all_are("open", schedulable, nodes) == all(map(schedulable, nodes))
+    assert snapshot.resources() >= {name for info in snapshot.nodes for name in info.allocatable}
     assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
     everything = list(snapshot.nodes)
     for nodes in (everything[2:] + everything[:1], everything[::2], everything[::-1], everything, []):
@@ -109,6 +115,15 @@ def test_the_api_objects_are_the_same_tuple_until_a_node_changes() -> None:
     changed = node("b", labels={}, unschedulable=True)
     cache.set_node(changed)
     assert cache.snapshot().api_nodes() == (before[0], changed, before[2])
+
+
+def test_resources_that_no_node_has_any_more_are_forgotten_when_they_have_become_many() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    for number in range(MOST_NAMES + 1):
+        cache.set_node(node("a", **{f"x.com/{number}": "1"}))
+        assert f"x.com/{number}" in cache.snapshot().resources()
+    assert len(cache.snapshot().resources()) < MOST_NAMES
 
 
 def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> None:
