@@ -45,6 +45,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     release: str = NEWEST
     """The release whose fields are known."""
+    trusted: bool = False
+    """Whether the authorizer allows the user everything, so that it need not be asked."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for ``Warning`` headers, in order; appended while the call is handled."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)

@@ -250,6 +250,7 @@ class InProcessTransport:
             field_validation=options.field_validation,
             force=options.force,
             annotations={} if self._annotations is None else self._annotations,
+            trusted=self._trusted,
         )
         if not self._trusted:
             self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)

@@ -5,18 +5,19 @@ it was. So what was worked out from one holds wherever that object turns up agai
 less than a comparison. The objects are held as long as they are known: no other can take their place.
 
 What clients send is decoded anew each time. `by_json` makes the very same object of equal ones; and where the server
-then writes a name of its own making into each, `Likeness` still tells that they are alike.
+then writes a name of its own making into each, `Likeness` still tells that they are alike. Short values that come again
+and again, as keys and names, are known by what they say (`KnownValues`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from cathedra.api.struct import KubeStruct, encode
 
-__all__ = ["KnownObjects", "Likeness", "by_identity", "by_json"]
+__all__ = ["KnownObjects", "KnownValues", "Likeness", "by_identity", "by_json"]
 
 A = TypeVarTuple("A")
 R = TypeVar("R")
@@ -24,6 +25,8 @@ K = TypeVar("K", bound=KubeStruct)
 
 LIMIT: Final = 64
 """Objects, or groups of them, that are known at a time. Specs can be large, and few are in use at once."""
+MOST_VALUES: Final = 4096
+"""Values that are known at a time."""
 LARGEST: Final = 16 * 1024
 """Bytes of JSON up to which an object is known by them."""
 
@@ -45,6 +48,19 @@ class KnownObjects:
         if len(self._known) >= LIMIT:
             del self._known[next(iter(self._known))]
         self._known[tuple(map(id, objects))] = objects
+
+
+class KnownValues(set[Hashable]):
+    """Short values of which the same is known; when there are too many, all are forgotten."""
+
+    __slots__ = ()
+
+    def note(self, *values: Hashable) -> None:
+        """Know these values, too, unless they are too many themselves."""
+        if len(self) + len(values) > MOST_VALUES:
+            self.clear()
+        if len(values) <= MOST_VALUES:
+            self.update(values)
 
 
 def by_identity(function: Callable[[Unpack[A]], R]) -> Callable[[Unpack[A]], R]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Final
 
@@ -21,6 +21,7 @@ from cathedra.api.formats import (
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.identity import KnownValues
 
 __all__ = [
     "METADATA",
@@ -42,6 +43,14 @@ _IMMUTABLE: Final = (
 )
 _fixed: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE))
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_LONGEST: Final = 317
+"""Characters of the longest name with a prefix: a key or a finalizer with more is not sound."""
+_SOUND_FINALIZERS: Final = KnownValues()
+"""Finalizers, one alone on an object, in which no rule found anything wrong."""
+_SOUND_KEYS: Final = KnownValues()
+"""Keys of annotations, the same."""
+_SOUND_LABELS: Final = KnownValues()
+"""Keys of labels with their values, the same."""
 
 
 def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> ErrorList:
@@ -68,8 +77,7 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
     _shared_errors(errors, metadata)
     if metadata.finalizers:
-        _finalizer_errors(errors, metadata.finalizers)
-        _standard_finalizer_errors(errors, metadata.finalizers)
+        _all_finalizer_errors(errors, metadata.finalizers)
     return errors
 
 
@@ -89,10 +97,12 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     cannot change it, all that is done is to compare. Only kinds know the finalizers of Kubernetes itself.
     """
     errors = ErrorList()
-    _compare(errors, new, old)
+    if old.deletion_timestamp is not None or new.generation < old.generation or _fixed(new) != _fixed(old):
+        _compare(errors, new, old)
+    elif new.labels or new.annotations or new.owner_references:
+        _shared_errors(errors, new)
     if rounds and new.finalizers:
-        _finalizer_errors(errors, new.finalizers)
-        _standard_finalizer_errors(errors, new.finalizers)
+        _all_finalizer_errors(errors, new.finalizers)
     return _as_often_as_told(new, old, rounds) if errors else errors
 
 
@@ -106,8 +116,7 @@ def _as_often_as_told(new: ObjectMeta, old: ObjectMeta, rounds: int) -> ErrorLis
     _compare(errors, new, old)
     if rounds > 1:
         _shared_errors(errors, new)
-        _finalizer_errors(errors, new.finalizers)
-        _standard_finalizer_errors(errors, new.finalizers)
+        _all_finalizer_errors(errors, new.finalizers)
     _compare(errors, new, old)
     if rounds:
         _standard_finalizer_errors(errors, new.finalizers)
@@ -146,7 +155,7 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
     path = METADATA.child("ownerReferences")
     controller: OwnerReference | None = None
     for owner in owners:
-        if not owner.api_version.rpartition("/")[2]:
+        if owner.api_version[-1:] in ("", "/"):
             errors.invalid(path.child("apiVersion"), owner.api_version, "version must not be empty")
         if not owner.kind:
             errors.invalid(path.child("kind"), owner.kind, "must not be empty")
@@ -165,6 +174,17 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
                     f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}",
                 )
             controller = owner
+
+
+def _all_finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
+    """What the rules of all kinds find, and then what those of Kubernetes' own kinds do."""
+    if len(finalizers) == 1 and finalizers[0] in _SOUND_FINALIZERS:
+        return
+    before = len(errors)
+    _finalizer_errors(errors, finalizers)
+    _standard_finalizer_errors(errors, finalizers)
+    if len(finalizers) == 1 and len(errors) == before:
+        _SOUND_FINALIZERS.note(finalizers[0])
 
 
 def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
@@ -192,22 +212,35 @@ def _shown(owner: OwnerReference) -> JSONObject:
 
 def validate_labels(errors: ErrorList, path: FieldPath, labels: Mapping[str, str]) -> None:
     """Keys and values of labels."""
+    if _SOUND_LABELS.issuperset(labels.items()):
+        return
+    before = len(errors)
     for key, value in sorted(labels.items()):
         check(errors, path, key, label_key)
         check(errors, path, value, label_value)
+    if len(errors) == before:
+        _SOUND_LABELS.note(*labels.items())
 
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
     """Keys of annotations, and the size of all together."""
-    characters = 0
-    for key, value in sorted(annotations.items()):
+    is_known = _SOUND_KEYS.issuperset(annotations)
+    if not is_known:
+        _key_errors(errors, path, annotations)
+    # A character is four bytes at most; to encode them all would cost more than the rest.
+    longest = _LONGEST * len(annotations) if is_known else sum(map(len, annotations))
+    if 4 * (longest + sum(map(len, annotations.values()))) > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
+        errors.too_long(path, MAX_ANNOTATIONS)
+
+
+def _key_errors(errors: ErrorList, path: FieldPath, keys: Iterable[str]) -> None:
+    before = len(errors)
+    for key in sorted(keys):
         # Annotation keys may have upper-case letters in their prefix.
         for problem in qualified_name(key.lower()):
             errors.invalid(path, key, problem)
-        characters += len(key) + len(value)
-    # A character is four bytes at most; to encode them all would cost more than the rest.
-    if 4 * characters > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
-        errors.too_long(path, MAX_ANNOTATIONS)
+    if len(errors) == before:
+        _SOUND_KEYS.note(*keys)
 
 
 def _bytes(annotations: Mapping[str, str]) -> int:

@@ -183,6 +183,14 @@ class CountedStrategy(DefaultedStrategy[Any]):
 
 def kept_metadata(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """The metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
+    if (
+        new.labels is old.labels
+        and new.annotations is old.annotations
+        and new.finalizers is old.finalizers
+        and new.owner_references is old.owner_references
+        and new.generation == old.generation
+    ):
+        return new
     return replace(
         new,
         labels=old.labels,

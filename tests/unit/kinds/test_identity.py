@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Container
-from cathedra.kinds.identity import LARGEST, LIMIT, KnownObjects, Likeness, by_identity, by_json
+from cathedra.kinds.identity import (
+    LARGEST,
+    LIMIT,
+    MOST_VALUES,
+    KnownObjects,
+    KnownValues,
+    Likeness,
+    by_identity,
+    by_json,
+)
 
 
 class Thing:
@@ -99,3 +108,15 @@ def test_an_object_that_is_like_no_other_any_more_stands_for_itself() -> None:
         alike.note(thing, alike)
     assert alike.pattern(things[0]) is things[0]
     assert alike.pattern(things[-1]) is alike
+
+
+def test_values_are_known_by_what_they_say_and_few_at_a_time() -> None:
+    known = KnownValues()
+    known.note("a", ("b", 1))
+    assert "a" in known
+    assert ("b", 1) in known
+    known.note(*range(MOST_VALUES - 1))
+    assert "a" not in known
+    assert len(known) == MOST_VALUES - 1
+    known.note(*range(MOST_VALUES + 1))
+    assert not known

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import from_dict
 from cathedra.kinds.metadata import (
+    _SOUND_FINALIZERS,
+    _SOUND_KEYS,
+    _SOUND_LABELS,
     MAX_ANNOTATIONS,
     validate_changed_metadata,
     validate_new_metadata,
@@ -113,3 +118,23 @@ def test_what_is_wrong_is_told_as_often_as_kubernetes_looks_at_it(
 ) -> None:
     found = [len(validate_changed_metadata(meta(**values), meta(), rounds=rounds)) for rounds in range(3)]
     assert tuple(found) == times
+
+
+KEYS = st.sampled_from(["a", "example.com/A", "Example.com/a", "a/b/c", "-", "mine", "kubernetes", "x" * 64])
+TEXTS = st.dictionaries(KEYS, st.sampled_from(["", "x", "x y", "x" * 64, "x" * (MAX_ANNOTATIONS - 20)]), max_size=3)
+
+
+@given(TEXTS, TEXTS, st.lists(KEYS, max_size=2, unique=True))
+def test_what_was_sound_before_changes_nothing_in_what_is_found(
+    labels: dict[str, str], annotations: dict[str, str], finalizers: list[str]
+) -> None:
+    new = meta(labels=labels, annotations=annotations, finalizers=finalizers)
+    before = texts(validate_new_metadata(definition_of("pods"), new))
+    forget()
+    assert texts(validate_new_metadata(definition_of("pods"), new)) == before
+    assert texts(validate_new_metadata(definition_of("pods"), new)) == before
+
+
+def forget() -> None:
+    for known in (_SOUND_FINALIZERS, _SOUND_KEYS, _SOUND_LABELS):
+        known.clear()

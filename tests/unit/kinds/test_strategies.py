@@ -49,3 +49,9 @@ def test_a_status_update_keeps_labels_owners_and_generation() -> None:
     kept = kept_metadata(sent, stored)
     assert (kept.labels, kept.generation, kept.finalizers) == ({"a": "b"}, 4, ("x/y",))
     assert kept.resource_version == "7"
+
+
+def test_metadata_that_a_status_update_leaves_alone_is_taken_as_it_is() -> None:
+    stored = from_dict(ConfigMap, {"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}}).metadata
+    sent = replace(stored, resource_version="8")
+    assert kept_metadata(sent, stored) is sent

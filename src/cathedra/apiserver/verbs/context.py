@@ -89,7 +89,7 @@ class ServerContext(msgspec.Struct, frozen=True):
             uid=call.user.uid,
             extra=call.user.extra,
             expressions=self.expressions,
-            access=CallAccess(self.authorizer, call),
+            access=None if call.trusted else CallAccess(self.authorizer, call),
         )
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import random
+from operator import attrgetter
+from typing import Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.names import generate_uid
 
 __all__ = ["fresh", "kept", "not_ending"]
+
+_of_server: Final = attrgetter(
+    "uid",
+    "creation_timestamp",
+    "deletion_timestamp",
+    "deletion_grace_period_seconds",
+    "generation",
+    "resource_version",
+)
 
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
@@ -32,6 +43,8 @@ def not_ending(metadata: ObjectMeta) -> ObjectMeta:
 
 def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """The metadata of a changed object: what cannot be changed is as it was."""
+    if not new.self_link and _of_server(new) == _of_server(old):
+        return new
     return replace(
         new,
         uid=new.uid or old.uid,

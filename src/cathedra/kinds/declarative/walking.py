@@ -17,7 +17,7 @@ import msgspec
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import KubeStruct, json_names, to_dict
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.identity import KnownObjects
+from cathedra.kinds.identity import KnownObjects, KnownValues
 
 __all__ = ["declared_errors"]
 
@@ -44,10 +44,9 @@ _SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
 """Specs and their tags, in which nothing was found wrong, with the rules that are not stable and without."""
 
 
-_RECURRING: Final[Mapping[bool, set[tuple[TypeTags, tuple[Any, ...]]]]] = {True: set(), False: set()}
+_RECURRING: Final = {True: KnownValues(), False: KnownValues()}
 """Tags, and what the fields that have them said in elements of lists in which nothing was found wrong; kept apart in
 the same way."""
-_MOST_RECURRING: Final = 4096
 _ELEMENT: Final = FieldPath("element")
 
 
@@ -159,9 +158,7 @@ class _Walk:
         alone.struct(_ELEMENT, tags, item, None)
         if alone.errors:
             return False
-        if len(self._recurring) >= _MOST_RECURRING:
-            self._recurring.clear()
-        self._recurring.add(key)
+        self._recurring.note(key)
         return True
 
     def _map(

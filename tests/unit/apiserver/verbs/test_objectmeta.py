@@ -47,6 +47,13 @@ def test_a_change_takes_nothing_away_that_the_server_set() -> None:
     assert (made.self_link, made.resource_version, made.labels) == ("", "41", {"a": "b"})
 
 
+def test_metadata_that_keeps_what_the_server_set_is_taken_as_it_is() -> None:
+    old = meta(uid="u", creationTimestamp="2026-01-01T00:00:00Z", generation=3, resourceVersion="41")
+    new = meta(uid="u", creationTimestamp="2026-01-01T00:00:00Z", generation=3, resourceVersion="41", labels={"a": "b"})
+    assert kept(new, old) is new
+    assert kept(meta(uid="u", selfLink="/forged"), meta(uid="u")).self_link == ""
+
+
 def test_another_uid_is_left_for_validation_to_refuse() -> None:
     assert kept(meta(uid="forged"), meta(uid="u")).uid == "forged"
 

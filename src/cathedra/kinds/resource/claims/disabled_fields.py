@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.gates import FeatureGates
@@ -92,29 +95,23 @@ def enabled_claim_status(
     status: resource.ResourceClaimStatus, old: resource.ResourceClaim, gates: FeatureGates
 ) -> resource.ResourceClaimStatus:
     """The status without what is not enabled, and without the devices that this very update deallocates."""
-    before = _results(old.status)
-    cleared: dict[str, Any] = {}
-    if not (gates.admin_access or uses_admin_access(old.spec) or any(r.admin_access is not None for r in before)):
-        cleared["admin_access"] = None
-    consumable = gates["DRAConsumableCapacity"] or uses_consumable_capacity(old.spec) or _consumes(old.status)
-    if not consumable:
-        cleared |= {"share_id": None, "consumed_capacity": {}}
-    if not (
-        gates["DRADeviceBindingConditions"] or any(r.binding_conditions or r.binding_failure_conditions for r in before)
-    ):
-        cleared |= {"binding_conditions": (), "binding_failure_conditions": ()}
-    if not (gates["DRAOptionalNodeOperations"] or (before and any(r.skip_node_operations for r in before))):
-        cleared["skip_node_operations"] = ()
+    closed = _closed_fields(old.status, old.spec, gates)
     allocation = status.allocation
-    if allocation is not None and cleared:
-        results = tuple([_cleared_result(result, cleared) for result in allocation.devices.results])
-        if results != allocation.devices.results:
+    if allocation is not None:
+        results = allocation.devices.results
+        said = tuple(map(closed.said, results))
+        if said != (closed.nothing,) * len(said):
+            results = tuple(
+                result if its == closed.nothing else replace(result, **closed.empty)
+                for result, its in zip(results, said, strict=True)
+            )
             allocation = replace(allocation, devices=replace(allocation.devices, results=results))
     devices = status.devices or ()
     if devices and not (gates["DRAResourceClaimDeviceStatus"] or old.status.devices):
         devices = ()
     if devices:
-        if not consumable:
+        before = _results(old.status)
+        if "share_id" in closed.empty:
             devices = tuple(replace(device, share_id=None) for device in devices)
         devices = tuple(d if d.conditions or d.conditions is None else replace(d, conditions=None) for d in devices)
         gone = {_identity(result) for result in before}
@@ -126,13 +123,39 @@ def enabled_claim_status(
     return replace(status, allocation=allocation, devices=devices)
 
 
-def _cleared_result(
-    result: resource.DeviceRequestAllocationResult, cleared: Mapping[str, Any]
-) -> resource.DeviceRequestAllocationResult:
-    for name, empty in cleared.items():
-        if getattr(result, name) != empty:
-            return replace(result, **cleared)
-    return result
+class _ClosedFields(msgspec.Struct, frozen=True):
+    """The fields of results that closed gates take out, as they are then; all of them in a result, and in one that
+    says nothing in them."""
+
+    empty: Mapping[str, Any]
+    said: Callable[[resource.DeviceRequestAllocationResult], Any]
+    nothing: Any
+
+
+@by_identity
+def _closed_fields(
+    old: resource.ResourceClaimStatus, spec: resource.ResourceClaimSpec, gates: FeatureGates
+) -> _ClosedFields:
+    """What no result of a claim may say, by its stored status and spec. New claims have the very same status, and
+    those of a template the same spec."""
+    before = _results(old)
+    empty: dict[str, Any] = {}
+    if not (gates.admin_access or uses_admin_access(spec) or any(r.admin_access is not None for r in before)):
+        empty["admin_access"] = None
+    if not (gates["DRAConsumableCapacity"] or uses_consumable_capacity(spec) or _consumes(old)):
+        empty |= {"share_id": None, "consumed_capacity": {}}
+    if not (
+        gates["DRADeviceBindingConditions"] or any(r.binding_conditions or r.binding_failure_conditions for r in before)
+    ):
+        empty |= {"binding_conditions": (), "binding_failure_conditions": ()}
+    if not (gates["DRAOptionalNodeOperations"] or any(r.skip_node_operations for r in before)):
+        empty["skip_node_operations"] = ()
+    said = attrgetter(*empty) if empty else _says_nothing
+    return _ClosedFields(empty, said, said(resource.DeviceRequestAllocationResult()))
+
+
+def _says_nothing(_: resource.DeviceRequestAllocationResult) -> None:
+    """What is said in no fields at all."""
 
 
 def _consumes(status: resource.ResourceClaimStatus) -> bool:

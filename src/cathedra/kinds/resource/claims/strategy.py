@@ -11,6 +11,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.access import validate_status_access
+from cathedra.kinds.resource.claims.allocations import allocation_form, known_allocations
 from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
@@ -63,12 +64,16 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
     ) -> resource.ResourceClaim:
         """Keep the status, drop what closed gates forbid and the stored claim does not use."""
         spec = enabled_claim_spec(new.spec, old.spec, context.gates)
+        if spec is new.spec and new.status is old.status:
+            return new
         return replace(new, spec=spec, status=old.status)
 
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """The spec is immutable."""
+        if new.spec is old.spec and new.status is old.status and context.gates.at_least("1.35"):
+            return ErrorList()  # Until then the stored spec was looked at, too; tags have to do with what has changed.
         found = paths_of_release(validate_claim_update(new, old, context), context.gates)
         return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
@@ -88,15 +93,25 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
         """Keep spec and metadata, drop what closed gates forbid, forget devices that were deallocated."""
         metadata = kept_metadata(new.metadata, old.metadata)
         status = enabled_claim_status(new.status, old, context.gates)
+        if metadata is new.metadata and new.spec is old.spec and status is new.status:
+            return new
         return replace(new, metadata=metadata, spec=old.spec, status=status)
 
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """All rules of a status, and the permissions on its parts."""
+        known, form = known_allocations(new.spec, context.gates), allocation_form(new, old, context.api_version)
+        if form is not None and form in known:
+            errors = ErrorList()
+            validate_status_access(errors, new, old, context)
+            return errors
         errors = paths_of_release(validate_status_update(new, old, context), context.gates)
         validate_status_access(errors, new, old, context)
-        return with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
+        errors = with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
+        if form is not None and not errors:
+            known.note(form)
+        return errors
 
 
 class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.struct import to_dict
+from cathedra.api import resource
+from cathedra.api.struct import from_dict, replace, to_dict
+from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_status
 from tests.unit.kinds.objects import claim, context, created, definition_of, exactly, updated
 
 SUB = {"name": "x", "deviceClassName": "c"}
@@ -27,3 +29,20 @@ def test_fields_of_requests_go_and_stay_where_they_are_in_use(gate: str, request
     assert field not in str(to_dict(created(strategy, made, closed)[0].spec))
     assert field in str(to_dict(created(strategy, made, context("1.36"))[0].spec))
     assert field in str(to_dict(updated(strategy, made, made, closed)[0].spec))
+
+
+def test_fields_of_results_go_and_stay_where_the_stored_status_uses_them() -> None:
+    closed = context("1.36", DRADeviceBindingConditions=False)
+    plain = {"request": "r", "driver": "d", "pool": "p", "device": "a"}
+    given = {**plain, "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
+    before, wanted = resource.ResourceClaimStatus(), allocated(plain, given)
+    for _ in range(2):
+        cleared = enabled_claim_status(wanted, replace(claim(), status=before), closed.gates)
+        assert cleared == allocated(plain, plain)
+        kept = enabled_claim_status(wanted, replace(claim(), status=allocated(given)), closed.gates)
+        assert kept is wanted
+    assert enabled_claim_status(allocated(plain), claim(), closed.gates) == allocated(plain)
+
+
+def allocated(*results: dict[str, Any]) -> resource.ResourceClaimStatus:
+    return from_dict(resource.ResourceClaimStatus, {"allocation": {"devices": {"results": list(results)}}})
