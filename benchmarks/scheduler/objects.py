@@ -97,7 +97,8 @@ def allocated(made: ResourceClaim, workload: Workload, index: int) -> ResourceCl
 
 def pod(workload: Workload, index: int) -> Pod:
     """A pod that is measured: as in scheduler_perf, a template's, with a name of its own."""
-    made = _pod(workload, index % _EXTENDED, index // workload.pods_per_claim if workload.pods_per_claim else 0)
+    resource = index % _EXTENDED if workload.shape is Shape.EXTENDED else 0
+    made = _pod(workload, resource, index // workload.pods_per_claim if workload.pods_per_claim else 0)
     return replace(made, metadata=ObjectMeta(name=f"pod-{index}", namespace=NAMESPACE))
 
 
