@@ -30,6 +30,9 @@ __all__ = [
     "refusal",
 ]
 
+_USERS_KEPT: Final = 4096
+"""Users of whom is kept who decides about them."""
+
 REASON: Final = "authorization.k8s.io/reason"
 """Audit annotation: why a request was allowed or not."""
 
@@ -139,17 +142,24 @@ class MastersOnly:
         """Members."""
         return user.is_master
 
+    def concerns(self, user: UserInfo) -> bool:
+        """Members."""
+        return user.is_master
+
 
 class Union:
     """Asks several authorizers in order; the first opinion counts."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
+        self._concerned: dict[tuple[str, tuple[str, ...]], tuple[Authorizer, ...]] = {}
+        """Name and groups of a user → those who may have an opinion; the others have none on all of its requests."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         """The first opinion, or none with all reasons."""
         reasons: list[str] = []
-        for authorizer in self._authorizers:
+        user = attributes.user
+        for authorizer in self._concerned.get((user.name, user.groups)) or self._find_concerned(user):
             decision = authorizer.authorize(attributes)
             if decision.verdict is not Verdict.NO_OPINION:
                 return decision
@@ -160,6 +170,20 @@ class Union:
     def trusts(self, user: UserInfo) -> bool:
         """Those whom the first one trusts: what it allows no other is asked about."""
         return always_allows(self._authorizers[0], user)
+
+    def _find_concerned(self, user: UserInfo) -> tuple[Authorizer, ...]:
+        if len(self._concerned) >= _USERS_KEPT:
+            self._concerned.clear()
+        found = tuple(a for a in self._authorizers if not isinstance(a, _Selective) or a.concerns(user))
+        self._concerned[user.name, user.groups] = found
+        return found
+
+
+@runtime_checkable
+class _Selective(Authorizer, Protocol):
+    def concerns(self, user: UserInfo) -> bool:
+        """Whether there may be an opinion on requests of that user, by its name and groups."""
+        ...
 
 
 @runtime_checkable

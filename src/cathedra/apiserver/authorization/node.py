@@ -53,6 +53,10 @@ class NodeAuthorizer:
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
 
+    def concerns(self, user: UserInfo) -> bool:
+        """Node agents."""
+        return node_of(user) is not None
+
     def authorize(self, attributes: Attributes) -> Decision:
         """What the node may do by itself; "no opinion" leaves it to its roles, of which it has none by default."""
         node = node_of(attributes.user)

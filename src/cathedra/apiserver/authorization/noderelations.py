@@ -66,7 +66,10 @@ class NodeRelations:
 
     def _changed(self, change: StoredChange) -> None:
         before = change.previous.object if change.previous is not None else None
-        after = None if change.deleted else change.entry.object
+        last = change.entry.object
+        if last.spec is None or not last.spec.node_name:
+            return  # it has no node, and never had one
+        after = None if change.deleted else last
         if before is not None and after is not None and _same(before, after):
             return
         for pod, step in ((before, -1), (after, 1)):

@@ -43,8 +43,11 @@ class _Holdings(msgspec.Struct):
 
     everywhere: tuple[Grant, ...]
     within: dict[str, tuple[Grant, ...]] = msgspec.field(default_factory=dict)
-    relevant: dict[tuple[str, str, str, str, str], tuple[Grant, ...]] = msgspec.field(default_factory=dict)
-    """(namespace, verb, group, resource, sub-resource) → grants that match but for the object's name."""
+    relevant: dict[tuple[str, str, str, str, str], tuple[tuple[tuple[str, ...], Decision], ...]] = msgspec.field(
+        default_factory=dict
+    )
+    """(namespace, verb, group, resource, sub-resource) → the names that each matching grant is for, none for all, and
+    what it decides."""
 
 
 class RBAC:
@@ -60,18 +63,22 @@ class RBAC:
 
     def authorize(self, attributes: Attributes) -> Decision:
         """Allowed if some rule says so, else no opinion."""
-        found = self._relevant(attributes)
+        held = self._holdings.get((attributes.user.name, attributes.user.groups)) or self._gather(attributes.user)
         if attributes.path:
-            found = tuple(grant for grant in found if allows(grant.rule, attributes))
-        for grant in found:
-            names = grant.rule.resource_names
-            if not names or attributes.path or attributes.name in names:
-                return Decision(Verdict.ALLOW, grant.reason)
+            allowing = (grant for grant in held.everywhere if allows(grant.rule, attributes))
+            return next((Decision(Verdict.ALLOW, grant.reason) for grant in allowing), NO_OPINION)
+        key = (attributes.namespace, attributes.verb, attributes.group, attributes.resource, attributes.subresource)
+        found = held.relevant.get(key)
+        if found is None:
+            found = held.relevant[key] = self._relevant(attributes)
+        for names, decision in found:
+            if not names or attributes.name in names:
+                return decision
         return NO_OPINION
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
         """Everything the user may do in ``namespace``, what holds everywhere first."""
-        held = self._held(user)
+        held = self._holdings.get((user.name, user.groups)) or self._gather(user)
         yield from held.everywhere
         if namespace:
             if namespace not in held.within:
@@ -87,27 +94,18 @@ class RBAC:
             found = self._registry.find(ROLES, f"{namespace}/{role.name}")
         return None if found is None else tuple(found.rules or ())
 
-    def _relevant(self, attributes: Attributes) -> tuple[Grant, ...]:
-        held = self._held(attributes.user)
-        if attributes.path:
-            return held.everywhere
-        key = (attributes.namespace, attributes.verb, attributes.group, attributes.resource, attributes.subresource)
-        found = held.relevant.get(key)
-        if found is None:
-            found = held.relevant[key] = tuple(
-                grant
-                for grant in self.grants(attributes.user, attributes.namespace)
-                if _concerns(grant.rule, attributes)
-            )
-        return found
+    def _relevant(self, attributes: Attributes) -> tuple[tuple[tuple[str, ...], Decision], ...]:
+        return tuple(
+            (tuple(grant.rule.resource_names), Decision(Verdict.ALLOW, grant.reason))
+            for grant in self.grants(attributes.user, attributes.namespace)
+            if _concerns(grant.rule, attributes)
+        )
 
-    def _held(self, user: UserInfo) -> _Holdings:
-        key = (user.name, user.groups)
-        held = self._holdings.get(key)
-        if held is None:
-            if len(self._holdings) >= _USERS_KEPT:
-                self._holdings.clear()
-            held = self._holdings[key] = _Holdings(tuple(self._granted(user, self._cluster_bindings(), "")))
+    def _gather(self, user: UserInfo) -> _Holdings:
+        if len(self._holdings) >= _USERS_KEPT:
+            self._holdings.clear()
+        held = _Holdings(tuple(self._granted(user, self._cluster_bindings(), "")))
+        self._holdings[user.name, user.groups] = held
         return held
 
     def _granted(self, user: UserInfo, bindings: dict[tuple[str, str], list[Any]], namespace: str) -> Iterator[Grant]:
