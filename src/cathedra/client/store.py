@@ -44,11 +44,10 @@ class IndexConflict(ValueError):
 class _Index(Generic[T]):
     """One index: value → keys of the objects, in the order in which they came."""
 
-    __slots__ = ("entries", "indexer", "same", "values")
+    __slots__ = ("entries", "indexer", "values")
 
-    def __init__(self, indexer: Indexer[T], same: Same[T] | None) -> None:
+    def __init__(self, indexer: Indexer[T]) -> None:
         self.indexer = indexer
-        self.same = same
         self.entries: dict[str, dict[_Key, None]] = {}
         self.values: dict[_Key, tuple[str, ...]] = {}
         """What each object is filed under, if there is anything: half of what an event costs would go into asking for
@@ -106,6 +105,8 @@ class Store(Generic[T]):
         """The objects by namespace ("" for cluster-scoped kinds) and name."""
         self._indexes: dict[str, _Index[T]] = {}
         self._filed: tuple[_Index[T], ...] = ()
+        self._moving: dict[Same[T] | None, tuple[_Index[T], ...]] = {}
+        """Those in which a change may move an object, together where the same question tells that it does not."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -148,11 +149,13 @@ class Store(Generic[T]):
             if existing.indexer != indexer:
                 raise IndexConflict(name)
             return
-        index = _Index(indexer, same)
+        index = _Index(indexer)
         for key, obj in self._objects.items():
             index.add(key, obj)
         self._indexes[name] = index
         self._filed = (*self._filed, index)
+        if indexer is not by_namespace:  # the namespace is part of the key
+            self._moving[same] = (*self._moving.get(same, ()), index)
 
     def put(self, obj: T) -> T | None:
         """Enter ``obj`` and answer what was there before."""
@@ -164,10 +167,10 @@ class Store(Generic[T]):
             for index in self._filed:
                 index.add(key, obj)
             return None
-        for index in self._filed:
-            same = index.same
+        for same, indexes in self._moving.items():
             if same is None or not same(old, obj):
-                index.put(key, obj)
+                for index in indexes:
+                    index.put(key, obj)
         return old
 
     def remove(self, key: _Key) -> T | None:

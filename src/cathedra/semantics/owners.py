@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import kind_of
 
-__all__ = ["controller_of", "controller_reference", "controller_uid", "is_controlled_by", "owner_uids"]
+__all__ = [
+    "controller_of",
+    "controller_reference",
+    "controller_uid",
+    "is_controlled_by",
+    "owner_uids",
+    "same_owners",
+]
 
 
 def controller_of(obj: KubeObject) -> OwnerReference | None:
@@ -37,6 +44,11 @@ def controller_uid(obj: KubeObject) -> Iterator[str]:
 def owner_uids(obj: KubeObject) -> Iterator[str]:
     """The UIDs of all owners, as an index function."""
     return (owner.uid for owner in obj.metadata.owner_references)
+
+
+def same_owners(old: KubeObject, new: KubeObject) -> bool:
+    """Whether two states of an object have the very same owner references, so that it stays in indexes of owners."""
+    return old.metadata.owner_references is new.metadata.owner_references
 
 
 def controller_reference(owner: KubeObject) -> OwnerReference:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from cathedra.api.core.apps_v1 import ReplicaSet
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.struct import replace
 from cathedra.semantics.owners import (
     controller_of,
     controller_reference,
     controller_uid,
     is_controlled_by,
     owner_uids,
+    same_owners,
 )
 
 OWNER = ReplicaSet(metadata=ObjectMeta(name="rs", namespace="ns", uid="u1"))
@@ -41,3 +43,10 @@ def test_the_uid_decides_not_the_name() -> None:
     pod = owned(controller_reference(OWNER))
     assert not is_controlled_by(pod, recreated)
     assert list(controller_uid(pod)) == ["u1"]
+
+
+def test_owners_that_were_left_alone_are_the_same_and_new_ones_are_not() -> None:
+    owners = (OwnerReference(api_version="v1", kind="Pod", name="p", uid="u"),)
+    pod = Pod(metadata=ObjectMeta(name="a", owner_references=owners))
+    assert same_owners(pod, replace(pod, metadata=replace(pod.metadata, labels={"a": "b"})))
+    assert not same_owners(pod, replace(pod, metadata=replace(pod.metadata, owner_references=())))

@@ -93,6 +93,8 @@ class DisruptionController:
         self._queue.add(key_of(budget))
 
     def _pod_changed(self, pod: Pod) -> None:
+        if not self._budgets.store.by_key:
+            return
         budgets = [b for b in self._budgets.store.by_index(BY_NAMESPACE, pod.metadata.namespace) if _selects(b, pod)]
         for budget in budgets:
             self._enqueue(budget)

@@ -128,6 +128,8 @@ class ResourceQuotaController:
             self._enqueue(new)
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
+        if not self._quotas.store.by_key:
+            return
         if (is_terminal(new) and not is_terminal(old)) or is_charged_anew(old, new):
             self._given_back(new)
 

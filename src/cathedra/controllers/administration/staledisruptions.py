@@ -36,11 +36,15 @@ class StaleDisruptions:
         self._clock = context.clock
         self._queue: WorkQueue[ObjectKey] = context.queue()
         self._pods = context.informers.of(PODS)
-        self._pods.add_handler(on_add=self._changed, on_update=lambda _, pod: self._changed(pod))
+        self._pods.add_handler(on_add=self._changed, on_update=self._updated)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await run_workers(self._queue, self._reconcile)
+
+    def _updated(self, old: Pod, pod: Pod) -> None:
+        if old.status.conditions is not pod.status.conditions:
+            self._changed(pod)
 
     def _changed(self, pod: Pod) -> None:
         if _since(pod) is not None:
@@ -67,9 +71,9 @@ class StaleDisruptions:
 
 def _since(pod: Pod) -> float | None:
     """Since when the pod, which is not being deleted, is about to be disrupted (epoch seconds); None if it is not."""
-    if pod.metadata.deletion_timestamp is not None or is_terminal(pod):
-        return None
     condition = find_condition(pod.status.conditions, "DisruptionTarget")
-    if condition is None or condition.status != "True" or condition.reason == _BY_KUBELET:
+    if condition is None or pod.metadata.deletion_timestamp is not None or is_terminal(pod):
+        return None
+    if condition.status != "True" or condition.reason == _BY_KUBELET:
         return None
     return condition.last_transition_time.timestamp if condition.last_transition_time is not None else 0.0

@@ -25,6 +25,7 @@ from cathedra.controllers.devicetaints.taints import (
     device_key,
     results_of,
     rule_selects,
+    same_allocation,
     tainted_devices,
 )
 from cathedra.controllers.eviction import evict
@@ -79,7 +80,7 @@ class DeviceTaintEvictionController:
         self._told: dict[str, tuple[int, float]] = {}
         """Rule uid → generation and time (monotonic) of its last status."""
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
-        self._claims.store.add_index(BY_DEVICE, by_device)
+        self._claims.store.add_index(BY_DEVICE, by_device, same_allocation)
         self._listen()
 
     async def run(self) -> None:
@@ -109,8 +110,12 @@ class DeviceTaintEvictionController:
             )
 
     def _pod_changed(self, pod: Pod) -> None:
-        if pod.spec.node_name and podclaims.has_claims(pod):
-            self._queue.add(_pod_key(pod))
+        if not pod.spec.node_name or not podclaims.has_claims(pod):
+            return
+        key = _pod_key(pod)
+        # When the first taint comes, those whom it concerns are found by their devices.
+        if self._taints.are_any or key in self._scheduled:
+            self._queue.add(key)
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         leaving = old.metadata.deletion_timestamp is None and pod.metadata.deletion_timestamp is not None

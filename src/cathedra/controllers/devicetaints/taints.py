@@ -18,7 +18,7 @@ from cathedra.api.resource import (
 from cathedra.client.informer import Informer
 from cathedra.client.store import Store
 
-__all__ = ["BY_DEVICE", "DeviceTaints", "Tainted", "by_device", "rule_selects"]
+__all__ = ["BY_DEVICE", "DeviceTaints", "Tainted", "by_device", "rule_selects", "same_allocation"]
 
 NO_EXECUTE: Final = "NoExecute"
 BY_DEVICE: Final = "claim-device"
@@ -43,6 +43,11 @@ def by_device(claim: ResourceClaim) -> Iterator[str]:
     """Index function: every device that the claim holds."""
     for result in results_of(claim):
         yield device_key(result.driver, result.pool, result.device)
+
+
+def same_allocation(old: ResourceClaim, new: ResourceClaim) -> bool:
+    """Whether a claim holds the very same devices as before."""
+    return old.status.allocation is new.status.allocation
 
 
 def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
@@ -71,6 +76,11 @@ class DeviceTaints:
         self._tainted: dict[str, Mapping[str, tuple[DeviceTaint, ...]]] = {}
         if slices is not None:
             slices.add_index(_BY_POOL, _pool_keys)
+
+    @property
+    def are_any(self) -> bool:
+        """Whether a device may have a taint at all."""
+        return bool(self._tainted) or (self._rules is not None and bool(self._rules.store.by_key))
 
     def enter(self, slice_: ResourceSlice) -> None:
         """Take note of a slice's tainted devices."""

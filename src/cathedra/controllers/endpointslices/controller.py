@@ -78,6 +78,9 @@ class EndpointSliceController:
         self._queue.add(key_of(service))
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        before, after = old.status, pod.status
+        if not (before.pod_ip or after.pod_ip or before.pod_ips or after.pod_ips):
+            return  # no endpoint, before and after
         if _seen(old) == _seen(pod):
             return
         if old.metadata.labels != pod.metadata.labels:

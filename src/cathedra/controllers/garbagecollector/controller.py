@@ -25,6 +25,7 @@ from cathedra.controllers.garbagecollector.ownership import (
     OwnerState,
     is_waiting,
 )
+from cathedra.semantics.owners import same_owners
 
 __all__ = ["GarbageCollector"]
 
@@ -62,13 +63,16 @@ class GarbageCollector:
 
     def _listen(self, ref: ResourceRef[KubeObject]) -> None:
         self._graph.informers[ref.group, ref.resource].add_handler(
-            on_add=lambda obj: self._changed(Owned(ref, obj)),
-            on_update=lambda old, new: self._updated(Owned(ref, old), Owned(ref, new)),
+            on_add=lambda obj: self._changed(ref, obj),
+            on_update=lambda old, new: self._updated(ref, old, new),
             on_delete=lambda obj: self._deleted(Owned(ref, obj)),
         )
 
-    def _changed(self, owned: Owned) -> None:
-        metadata = owned.obj.metadata
+    def _changed(self, ref: ResourceRef[KubeObject], obj: KubeObject) -> None:
+        metadata = obj.metadata
+        if metadata.deletion_timestamp is None and not metadata.owner_references:
+            return
+        owned = Owned(ref, obj)
         if metadata.deletion_timestamp is not None and (
             FOREGROUND in metadata.finalizers or ORPHAN in metadata.finalizers
         ):
@@ -80,10 +84,13 @@ class GarbageCollector:
                 self._queue.add(owned.item)
                 return
 
-    def _updated(self, old: Owned, new: Owned) -> None:
-        self._changed(new)
-        if old.obj.metadata.owner_references != new.obj.metadata.owner_references:
-            self._wake_waiting_owners(old)
+    def _updated(self, ref: ResourceRef[KubeObject], old: KubeObject, new: KubeObject) -> None:
+        has_same = same_owners(old, new) or old.metadata.owner_references == new.metadata.owner_references
+        # Whose owners go away hears of it, so that the same owners need no other look.
+        if not has_same or new.metadata.deletion_timestamp is not None:
+            self._changed(ref, new)
+        if not has_same:
+            self._wake_waiting_owners(Owned(ref, old))
 
     def _deleted(self, owned: Owned) -> None:
         uid = owned.obj.metadata.uid

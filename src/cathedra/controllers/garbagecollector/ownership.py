@@ -17,7 +17,7 @@ from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.transport import ResourceRef
-from cathedra.semantics.owners import owner_uids
+from cathedra.semantics.owners import owner_uids, same_owners
 
 __all__ = ["FOREGROUND", "ORPHAN", "Item", "NotServed", "OwnerState", "Ownership", "is_waiting"]
 
@@ -85,7 +85,7 @@ class Ownership:
     def add(self, ref: ResourceRef[KubeObject]) -> None:
         """Look after one more resource."""
         informer = self._shared.of(ref)
-        informer.store.add_index(_BY_OWNER, owner_uids)
+        informer.store.add_index(_BY_OWNER, owner_uids, same_owners)
         self.informers[ref.group, ref.resource] = informer
         self._by_kind[ref.group, ref.kind] = ref
 

@@ -38,7 +38,7 @@ from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespa
 from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl
 from cathedra.controllers.podranking import least_done_first
 from cathedra.semantics.conditions import is_true
-from cathedra.semantics.owners import controller_of, controller_uid
+from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 from cathedra.semantics.pods import is_ready, is_terminal
 
 __all__ = ["JobController"]
@@ -78,8 +78,8 @@ class JobController:
         self._failures: dict[str, PodFailures] = {}
         """Failures in a row by the job's uid."""
         self._jobs.store.add_index(BY_NAMESPACE, by_namespace)
-        self._pods.store.add_index(BY_CONTROLLER, controller_uid)
-        self._pods.store.add_index(ORPHANS, orphan_namespace)
+        self._pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
+        self._pods.store.add_index(ORPHANS, orphan_namespace, same_owners)
         self._jobs.add_handler(
             on_add=self._enqueue, on_update=lambda _, job: self._enqueue(job), on_delete=self._job_deleted
         )
@@ -109,6 +109,9 @@ class JobController:
         self._pod_changed(pod)
 
     def _pod_changed(self, pod: Pod) -> None:
+        metadata = pod.metadata
+        if not (metadata.owner_references or metadata.finalizers or self._jobs.store.by_key):
+            return  # no job's, and every pod of the cluster comes by
         owner = controller_of(pod)
         if owner is not None and owner.kind == "Job":
             # Pods that end together are counted together.

@@ -16,6 +16,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import NAMESPACES, PODS
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -32,7 +33,6 @@ GRACE_PERIOD: Final = 5.0
 RETRY_PERIOD: Final = 5.0
 FINALIZER_SECONDS: Final = 15.0
 """Seconds in which objects with finalizers are expected to go."""
-_BY_NAMESPACE: Final = "pod-namespace"
 
 
 class _Remains(msgspec.Struct):
@@ -69,7 +69,7 @@ class NamespaceController:
         self._namespaces = context.informers.of(NAMESPACES)
         self._namespaces.add_handler(on_add=self._changed, on_update=lambda _, namespace: self._changed(namespace))
         self._pods = context.informers.of(PODS)
-        self._pods.store.add_index(_BY_NAMESPACE, lambda pod: (pod.metadata.namespace,))
+        self._pods.store.add_index(BY_NAMESPACE, by_namespace)
         self._pods.add_handler(on_delete=self._pod_deleted)
 
     async def run(self) -> None:
@@ -92,7 +92,7 @@ class NamespaceController:
         namespace = self._namespaces.store.get("", pod.metadata.namespace)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return
-        if not self._pods.store.by_index(_BY_NAMESPACE, pod.metadata.namespace):
+        if not self._pods.store.by_index(BY_NAMESPACE, pod.metadata.namespace):
             self._queue.add(namespace.metadata.name)
 
     async def _reconcile(self, name: str) -> float | None:

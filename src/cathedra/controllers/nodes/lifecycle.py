@@ -80,7 +80,7 @@ class NodeLifecycleController:
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._leases = context.informers.of(LEASES, namespace=LEASE_NAMESPACE)
-        self._pods.store.add_index(BY_NODE, by_node)
+        self._pods.store.add_index(BY_NODE, by_node, same_node)
         self._health: dict[str, _Health] = {}
         self._limits: dict[tuple[str, float], TokenBucket] = {}
         self._nodes.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._removed)
@@ -285,6 +285,11 @@ class NodeLifecycleController:
 def by_node(pod: Pod) -> tuple[str, ...]:
     """Index function: the node that a pod is bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def same_node(old: Pod, new: Pod) -> bool:
+    """Whether a pod stays where it is in an index `by_node`."""
+    return old.spec.node_name == new.spec.node_name
 
 
 def _zones(nodes: Sequence[Node]) -> dict[str, list[Node]]:

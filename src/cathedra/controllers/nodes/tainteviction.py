@@ -16,7 +16,7 @@ from cathedra.client.resources import NODES, PODS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.eviction import evict
-from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node
+from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node, same_node
 from cathedra.controllers.nodes.taints import eviction_delay
 from cathedra.semantics.tolerations import first_untolerated
 
@@ -37,7 +37,7 @@ class TaintEvictionController:
         self._queue: WorkQueue[ObjectKey] = context.queue()
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
-        self._pods.store.add_index(BY_NODE, by_node)
+        self._pods.store.add_index(BY_NODE, by_node, same_node)
         self._scheduled: dict[ObjectKey, _Eviction] = {}
         self._nodes.add_handler(on_add=self._node_changed, on_update=self._node_updated)
         self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_gone)

@@ -50,7 +50,7 @@ from cathedra.controllers.workloads.replicasets import (
 )
 from cathedra.controllers.workloads.rollout import down_step, limits, up_step
 from cathedra.controllers.workloads.templates import POD_TEMPLATE_HASH, template_hash, with_label
-from cathedra.semantics.owners import controller_of, controller_reference, controller_uid, is_controlled_by
+from cathedra.semantics.owners import controller_of, controller_reference, controller_uid, is_controlled_by, same_owners
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["DeploymentController"]
@@ -73,9 +73,9 @@ class DeploymentController:
         self._sets = context.informers.of(REPLICASETS)
         self._pods = context.informers.of(PODS)
         self._expectations: Expectations[str] = Expectations(self._sets, context.clock)
-        self._sets.store.add_index(_BY_DEPLOYMENT, controller_uid)
-        self._sets.store.add_index(_ORPHANS, _orphan_namespace)
-        self._pods.store.add_index(BY_CONTROLLER, controller_uid)
+        self._sets.store.add_index(_BY_DEPLOYMENT, controller_uid, same_owners)
+        self._sets.store.add_index(_ORPHANS, _orphan_namespace, same_owners)
+        self._pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
         self._deployments.store.add_index(BY_NAMESPACE, by_namespace)
         self._deployments.add_handler(
             on_add=self._enqueue, on_update=lambda _, new: self._enqueue(new), on_delete=self._forget

@@ -15,7 +15,7 @@ from cathedra.controllers.podcontrol import BY_CONTROLLER, pod_from_template
 from cathedra.controllers.podranking import surplus_first
 from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.conditions import with_condition_moved_last
-from cathedra.semantics.owners import controller_uid
+from cathedra.semantics.owners import controller_uid, same_owners
 from cathedra.semantics.pods import is_active, is_available, is_ready, is_terminal, ready_since
 
 __all__ = ["ReplicaSetController", "ReplicationControllerController"]
@@ -99,7 +99,7 @@ class ReplicaSetController(_ReplicasController[ReplicaSet]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, REPLICASETS)
-        self.objects.store.add_index(BY_CONTROLLER, controller_uid)
+        self.objects.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
 
     def related(self, obj: ReplicaSet) -> Iterator[Pod]:
         """Those of all replica sets of the same deployment; a set without one has none."""

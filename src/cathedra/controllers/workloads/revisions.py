@@ -15,7 +15,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import CONTROLLERREVISIONS
 from cathedra.controllers.workloads.templates import REVISION_HASH, template_hash
-from cathedra.semantics.owners import controller_reference, controller_uid
+from cathedra.semantics.owners import controller_reference, controller_uid, same_owners
 
 __all__ = ["Revisions"]
 
@@ -29,7 +29,7 @@ class Revisions:
     def __init__(self, client: Client, informers: SharedInformers) -> None:
         self._client = client
         self.informer = informers.of(CONTROLLERREVISIONS)
-        self.informer.store.add_index(_BY_OWNER, controller_uid)
+        self.informer.store.add_index(_BY_OWNER, controller_uid, same_owners)
 
     async def current(self, owner: KubeObject, template: PodTemplateSpec) -> str:
         """The hash of the present template, whose revision exists afterwards and is the newest."""

@@ -17,7 +17,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
 from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, PodEventTexts
-from cathedra.semantics.owners import controller_of, controller_uid
+from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 
 __all__ = ["WorkloadController"]
 
@@ -44,8 +44,8 @@ class WorkloadController(Generic[T]):
         self.control = PodControl(context.client, self.recorder, self.expectations, self.texts)
         self.queue: WorkQueue[ObjectKey] = context.queue()
         self.objects.store.add_index(BY_NAMESPACE, by_namespace)
-        self.pods.store.add_index(BY_CONTROLLER, controller_uid)
-        self.pods.store.add_index(ORPHANS, orphan_namespace)
+        self.pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
+        self.pods.store.add_index(ORPHANS, orphan_namespace, same_owners)
         self.objects.add_handler(
             on_add=self.enqueue, on_update=lambda _, obj: self.enqueue(obj), on_delete=self._forget
         )
@@ -89,6 +89,8 @@ class WorkloadController(Generic[T]):
         self._pod_changed(pod)
 
     def _pod_changed(self, pod: Pod) -> None:
+        if not pod.metadata.owner_references and not self.objects.store.by_key:
+            return  # nothing here could own it, and every pod of the cluster comes by
         owner = controller_of(pod)
         if owner is not None:
             if owner.kind == self.ref.kind:

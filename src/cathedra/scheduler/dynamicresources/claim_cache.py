@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.informer import Informer
+from cathedra.semantics.owners import same_owners
 
 __all__ = ["ClaimCache", "OnChange"]
 
@@ -31,7 +32,7 @@ class ClaimCache:
         self._assumed: dict[Key, ResourceClaim] = {}
         self._listeners: list[OnChange] = []
         self._waiters: dict[Key, asyncio.Event] = {}
-        self._store.add_index(_BY_OWNER, _owners, _same_owners)
+        self._store.add_index(_BY_OWNER, _owners, same_owners)
 
     def listen(self, on_change: OnChange) -> None:
         """Hear of every change from now on, in order; claims that are here already are reported first."""
@@ -106,10 +107,6 @@ class ClaimCache:
 
 def _owners(claim: ResourceClaim) -> list[str]:
     return [owner.uid for owner in claim.metadata.owner_references]
-
-
-def _same_owners(old: ResourceClaim, new: ResourceClaim) -> bool:
-    return old.metadata.owner_references is new.metadata.owner_references
 
 
 def _key(claim: ResourceClaim) -> Key:
