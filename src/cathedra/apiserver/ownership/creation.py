@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import cache
+from operator import is_not
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -42,11 +43,11 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
         TypedError: an element of a keyed list has no key.
     """
     nothing, values = _empty(type(new)), msgspec.structs.astuple(new)
-    certain, asked = nothing.given.of(values)
-    children = dict(certain)
+    given = nothing.given[tuple(map(is_not, values, nothing.given.silent))]
+    children = dict(given.certain)
     for element in ignored.children:
         children.pop(element, None)
-    for index, field in asked:
+    for index, field in given.asked:
         if field.element in ignored.children:
             continue
         before, after = nothing.parts[index], values[index]
@@ -67,10 +68,10 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
 
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
     assert isinstance(shape, StructShape)
-    values = msgspec.structs.astuple(metadata)
-    certain, asked = _tracked(shape).of(values)
-    children = dict(certain)
-    for index, field in asked:
+    tracked, values = _tracked(shape), msgspec.structs.astuple(metadata)
+    given = tracked[tuple(map(is_not, values, tracked.silent))]
+    children = dict(given.certain)
+    for index, field in given.asked:
         value = values[index]
         if not value and is_absent(value, field.default):
             continue

@@ -2,6 +2,10 @@
 
 A path element is a text: ``f:name`` for a field or key, ``k:{"name":"c"}`` for an element of a keyed list, ``v:"x"``
 for an element of a set. A node is either a member itself, or has members below, or both.
+
+Objects of one kind have the same fields again and again, but for an element that is found by another object's uid. So
+sets are shared by all that have them, and what is known of one is known by its number; of sets that differ in nothing
+but one such element the form is shared, in which the element's place is open, and each of them is that form filled.
 """
 
 from __future__ import annotations
@@ -9,13 +13,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import count
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.struct import RawJSON
 
-__all__ = ["ONE_FIELD", "FieldSet"]
+__all__ = ["NOTHING", "ONE_FIELD", "FieldSet", "Filled"]
 
 KNOWN: Final = 4096
 """Sets that are found again by their spelling, and by their parts; the first give way."""
@@ -24,40 +30,75 @@ KNOWN: Final = 4096
 class FieldSet:
     """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
 
-    __slots__ = ("_raw", "_shared", "_spelled", "children", "is_tracked", "member")
+    __slots__ = ("_ends", "_raw", "_spelled", "children", "is_tracked", "member", "number", "opening", "place")
 
     def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:
         self.member = member
         self.children: dict[str, FieldSet] = children if children is not None else {}
         self.is_tracked = False
         """Whether it is known to have no field that has no owner."""
-        self._shared = False
+        self.number = 0
+        """Sets with the same number and the same place have the same paths; 0 if it is known by none."""
+        self.opening: tuple[str, ...] = ()
+        """The path to the only element that is found by an object's uid, in a set with a number."""
+        self.place = ""
+        """That element; a set that has an opening and no such element is a form."""
+        self._ends = b"", b""
+        """What a form spells before its opening and behind."""
         self._spelled = b""
         self._raw: RawJSON | None = None
 
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
-        """The set of these parts: the very same for the same parts, so that it is spelled once. What has a part that
-        is its own alone is so, too."""
-        key = (member, *children, *map(id, children.values()))
+        """The set of these parts: the very same for the same parts, or the same form filled, so that it is spelled
+        once. What has a part that is its own alone is so, too."""
+        key = (member, *children, *map(_number, children.values()))
         found = _SHARED.get(key)
-        if found is not None:
-            return found
-        for child in children.values():
-            if not child._shared:
+        if found is None:
+            found = FieldSet._shared(children, member)
+            if found is None:
                 return FieldSet(member, children)
-        if len(_SHARED) >= KNOWN:
-            _SHARED.popitem(last=False)
-        found = _SHARED[key] = FieldSet(member, children)
-        found._shared = True
+            if len(_SHARED) >= KNOWN:
+                _SHARED.popitem(last=False)
+            _SHARED[key] = found
+        if found.opening and (place := children[found.opening[0]].place):
+            return Filled(found, place)
         return found
 
     @staticmethod
-    def one_field() -> FieldSet:
-        """A set of a path alone, to be shared by all."""
-        made = FieldSet(member=True)
-        made._shared = True
+    def of_one(element: str, below: FieldSet) -> FieldSet:
+        """The set of a list that has one element, which is found by a uid."""
+        form = FieldSet.of({OPEN: below}, member=True)
+        return Filled(form, element) if form.opening else FieldSet(True, {element: below})
+
+    def numbered(self) -> FieldSet:
+        """The same with a number; itself, if it cannot have one."""
+        if self.number:
+            return self
+        return FieldSet.of({key: child.numbered() for key, child in self.children.items()}, member=self.member)
+
+    @staticmethod
+    def _shared(children: dict[str, FieldSet], member: bool) -> FieldSet | None:
+        """The set of these parts with a number, as a form if there is an opening; None if it cannot have one."""
+        opening: tuple[str, ...] = ()
+        forms = {}
+        for element, child in children.items():
+            inner = (element, *child.opening) if element == OPEN or child.opening else ()
+            if not child.number or element.startswith(_OWN) or (inner and opening) or inner.count(OPEN) > 1:
+                return None
+            opening = opening or inner
+            forms[element] = child.form
+        if OPEN in children and len(children) > 1:
+            return None
+        made = FieldSet(member, forms)
+        made.number = next(_NUMBERS)
+        made.opening = opening
         return made
+
+    @property
+    def form(self) -> FieldSet:
+        """What it shares with others of its number: the set itself, or the form that it fills."""
+        return self
 
     @staticmethod
     def from_json(value: Any) -> FieldSet:
@@ -76,7 +117,12 @@ class FieldSet:
         """
         found = _READ.get(raw.data)
         # Spelled anew when it is written: another client may have put blanks in, which are no change.
-        return found if found is not None else FieldSet.from_json(raw.load())._known_by(raw.data)
+        if found is None:
+            found = FieldSet.from_json(raw.load())
+            if len(_READ) >= KNOWN:
+                _READ.popitem(last=False)
+            _READ[raw.data] = found
+        return found
 
     @staticmethod
     def from_own_spelling(raw: RawJSON) -> FieldSet | None:
@@ -96,13 +142,10 @@ class FieldSet:
         raw = self._raw or self.raw
         data = raw.data
         if data not in _READ:
-            self._known_by(data)
+            if len(_READ) >= KNOWN:
+                _READ.popitem(last=False)
+            _READ[data] = self
         return raw
-
-    def _known_by(self, data: bytes) -> FieldSet:
-        if len(_READ) >= KNOWN:
-            _READ.popitem(last=False)
-        return _READ.setdefault(data, self)
 
     @property
     def raw(self) -> RawJSON:
@@ -238,7 +281,52 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
+OPEN: Final = "k:"
+"""The element of a form in whose place others have one with a uid. None is spelled so."""
+_OWN: Final = 'k:{"uid":'
+_number: Final = attrgetter("number")
 _encoded: Final = msgspec.json.encode
+
+
+class Filled(FieldSet):
+    """A form with an element in its opening. Its parts are made when they are asked for, and mostly they are not."""
+
+    __slots__ = ("_form",)
+
+    def __init__(self, form: FieldSet, place: str) -> None:
+        self.member = form.member
+        self.is_tracked = form.is_tracked
+        self.number = form.number
+        self.opening = form.opening
+        self.place = place
+        self._spelled = b""
+        self._raw = None
+        self._form = form
+
+    @property
+    def form(self) -> FieldSet:
+        return self._form
+
+    def __getattr__(self, name: str) -> dict[str, FieldSet]:
+        if name != "children":
+            raise AttributeError(name)
+        at, form = self.opening[0], self._form
+        made = self.children = {
+            (self.place if element == OPEN else element): (
+                Filled(child, self.place) if element == at != OPEN else child
+            )
+            for element, child in form.children.items()
+        }
+        return made
+
+    def _spell(self) -> bytes:
+        form = self._form
+        before, after = form._ends
+        if not before:
+            before, _, after = form._spell().partition(_SPELLED_OPEN)
+            form._ends = before, after
+        spelled = self._spelled = b"%b%b:%b" % (before, _encoded(self.place), after)
+        return spelled
 
 
 @lru_cache(maxsize=4096)
@@ -249,6 +337,11 @@ def _key(element: str) -> bytes:
 # To find the first key of a dictionary from which thousands were taken takes microseconds, of an ordered one nothing.
 _READ: Final[OrderedDict[bytes, FieldSet]] = OrderedDict()
 _SHARED: Final[OrderedDict[tuple[object, ...], FieldSet]] = OrderedDict()
+_NUMBERS: Final = count(1)
+_SPELLED_OPEN: Final = b'"%b":' % OPEN.encode()
+"""No text holds that: quotes are escaped in them."""
 _NO_PATHS: Final = FieldSet()
-ONE_FIELD: Final = FieldSet.one_field()
+NOTHING: Final = FieldSet.of({}, member=False)
+"""The set of no path."""
+ONE_FIELD: Final = FieldSet.of({}, member=True)
 """The set of a path alone."""

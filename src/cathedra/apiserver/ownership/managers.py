@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -177,10 +178,9 @@ def tracked_part(fields: FieldSet) -> FieldSet:
 
 def in_order(entries: list[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
     """Entries as ``managedFields``: Apply first, then by time, then by name."""
-    if len(entries) > 1:
-        entries.sort(
-            key=lambda e: (e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource)
-        )
+    places = [(e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource) for e in entries]
+    if sorted(places) != places:  # nearly always they are in order
+        entries = [entry for _, entry in sorted(zip(places, entries, strict=True), key=itemgetter(0))]
     return tuple(entries)
 
 

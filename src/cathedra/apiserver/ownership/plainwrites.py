@@ -1,16 +1,21 @@
 """The managed fields after a plain write: all managers wrote in the version of the request, and there are not too many.
 
 Nearly all writes are so. Then each entry loses what the write touched, by itself, and the writer's own gains it; so one
-pass over the entries will do, and those that lose nothing stay the very same. All else is worked out by
-`cathedra.apiserver.ownership.managers`, with the same result.
+pass over the entries will do, and those that lose nothing stay the very same. What comes of it is remembered by the
+numbers of the sets. All else is worked out by `cathedra.apiserver.ownership.managers`, with the same result.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
-from cathedra.api.struct import Time
+from cathedra.api.struct import Time, replace
 from cathedra.apiserver.ownership.comparison import Changes, Outline
-from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.fieldset import FieldSet, Filled
 from cathedra.apiserver.ownership.managers import (
     UPDATE_LIMIT,
     Manager,
@@ -33,7 +38,6 @@ def plain_sets(entries: Entries, manager: Manager) -> PlainEntries | None:
     if len(entries) >= UPDATE_LIMIT:
         return None
     found: PlainEntries = []
-    managers = set()
     for entry in entries:
         raw = entry.fields_v1
         if raw is None or entry.fields_type != "FieldsV1" or entry.api_version != manager.api_version:
@@ -42,31 +46,94 @@ def plain_sets(entries: Entries, manager: Manager) -> PlainEntries | None:
         if fields is None:
             return None
         found.append((entry, fields))
-        managers.add((entry.manager, entry.operation, entry.subresource))
-    return found if len(managers) == len(found) else None
+    if len(found) > 1 and len({(one.manager, one.operation, one.subresource) for one, _ in found}) < len(found):
+        return None
+    return found
 
 
 def written(held: PlainEntries, manager: Manager, changes: Changes, now: Time, ignored: FieldSet) -> Entries:
     """The entries of ``held`` after a plain write that made these changes."""
-    touched, removed = changes
+    name, operation, _, subresource = manager
+    own = WRITER
+    for position, (entry, _) in enumerate(held):
+        if entry.manager == name and entry.subresource == subresource and entry.operation == operation:
+            own = position
+    sets = (*changes, *[fields for _, fields in held])
+    after: list[ManagedFieldsEntry] = []
+    for position, fields, source in _settled(sets, own, ignored):
+        if fields is None:
+            after.append(held[position][0])
+            continue
+        owned = fields if source is None else Filled(fields, sets[source].place)
+        if position == WRITER:
+            after.append(new_entry(manager, owned, now))
+        else:
+            after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
+    return in_order(after)
+
+
+WRITER: Final = -1
+"""Stands for the entry of the manager that writes, which need not have one."""
+KNOWN: Final = 1024
+"""Outcomes of writes that are remembered; the first give way."""
+
+_Settled = tuple[int, FieldSet | None, int | None]
+"""Which entry gets which fields, None if it stays as it is; and the set from which the fields have the element in their
+opening, if they are a form."""
+
+
+def _settled(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> Sequence[_Settled]:
+    """What becomes of entries by a write: ``sets`` are what it set, what it removed, and what the entries have. Where
+    all have numbers, they alone decide that, and it is remembered."""
+    key = (own, ignored.number, *map(_number, sets))
+    found = _SETTLED.get(key)
+    if found is None:
+        found = None if 0 in key[1:] else _settled_forms(sets, own, ignored)
+        if found is None:
+            return [(position, fields, None) for position, fields in _worked_out(sets, own, ignored)]
+        if len(_SETTLED) >= KNOWN:
+            _SETTLED.popitem(last=False)
+        _SETTLED[key] = found
+    return found
+
+
+_SETTLED: Final[OrderedDict[tuple[int, ...], tuple[_Settled, ...]]] = OrderedDict()
+_number: Final = attrgetter("number")
+
+
+def _settled_forms(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> tuple[_Settled, ...] | None:
+    """The same for all sets of these forms; None if it depends on what is in their openings, as it may where two have
+    it at the same place."""
+    openings = [fields.opening for fields in sets]
+    sources = {opening: source for source, opening in enumerate(openings) if opening}
+    if len(sources) < len(openings) - openings.count(()):
+        return None
+    found: list[_Settled] = []
+    for position, fields in _worked_out(tuple([one.form for one in sets]), own, ignored):
+        form = None if fields is None else fields.numbered()
+        if form is not None and not form.number:
+            return None
+        found.append((position, form, sources.get(form.opening) if form is not None else None))
+    return tuple(found)
+
+
+def _worked_out(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> list[tuple[int, FieldSet | None]]:
+    touched, removed, *held = sets
     if ignored.children:
         touched, removed = touched.without_subtrees(ignored), removed.without_subtrees(ignored)
     taken = tracked_part(touched)
-    after: list[ManagedFieldsEntry] = []
-    for entry, fields in held:
+    found: list[tuple[int, FieldSet | None]] = []
+    for position, fields in enumerate(held):
         rest = tracked_part(fields.difference(touched))
         if removed.children:
             rest = rest.difference(removed)
-        if taken.children and _is_of(entry, manager):
+        if taken.children and position == own:
             taken = rest.union(taken)
-        elif rest is fields and rest.children:
-            after.append(entry)
         elif rest.children:
-            its = manager_of(entry.manager, entry.operation, entry.api_version, entry.subresource)
-            after.append(new_entry(its, rest, entry.time))
+            found.append((position, None if rest is fields else rest))
     if taken.children:
-        after.append(new_entry(manager, taken, now))
-    return in_order(after)
+        found.append((WRITER, taken))
+    return found
 
 
 def first_applied(
@@ -97,12 +164,3 @@ def first_applied(
             entry, was = before
             after.append(entry if owned.raw.data == was.raw.data else new_entry(one, owned, entry.time))
     return in_order(after)
-
-
-def _is_of(entry: ManagedFieldsEntry, manager: Manager) -> bool:
-    """Whether it is the manager's entry; of which version is known."""
-    return (
-        entry.manager == manager.name
-        and entry.subresource == manager.subresource
-        and entry.operation == manager.operation
-    )

@@ -16,4 +16,4 @@ def field_set(paths: tuple[str, ...]) -> FieldSet:
     fields = FieldSet()
     for path in paths:
         fields.insert(f"f:{name}" for name in path.split("."))
-    return fields
+    return fields.numbered()

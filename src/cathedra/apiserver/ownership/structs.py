@@ -7,26 +7,25 @@ of a write whose states are both structs; values that are not, as a custom resou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import compress
-from operator import is_not
+from operator import attrgetter, is_not
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.comparison import Changes, outline
-from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
+from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
 
 __all__ = ["Field", "Given", "added", "changed", "fields_of", "is_absent", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
-_NOTHING: Final = FieldSet()
-_SAME: Final[Changes] = _NOTHING, _NOTHING
-_SET: Final[Changes] = ONE_FIELD, _NOTHING
+_SAME: Final[Changes] = NOTHING, NOTHING
+_SET: Final[Changes] = ONE_FIELD, NOTHING
 _OWN_KEYS: Final = ("uid",)
 """The key of lists whose elements are found by what no other object has."""
 _FEW: Final = 8
@@ -58,41 +57,40 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
     )
 
 
-class Given:
+class GivenFields(msgspec.Struct, frozen=True):
+    """What structs spell that give the same fields."""
+
+    certain: dict[str, FieldSet]
+    """Fields that are spelled whatever their values are, by path element."""
+    asked: tuple[tuple[int, Field], ...]
+    """The others, each with its place, whose values have to be looked at."""
+    whole: FieldSet
+    """What is certain as a set; that of a new struct, if there are no others."""
+
+
+class Given(dict[tuple[bool, ...], GivenFields]):
     """What structs of a type spell, by which of their fields differ from values that say nothing."""
 
-    __slots__ = ("_fields", "_known", "_silent")
+    __slots__ = ("_fields", "silent")
 
     def __init__(self, fields: Iterable[Field | None], silent: tuple[Any, ...]) -> None:
         """``fields`` are those of the type, with None for each that does not count; ``silent`` are the values."""
         self._fields = tuple(fields)
-        self._silent = silent
-        self._known: dict[tuple[bool, ...], GivenFields] = {}
+        self.silent = silent
 
-    def of(self, values: tuple[Any, ...]) -> GivenFields:
-        """The fields that a struct with these values spells."""
-        given = tuple(map(is_not, values, self._silent))
-        found = self._known.get(given)
-        if found is None:
-            found = self._found(given)
-            if len(self._known) < _MOST_GIVEN:
-                self._known[given] = found
-        return found
-
-    def _found(self, given: tuple[bool, ...]) -> GivenFields:
+    def __missing__(self, given: tuple[bool, ...]) -> GivenFields:
         fields = [(index, field) for index, field in enumerate(self._fields) if field is not None and given[index]]
         certain = {field.element: ONE_FIELD for _, field in fields if self._is_certain(field)}
         asked = tuple([(index, field) for index, field in fields if field.element not in certain])
-        return certain, asked
+        found = GivenFields(certain, asked, FieldSet.of(certain, member=True))
+        if len(self) < _MOST_GIVEN:
+            self[given] = found
+        return found
 
     def _is_certain(self, field: Field) -> bool:
         """Whether one that differs is spelled: it has no parts, and is no list or map that may be empty even so."""
         return type(field.shape) is Leaf and getattr(field.default, "factory", None) is not dict
 
-
-GivenFields = tuple[dict[str, FieldSet], tuple[tuple[int, Field], ...]]
-"""Fields that are spelled for certain, by path element; then the others, each with its place, for which its value has
-to be looked at."""
 
 _MOST_GIVEN: Final = 64
 """Of a type, of how many sets of fields it is remembered what they spell."""
@@ -124,18 +122,13 @@ def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Chan
     pairs = zip(befores, afters, fields_of(shape), strict=True)
     for before, after, field in compress(pairs, map(is_not, befores, afters)):
         was_set, was_removed = changed(before, after, field)
-        if was_set is not _NOTHING:
+        if was_set is not NOTHING:
             touched[field.element] = was_set
-        if was_removed is not _NOTHING:
+        if was_removed is not NOTHING:
             removed[field.element] = was_removed
-    return _below(touched, removed)
-
-
-def _below(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
-    if not touched and not removed:
-        return _SAME
-    was_set = FieldSet.of(touched, member=False) if touched else _NOTHING
-    return was_set, FieldSet.of(removed, member=False) if removed else _NOTHING
+    # A write goes down two structs; to put both sets together is not worth a call.
+    was_set = FieldSet.of(touched, member=False) if touched else NOTHING
+    return was_set, FieldSet.of(removed, member=False) if removed else NOTHING
 
 
 def changed(before: Any, after: Any, field: Field) -> Changes:
@@ -146,12 +139,15 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
     """
     default = field.default
     if after is default or (not after and is_absent(after, default)):
-        return _SAME if is_absent(before, default) else (_NOTHING, added(before, field.shape))
+        return _SAME if is_absent(before, default) else (NOTHING, added(before, field.shape))
     if before is default or (not before and is_absent(before, default)):
-        return (ONE_FIELD if field.is_leaf else added(after, field.shape)), _NOTHING
+        return (ONE_FIELD if field.is_leaf else added(after, field.shape)), NOTHING
+    shape = field.shape
     if field.is_leaf:
-        return _SAME if _is_same(before, after, field.shape) else _SET
-    return _changed(before, after, field.shape)
+        return _SAME if _is_same(before, after, shape) else _SET
+    if type(shape) is StructShape and type(before) is type(after) is shape.type:
+        return struct_changes(before, after, shape)
+    return _changed(before, after, shape)
 
 
 def _changed(old: Any, new: Any, shape: Shape) -> Changes:
@@ -171,14 +167,15 @@ def _changed(old: Any, new: Any, shape: Shape) -> Changes:
             removed[element] = added(was, inner)
         else:
             was_set, was_removed = _changed(was, after[element][0], inner)
-            if was_set is not _NOTHING:
+            if was_set is not NOTHING:
                 touched[element] = was_set
-            if was_removed is not _NOTHING:
+            if was_removed is not NOTHING:
                 removed[element] = was_removed
     for element, (now, inner) in after.items():
         if element not in before:
             touched[element] = added(now, inner)
-    return _below(touched, removed)
+    was_set = FieldSet.of(touched, member=False) if touched else NOTHING
+    return was_set, FieldSet.of(removed, member=False) if removed else NOTHING
 
 
 def added(value: Any, shape: Shape) -> FieldSet:
@@ -189,27 +186,28 @@ def added(value: Any, shape: Shape) -> FieldSet:
     """
     if is_leaf(shape):
         return ONE_FIELD
-    if type(shape) is StructShape and isinstance(value, KubeStruct):
-        return _added_struct(value, shape)
+    if type(shape) is StructShape and (type(value) is shape.type or isinstance(value, KubeStruct)):
+        given, values = _given(shape), msgspec.structs.astuple(value)
+        spelled = given[tuple(map(is_not, values, given.silent))]
+        return _added_fields(values, spelled) if spelled.asked else spelled.whole
     if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
         return _added_texts(value, shape)
     if type(shape) is ListShape and type(value) is tuple:
         inner = shape.element
+        if shape.keys == _OWN_KEYS and len(value) == 1:
+            return FieldSet.of_one(_element(value[0], shape), added(value[0], inner))
         each = [ONE_FIELD] * len(value) if is_leaf(inner) else [added(item, inner) for item in value]
         below = dict(zip([_element(item, shape) for item in value], each, strict=True))
         return FieldSet(True, below) if shape.keys == _OWN_KEYS else FieldSet.of(below, member=True)
     return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
 
 
-def _added_struct(value: KubeStruct, shape: StructShape) -> FieldSet:
-    values = msgspec.structs.astuple(value)
-    below, asked = _given(shape).of(values)
-    if asked:
-        below = dict(below)
-        for index, field in asked:
-            item = values[index]
-            if item or not is_absent(item, field.default):
-                below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
+def _added_fields(values: tuple[Any, ...], spelled: GivenFields) -> FieldSet:
+    below = dict(spelled.certain)
+    for index, field in spelled.asked:
+        item = values[index]
+        if item or not is_absent(item, field.default):
+            below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
     return FieldSet.of(below, member=True)
 
 
@@ -241,12 +239,23 @@ def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
 
 def _element(item: Any, shape: ListShape) -> str:
     """The path element of a list's item."""
-    if len(shape.keys) == 1 and isinstance(item, KubeStruct):
-        ((key, name, default),) = _key_fields(type(item), shape.keys)
-        value = getattr(item, name)
+    kind: Any = type(item)
+    found_by = _found_by(kind, shape.keys)
+    if found_by is not None:
+        key, read, default = found_by
+        value = read(item)
         if type(value) is str and value is not default:  # as in most lists
             return element_of_text(key, value)
     return element_of(_keys(item, shape), shape)
+
+
+@cache
+def _found_by(kind: type[object], keys: tuple[str, ...]) -> tuple[str, Callable[[Any], Any], Any] | None:
+    """JSON name, reader and default of the only field that structs of a type are found by."""
+    if len(keys) != 1 or not issubclass(kind, KubeStruct):
+        return None
+    ((key, name, default),) = _key_fields(kind, keys)
+    return key, attrgetter(name), default
 
 
 def _keys(item: Any, shape: ListShape) -> Any:

@@ -6,7 +6,7 @@ none. Over HTTP there always is one, and scheduler, controllers and nodes name t
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -77,7 +77,7 @@ _FORGOTTEN: Final = (ManagedFieldsEntry(),)
 """What a client sends that wants no owners of fields any more."""
 
 
-class _Write(NamedTuple):
+class _Write(msgspec.Struct, frozen=True, gc=False):
     """A write that is tracked: both states, and the JSON of the first in the version of the call, where it is known."""
 
     call: Call
@@ -97,7 +97,7 @@ def _written(write: _Write, held: PlainEntries) -> Entries:
     call, version = write.call, write.call.version
     new, live = write.new, write.live
     shape = struct_shape(version.type)
-    if not isinstance(shape, StructShape) or (live is None and (held or call.subresource)):
+    if type(shape) is not StructShape or (live is None and (held or call.subresource)):
         changes = Comparison.below(differences(_old_view(write), _view(version, new))).changes
         return written(held, write.manager, changes, write.now, _ignored(call))
     wanted = new if type(new) is version.type else version.from_hub(new)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.struct import RawJSON
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
+from cathedra.apiserver.ownership.typed import element_of_text
 
 PATHS = st.sets(st.lists(st.sampled_from(["f:a", "f:b", 'k:{"n":"x"}', 'v:"y"']), min_size=1, max_size=3).map(tuple))
 
@@ -88,6 +89,39 @@ def test_a_set_with_a_part_of_its_own_is_its_own() -> None:
     assert one is not other
     assert one == other
     assert one.raw.data == b'{"f:ownerReferences":{".":{},"k:{\\"uid\\":\\"1\\"}":{}}}'
+
+
+def owned(uid: str) -> FieldSet:
+    owners = FieldSet.of_one(element_of_text("uid", uid), ONE_FIELD)
+    return FieldSet.of({"f:a": ONE_FIELD, "f:ownerReferences": owners}, member=False)
+
+
+@given(st.text(), st.text())
+def test_sets_that_differ_in_one_uid_fill_the_same_form(uid: str, another: str) -> None:
+    one, other = owned(uid), owned(another)
+    assert one.form is other.form
+    assert one.number == other.number != 0
+    assert (one == other) is (uid == another)
+    for found, text in ((one, uid), (other, another)):
+        plain = made({("f:a",), ("f:ownerReferences",), ("f:ownerReferences", element_of_text("uid", text))})
+        assert found == plain
+        assert found.raw == plain.raw
+        assert FieldSet.of({"f:x": found}, member=False).raw == FieldSet(False, {"f:x": plain}).raw
+
+
+def test_sets_with_two_uids_or_one_that_is_no_opening_have_no_number() -> None:
+    one = FieldSet.of_one('k:{"uid":"1"}', ONE_FIELD)
+    assert FieldSet.of({"f:a": one, "f:b": one}, member=False).number == 0
+    assert FieldSet.of_one('k:{"uid":"1"}', FieldSet.of({"f:a": one}, member=True)).number == 0
+    assert FieldSet.of({'k:{"uid":"1"}': ONE_FIELD}, member=True).number == 0
+    assert FieldSet.of({"f:a": FieldSet()}, member=False).number == 0
+
+
+@given(PATHS)
+def test_a_set_with_a_number_has_the_same_paths(paths: set[tuple[str, ...]]) -> None:
+    one, other = made(paths).numbered(), made(paths).numbered()
+    assert one == made(paths)
+    assert one is other
 
 
 @given(st.lists(PATHS, min_size=1, max_size=4))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import RawJSON, Time, encode, from_dict, replace
 from cathedra.apiserver.ownership.comparison import Comparison
 from cathedra.apiserver.ownership.managers import APPLY, UPDATE, UPDATE_LIMIT, ManagedFields, Manager
@@ -38,6 +39,15 @@ PODS = st.fixed_dictionaries(
         "status": st.fixed_dictionaries({}, optional={"phase": st.sampled_from("ab")}),
     },
 )
+REFERENCES = UIDS.map(lambda uids: [{"uid": uid} for uid in uids])
+CLAIMS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries({"name": st.just("n")}, optional={"ownerReferences": REFERENCES}),
+        "status": st.fixed_dictionaries(
+            {}, optional={"reservedFor": REFERENCES, "allocation": st.just({"devices": {"results": []}})}
+        ),
+    }
+)
 MANAGERS = st.builds(
     Manager, st.sampled_from(["ann", "bob"]), st.just(UPDATE), st.just("v1"), st.sampled_from(["", "status"])
 )
@@ -53,8 +63,9 @@ APPLIED: Entries = (
 )
 
 
-def worked_out(entries: Entries, manager: Manager, old: Pod, new: Pod, now: int, ignored: Any) -> Entries:
-    views = View(encode(old), SHAPE), View(encode(new), SHAPE)
+def worked_out(entries: Entries, manager: Manager, old: Any, new: Any, now: int, ignored: Any) -> Entries:
+    shape = struct_shape(type(new))
+    views = View(encode(old), shape), View(encode(new), shape)
     return ManagedFields.of(entries).update(manager, *views, Time(now), ignored, lambda *_: None).entries()
 
 
@@ -78,6 +89,25 @@ def test_plain_writes_leave_the_entries_that_any_write_would(
         assert entries == expected
         by_json = Comparison.below(differences(View(encode(old), SHAPE), View(encode(new), SHAPE)))
         assert written(held, manager, by_json.changes, Time(now), ignored) == expected
+        old = new
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(MANAGERS, CLAIMS), min_size=1, max_size=5), st.sampled_from([(), ("metadata",)]))
+def test_sets_that_share_a_form_are_moved_as_those_that_do_not(
+    writes: list[tuple[Manager, dict[str, Any]]], resets: tuple[str, ...]
+) -> None:
+    """Claims have owners and consumers, both found by uids: the same one or another, in one entry or several."""
+    ignored, old, entries = field_set(resets), ResourceClaim(), APPLIED
+    shape = struct_shape(ResourceClaim)
+    assert isinstance(shape, StructShape)
+    for now, (manager, value) in enumerate(writes):
+        new = from_dict(ResourceClaim, value)
+        held = plain_sets(entries, manager)
+        assert held is not None
+        expected = worked_out(entries, manager, old, new, now, ignored)
+        entries = written(held, manager, struct_changes(old, new, shape), Time(now), ignored)
+        assert entries == expected
         old = new
 
 
