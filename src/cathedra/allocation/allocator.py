@@ -158,8 +158,7 @@ class PreparedRequests:
             if answer.stopped is None and view.invalid:
                 raise NodeError("invalid resource pools were encountered", refusal)
             return refusal
-        results = self._results(answer, view, name)
-        return Allocation(name, lambda: results)
+        return Allocation(name, self._results(answer, view, name))
 
     def on_each(self, nodes: Sequence[core_v1.Node]) -> Answers:
         """The answers of many nodes, in their order; an error that concerns one node takes its place.

@@ -22,32 +22,12 @@ from cathedra.api.resource import AllocationResult
 __all__ = ["Allocation", "Answers", "FittingNodes", "KnownAnswers", "NodeClass", "SharedAnswer"]
 
 
-class Allocation:
-    """The claims fit: one result per claim, in their order, ready for ``claim.status.allocation``.
+class Allocation(msgspec.Struct, frozen=True, eq=False):
+    """The claims fit."""
 
-    The results are written out when first asked for, and stay the same from then on.
-    """
-
-    __slots__ = ("_results", "_write", "node")
-
-    def __init__(self, node: str, write: Callable[[], tuple[AllocationResult, ...]]) -> None:
-        self.node = node
-        self._write = write
-        self._results: tuple[AllocationResult, ...] | None = None
-
-    @property
-    def results(self) -> tuple[AllocationResult, ...]:
-        """One AllocationResult per claim.
-
-        Raises:
-            FatalError: a slice's node selector has several terms.
-        """
-        if self._results is None:
-            self._results = self._write()
-        return self._results
-
-    def __repr__(self) -> str:
-        return f"Allocation({self.node!r}, {self.results!r})"
+    node: str
+    results: tuple[AllocationResult, ...]
+    """One per claim, in their order, ready for ``claim.status.allocation``."""
 
 
 class NodeClass(msgspec.Struct, frozen=True, eq=False):
@@ -101,11 +81,13 @@ class FittingNodes:
             self.erring.clear()
             return
         for place in changed:
+            node_class = classes[place]
+            answer = None if node_class is None else answers.get(node_class)
+            if answer is not None and answer.solution is not None and place in self.fitting:
+                continue
             self.fitting.discard(place)
             self.refusing.discard(place)
             self.erring.discard(place)
-            node_class = classes[place]
-            answer = None if node_class is None else answers.get(node_class)
             if node_class is not None and answer is not None:
                 self.note(place, node_class, answer)
 
@@ -243,7 +225,11 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
     ) -> Allocation | Refusal | NodeError | list[Allocation | Refusal | NodeError]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
+        return self.at(range(len(self._nodes))[place])
+
+    def at(self, place: int) -> Allocation | Refusal | NodeError:
+        """The answer at one place of the list of nodes."""
         try:
-            return self._write(range(len(self._nodes))[place])
+            return self._write(place)
         except NodeError as error:
             return error

@@ -255,6 +255,11 @@ class NodeEquivalence:
         if ledger is before:
             return
         changes = ledger.mark.since(before.mark)
+        if changes is not None and len(changes) == 1:
+            # As below, for what is so between two pods mostly.
+            (change,) = changes
+            self._move(change[:2], self._holding(change[:2], changes), ledger)
+            return
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
         views: set[NodeView] = set()
         for pool in pools:
@@ -273,7 +278,7 @@ class NodeEquivalence:
                 self._rows[row] = found
                 self._changed.note(row)
 
-    def _move(self, pool: PoolID, views: set[NodeView], ledger: LedgerSnapshot) -> None:
+    def _move(self, pool: PoolID, views: Iterable[NodeView], ledger: LedgerSnapshot) -> None:
         """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""
         moved: dict[tuple[NodeClass | None, PoolView, int], NodeClass] = {}
         for view in views:

@@ -35,6 +35,7 @@ __all__ = [
     "pod_request_nanos",
     "pod_request_quantities",
     "reported_resources",
+    "reports_nothing",
     "reports_same_resources",
 ]
 
@@ -152,6 +153,19 @@ def reported_resources(pod: Pod) -> tuple[object, ...]:
         else ()
     )
     return status.resources, status.allocated_resources, reports, is_resize_infeasible(pod)
+
+
+def reports_nothing(pod: Pod) -> bool:
+    """Whether the pod's status plainly says nothing of what it holds: it has none of the fields that could."""
+    status = pod.status
+    return not (
+        status.container_statuses
+        or status.init_container_statuses
+        or status.conditions
+        or status.allocated_resources
+        or status.resources is not None
+        or status.node_allocatable_resource_claim_statuses
+    )
 
 
 def reports_same_resources(old: Pod, new: Pod) -> bool:

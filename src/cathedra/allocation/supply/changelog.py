@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 __all__ = ["Changelog", "Mark"]
 
 E = TypeVar("E", bound=Hashable)
 
 
-class Mark(Generic[E]):
+class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
     """A moment in a changelog."""
 
-    __slots__ = ("_changelog", "_end", "_entries", "_first")
-
-    def __init__(self, changelog: object, entries: list[E], first: int, end: int) -> None:
-        self._changelog = changelog
-        self._entries = entries
-        self._first = first
-        self._end = end
+    _changelog: object
+    _entries: list[E]
+    _first: int
+    _end: int
 
     def since(self, earlier: Mark[E]) -> set[E] | None:
         """What has changed since the moment ``earlier``; None if that cannot be told any more."""

@@ -40,14 +40,11 @@ class PoolLedger(msgspec.Struct, frozen=True, eq=False):
 NOTHING: Final = PoolLedger()
 
 
-class LedgerSnapshot:
-    """The ledger at one moment. Immutable. ``mark`` tells what has changed since an earlier one."""
+class LedgerSnapshot(msgspec.Struct, frozen=True, eq=False):
+    """The ledger at one moment. ``mark`` tells what has changed since an earlier one."""
 
-    __slots__ = ("mark", "pools")
-
-    def __init__(self, pools: Mapping[PoolID, PoolLedger], mark: Mark[DeviceID]) -> None:
-        self.pools = pools
-        self.mark = mark
+    pools: Mapping[PoolID, PoolLedger]
+    mark: Mark[DeviceID]
 
     def pool(self, pool: PoolID) -> PoolLedger:
         """What is held of ``pool``."""
@@ -150,9 +147,11 @@ class Ledger:
                 if not result.admin_access
             ]
         )
-        if self._entered.get(uid, ()) == entries:
+        before = self._entered.get(uid, ())
+        if before == entries:
             return
-        self._leave(uid)
+        if before:
+            self._leave(uid)
         if not entries:
             return
         self._entered[uid] = entries

@@ -103,7 +103,7 @@ class Batch:
         Raises:
             AllocationError: it cannot be written out.
         """
-        answer = self._answers[self._snapshot.places[node]]
+        answer = self._answers.at(self._snapshot.places[node])
         return answer.results if isinstance(answer, Allocation) else None
 
     def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found | None:

@@ -24,7 +24,7 @@ from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.kinds.identity import by_identity
 from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
-from cathedra.semantics.podresources import reported_resources, reports_same_resources
+from cathedra.semantics.podresources import reported_resources, reports_nothing, reports_same_resources
 from cathedra.semantics.pods import long_running_containers
 
 __all__ = ["AffinityTerm", "NamespaceLabels", "PodInfo", "WeightedTerm", "selector_with_keys"]
@@ -158,16 +158,25 @@ class PodInfo:
     @_Derived
     def _sums(self) -> _Sums:
         spec = self.pod.spec
-        if spec.init_containers or spec.resources is not None or spec.overhead or any(self.told_resources):
-            return _sums_of(self.pod)
-        return _plain_sums(*[container.resources for container in spec.containers])
+        plain = not spec.init_containers and spec.resources is None and not spec.overhead
+        if not plain or (not reports_nothing(self.pod) and any(self.told_resources)):
+            sums = _sums_of(self.pod)
+        else:
+            sums = _plain_sums(*[container.resources for container in spec.containers])
+        # Each pod that has a node is asked for all of them.
+        self.__dict__.update(requests=sums.requests, scoring_requests=sums.scoring, qualified=sums.qualified)
+        return sums
 
     @_Derived
     def host_ports(self) -> tuple[tuple[str, str, int], ...]:
         """(address, protocol, port) for every port that the pod takes on its host."""
         spec = self.pod.spec
-        if not spec.init_containers and not [True for container in spec.containers if container.ports]:
-            return ()
+        if not spec.init_containers:
+            for container in spec.containers:
+                if container.ports:
+                    break
+            else:
+                return ()
         return tuple(
             [
                 (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)

@@ -8,7 +8,7 @@ turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1)
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from cathedra.scheduler.state.followed import ApiNodes, Followed, NodesThat, Res
 from cathedra.scheduler.state.node_info import NodeInfo
 
 __all__ = ["Snapshot", "zone_by_zone"]
+
+F = TypeVar("F", bound=Followed)
 
 MOST_FOLLOWED: Final = 64
 """So much is kept about nodes; pods of more shapes than that in turn begin anew."""
@@ -38,8 +40,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """What tells of every change of a node or its pods, if anything does."""
     object_changes: Changelog[NodeInfo] | None = None
     """What tells of every change of a node's object, which are rare."""
-    followed: dict[Hashable, Followed] = msgspec.field(default_factory=dict)
-    """What is kept about nodes from pod to pod."""
+    followed: dict[Hashable, Any] = msgspec.field(default_factory=dict)
+    """What is kept about nodes from pod to pod: a `Followed` of the sort that goes with its key."""
 
     @classmethod
     def of(
@@ -57,52 +59,47 @@ class Snapshot(msgspec.Struct, frozen=True):
     def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
         """Those of ``nodes`` for which ``holds`` does, and perhaps others; ``holds`` asks for nothing but the node's
         generation and ``key`` tells."""
-        found = self.followed.get(key)
+        found: NodesThat | None = self.followed.get(key)
         if found is None:
             found = self._follow(key, NodesThat(self.changes, holds, len(self.nodes)))
-        assert isinstance(found, NodesThat)
         found.follow_up()
         return found.among(nodes)
 
     def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
         """Whether ``holds`` does for all of ``nodes``; it asks for nothing but what the node's object and ``key``
         tell."""
-        found = self.followed.get((NodesThat, key))
+        found: NodesThat | None = self.followed.get((NodesThat, key))
         if found is None:
             found = self._follow((NodesThat, key), NodesThat(self.object_changes, holds, len(self.nodes)))
-        assert isinstance(found, NodesThat)
         found.follow_up()
         holding = found.among(nodes)
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
         """The value of each of ``nodes``, under the same condition."""
-        found = self.followed.get(key)
+        found: ValueOfEach[int] | None = self.followed.get(key)
         if found is None:
             found = self._follow(key, ValueOfEach(self.changes, value, self.nodes, self.places))
-        assert isinstance(found, ValueOfEach)
         found.follow_up()
         return found.of(nodes)
 
     def api_nodes(self) -> tuple[Node, ...]:
         """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""
-        found = self.followed.get(ApiNodes)
+        found: ApiNodes | None = self.followed.get(ApiNodes)
         if found is None:
             found = self._follow(ApiNodes, ApiNodes(self.object_changes, self.nodes, self.places))
-        assert isinstance(found, ApiNodes)
         found.follow_up()
         return found.objects
 
     def resources(self) -> Set[str]:
         """What nodes have of their own: all names of resources that some node says it has, and perhaps others."""
-        found = self.followed.get(Resources)
+        found: Resources | None = self.followed.get(Resources)
         if found is None:
             found = self._follow(Resources, Resources(self.object_changes, self.nodes))
-        assert isinstance(found, Resources)
         found.follow_up()
         return found.names
 
-    def _follow(self, key: Hashable, what: Followed) -> Followed:
+    def _follow(self, key: Hashable, what: F) -> F:
         if len(self.followed) >= MOST_FOLLOWED:
             self.followed.clear()
         self.followed[key] = what
