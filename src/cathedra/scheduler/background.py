@@ -44,7 +44,10 @@ class Places:
             raise
 
     async def __aexit__(self, *failure: object) -> None:
-        self._leave()
+        if self._waiting:
+            self._leave()
+        else:
+            self._free += 1
 
     def _leave(self) -> None:
         while self._waiting:

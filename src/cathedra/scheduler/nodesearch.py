@@ -131,7 +131,7 @@ class NodeSearch:
         whole = count == len(state.snapshot.nodes) > 1
         while left and missing > 0:
             asked = min(left, max(missing, FEWEST_NODES))
-            part = _around(nodes, start, asked)
+            part = _around(nodes, start, asked) if start or asked < count else nodes
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
             if broken is not None:

@@ -169,14 +169,15 @@ def reports_nothing(pod: Pod) -> bool:
 
 
 def reports_same_resources(old: Pod, new: Pod) -> bool:
-    """Whether all that `reported_resources` looks at is the very same in both states of a pod."""
+    """Whether `reported_resources` says the same of both states of a pod: all that it looks at is the very same, but
+    for conditions, of which only one matters."""
     before, after = old.status, new.status
     return (
         before.resources is after.resources
         and before.allocated_resources is after.allocated_resources
         and before.container_statuses is after.container_statuses
         and before.init_container_statuses is after.init_container_statuses
-        and before.conditions is after.conditions
+        and (before.conditions is after.conditions or is_resize_infeasible(old) == is_resize_infeasible(new))
     )
 
 

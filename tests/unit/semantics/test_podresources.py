@@ -23,6 +23,9 @@ from cathedra.semantics.podresources import (
     pod_limit_quantities,
     pod_request_nanos,
     pod_request_quantities,
+    reported_resources,
+    reports_nothing,
+    reports_same_resources,
 )
 
 CPU = 10**9
@@ -189,3 +192,28 @@ def test_held_quantities_keep_the_form_in_which_they_are_stated() -> None:
     plain = resized("1", "", "")
     assert pod_held_quantities(plain) == pod_request_quantities(plain)
     assert pod_held_limit_quantities(plain) == pod_limit_quantities(plain)
+
+
+PARTS: Mapping[str, Any] = {
+    "phase": "Pending",
+    "resources": {"requests": {"cpu": "1"}},
+    "allocatedResources": {"cpu": "2"},
+    "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "5"}}],
+    "initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "1"}}}],
+    "conditions": [{"type": "PodScheduled", "status": "True"}],
+}
+PENDING = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+STATUSES = st.tuples(st.sets(st.sampled_from(sorted(PARTS))), st.booleans()).map(
+    lambda made: {name: PARTS[name] for name in made[0]} | ({"conditions": [PENDING]} if made[1] else {})
+)
+
+
+@given(st.lists(STATUSES, min_size=2, max_size=2), st.booleans())
+def test_states_that_are_said_to_report_the_same_do(statuses: list[dict[str, Any]], shared: bool) -> None:
+    old, new = (from_dict(Pod, {"status": status}) for status in statuses)
+    if shared:
+        new = replace(old, status=replace(old.status, conditions=new.status.conditions))
+    if reports_same_resources(old, new):
+        assert reported_resources(old) == reported_resources(new)
+    if reports_nothing(old):
+        assert not any(reported_resources(old))

@@ -35,7 +35,7 @@ class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
 class Changelog(Generic[E]):
     """Changes in the order in which they happened; the older ones are forgotten."""
 
-    __slots__ = ("_entries", "_first", "_mark")
+    __slots__ = ("_entries", "_first", "last")
 
     LIMIT: Final = 8192
     """So many changes are remembered at most; at least half of them always are."""
@@ -43,7 +43,8 @@ class Changelog(Generic[E]):
     def __init__(self) -> None:
         self._entries: list[E] = []
         self._first = 0
-        self._mark: Mark[E] | None = None
+        self.last: Mark[E] | None = None
+        """The mark of this moment, if `mark` has been called since the last change."""
 
     def note(self, entry: E) -> None:
         """Something about ``entry`` has changed."""
@@ -52,10 +53,10 @@ class Changelog(Generic[E]):
             self._entries = self._entries[self.LIMIT // 2 :]
             self._first += self.LIMIT // 2
         self._entries.append(entry)
-        self._mark = None
+        self.last = None
 
     def mark(self) -> Mark[E]:
         """This moment: the same mark until the next change."""
-        if self._mark is None:
-            self._mark = Mark(self, self._entries, self._first, self._first + len(self._entries))
-        return self._mark
+        if self.last is None:
+            self.last = Mark(self, self._entries, self._first, self._first + len(self._entries))
+        return self.last

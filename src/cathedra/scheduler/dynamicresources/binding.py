@@ -79,8 +79,10 @@ class ClaimBinding:
         """Tell ``observer`` how waits for binding conditions end."""
         self._observer = observer
 
-    async def write(self, cycle: ClaimCycle, pod: Pod) -> Status | None:
-        """Write every claim that is not reserved for the pod yet, and then the pod's status."""
+    async def write(self, cycle: ClaimCycle | None, pod: Pod) -> Status | None:
+        """Write every claim that is not reserved for the pod yet, and then the pod's status; None: nothing to write."""
+        if cycle is None:
+            return None
         try:
             for index, claim in enumerate(cycle.claims):
                 if self._resolver.is_reserved(pod, claim):

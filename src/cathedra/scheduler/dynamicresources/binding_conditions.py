@@ -32,7 +32,11 @@ class Progress(enum.Enum):
 def waits(claim: ResourceClaim) -> bool:
     """Whether any allocated device has binding conditions."""
     allocation = claim.status.allocation
-    return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
+    if allocation is not None:
+        for result in allocation.devices.results:
+            if result.binding_conditions:
+                return True
+    return False
 
 
 def progress(claim: ResourceClaim, now: float, timeout: float) -> Progress:

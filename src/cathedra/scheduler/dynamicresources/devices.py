@@ -151,11 +151,13 @@ class Devices:
         if holders:
             return
         self._holders.pop(uid, None)
-        if self._in_flight.pop(uid, None) is None:
+        decided = self._in_flight.pop(uid, None)
+        if decided is None:
             return
         known = self._claims.get(claim.metadata.namespace, claim.metadata.name)
         held = known.status.allocation if known is not None and known.metadata.uid == uid else None
-        self._hold(claim, held)
+        if held is None or held.devices.results != decided.devices.results:
+            self._hold(claim, held)
 
     # --- informers
 

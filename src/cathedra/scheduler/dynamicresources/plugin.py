@@ -7,10 +7,11 @@ PreBind writes them. Every refusal is unresolvable: evicting a pod is never assu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import filterfalse
 from random import Random
+from typing import Any
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
@@ -469,12 +470,10 @@ class DynamicResources(
         """Pods without claims, of their own or for extended resources, are left alone."""
         return self.name in state.data
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Coroutine[Any, Any, Status | None]:
         """Writes allocations and reservations."""
-        cycle: ClaimCycle | None = state.data.get(self.name)
-        if cycle is None:
-            return None
-        return await self._binding.write(cycle, pod.pod)
+        # No coroutine of its own: each that is entered is entered again after every write.
+        return self._binding.write(state.data.get(self.name), pod.pod)
 
     async def settle(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Waits until the devices are attached."""

@@ -49,7 +49,7 @@ class Resolver:
         Raises:
             Unresolved: at the first entry that has no usable claim.
         """
-        group = self._group_of(pod)
+        group = None if pod.spec.scheduling_group is None else self._group_of(pod)
         claims = []
         for entry in pod.spec.resource_claims:
             claim = self._claim(pod, entry, group)
@@ -78,11 +78,11 @@ class Resolver:
 
     def is_reserved(self, pod: Pod, claim: ResourceClaim) -> bool:
         """Whether the pod, or its PodGroup, is entered among the claim's consumers."""
-        return is_reserved_for(claim, pod, self._group_of(pod))
+        return bool(claim.status.reserved_for) and is_reserved_for(claim, pod, self._group_of(pod))
 
     def consumer(self, pod: Pod, claim: ResourceClaim) -> ResourceClaimConsumerReference:
         """Who is entered among the claim's consumers when ``pod`` uses it."""
-        group = self._group_of(pod)
+        group = None if pod.spec.scheduling_group is None else self._group_of(pod)
         if group is not None and claim.metadata.name in _shared_names(pod, group):
             return group_consumer(group)
         return pod_consumer(pod)

@@ -33,9 +33,10 @@ class Followed(ABC):
 
     def follow_up(self) -> None:
         """Forget what was found out about nodes that have changed since the last time."""
-        mark = None if self._changes is None else self._changes.mark()
-        if mark is not None and mark is self._mark:
+        changes = self._changes
+        if changes is not None and changes.last is not None and changes.last is self._mark:
             return
+        mark = None if changes is None else changes.mark()
         changed = mark.since(self._mark) if mark is not None and self._mark is not None else None
         self._mark = mark
         if changed is None:

@@ -163,7 +163,8 @@ class NodeInfo:
 
     def _changed(self) -> None:
         self.generation += 1
-        self.alike.clear()
+        if self.alike:
+            self.alike.clear()
         if self.changes is not None:
             self.changes.note(self)
 
