@@ -38,6 +38,8 @@ _CHARACTERS: Final = "no more than 253 characters"
 _BYTES: Final = "no more than 253 bytes"
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SHORT_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+"""A label, and so a subdomain, as most names are; what is none is looked at more closely."""
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
@@ -132,7 +134,7 @@ def longer_than(text: str, limit: int) -> bool:
 
 def dns_label(value: str) -> list[str]:
     """Lower-case letters, digits and inner dashes; 1 to 63 characters."""
-    if len(value) <= 63 and _is_label(value):
+    if _SHORT_LABEL.fullmatch(value):
         return []
     found = [] if _size(value) <= 63 else ["must be no more than 63 characters"]
     if _LABEL.fullmatch(value):
@@ -162,16 +164,10 @@ def dns_label_prefix(value: str) -> list[str]:
 
 def dns_subdomain(value: str) -> list[str]:
     """Labels joined with dots; 1 to 253 characters."""
-    if len(value) <= 63 and _is_label(value):
+    if _SHORT_LABEL.fullmatch(value):
         return []
     found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
     return found if _SUBDOMAIN.fullmatch(value) else [*found, _SUBDOMAIN_TEXT]
-
-
-@lru_cache(maxsize=4096)
-def _is_label(value: str) -> bool:
-    """Whether a short text is a label, and so a subdomain, as most names are; one write asks several times."""
-    return _LABEL.fullmatch(value) is not None
 
 
 def in_bytes(form: Format) -> Format:
@@ -188,12 +184,12 @@ def dns_subdomain_prefix(value: str) -> list[str]:
 
 def masked(value: str) -> str:
     """A ``generateName`` as a name it could become part of: a dash at the end is no fault."""
-    return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value
+    return value[:-2] + "a" if value[-1:] == "-" and value != "-" else value
 
 
 def dns_subdomain_ignoring_case(value: str) -> list[str]:
     """Like a subdomain, upper-case letters allowed."""
-    if len(value) <= 63 and _is_label(value):
+    if _SHORT_LABEL.fullmatch(value):
         return []
     found = [] if _size(value) <= 253 else ["must be no more than 253 characters"]
     return found if _SUBDOMAIN.fullmatch(value.lower()) else [*found, _ANY_CASE_SUBDOMAIN_TEXT]

@@ -71,11 +71,13 @@ def by_identity(function: Callable[[Unpack[A]], R]) -> Callable[[Unpack[A]], R]:
     @wraps(function)
     def remembered(*args: *A) -> R:
         key = tuple(map(id, args))
-        found = known.get(key)
-        if found is None:
-            if len(known) >= LIMIT:
-                del known[next(iter(known))]
-            found = known[key] = function(*args), args
+        try:
+            return known[key][0]
+        except KeyError:
+            pass
+        if len(known) >= LIMIT:
+            del known[next(iter(known))]
+        found = known[key] = function(*args), args
         return found[0]
 
     return remembered

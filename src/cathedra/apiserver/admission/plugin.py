@@ -76,10 +76,12 @@ class AdmissionChain:
             return True
         definition = call.definition
         sort = (definition.group, definition.plural, call.subresource, operation)
-        idle = self._idle.get(sort)
-        if idle is None:
-            called = [self._called_for(call, operation, method) for method in ("admit", "validate")]
-            idle = self._idle[sort] = not any(called)
+        try:
+            return self._idle[sort]
+        except KeyError:
+            pass
+        called = [self._called_for(call, operation, method) for method in ("admit", "validate")]
+        idle = self._idle[sort] = not any(called)
         return idle
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -111,9 +113,11 @@ class AdmissionChain:
             return ()
         definition = call.definition
         sort = (method, definition.group, definition.plural, call.subresource, operation)
-        plugins = self._called.get(sort)
-        if plugins is None:
-            plugins = self._called[sort] = tuple(self._about(definition, call.subresource, operation, method))
+        try:
+            return self._called[sort]
+        except KeyError:
+            pass
+        plugins = self._called[sort] = tuple(self._about(definition, call.subresource, operation, method))
         return plugins
 
     def _about(

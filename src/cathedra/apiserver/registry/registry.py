@@ -105,8 +105,10 @@ class Registry:
 
     def find(self, resource: GroupResource, key: str) -> Any | None:
         """The object of that key, if the resource is served and the object is there."""
-        table = self._tables.get(resource)
-        entry = None if table is None else table.get(key)
+        try:
+            entry = self.by_resource[resource].get(key)
+        except KeyError:
+            return None
         return None if entry is None else entry.object
 
     def entry(self, resource: GroupResource, key: str) -> StoredObject | None:

@@ -89,4 +89,5 @@ def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
 
 
 def _observed_generation(pod: Pod) -> int:
-    return pod.metadata.generation if any(c.observed_generation for c in pod.status.conditions) else 0
+    conditions = pod.status.conditions
+    return pod.metadata.generation if conditions and any(c.observed_generation for c in conditions) else 0

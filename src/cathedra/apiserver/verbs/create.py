@@ -89,13 +89,14 @@ def in_namespace(call: Call, obj: Any) -> Any:
 async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
     definition, strategy, key = call.definition, call.strategy, call.key
     errors = strategy.validate_access(obj, context)
-    errors.extend(validate_new_metadata(definition, obj.metadata))
-    errors.extend(strategy.validate_create(obj, context))
+    errors += validate_new_metadata(definition, obj.metadata)
+    errors += strategy.validate_create(obj, context)
     if not errors:
         errors = validate_path_name(obj.metadata)
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
-    call.warnings.extend(strategy.warnings(obj, None, context))
+    if warnings := strategy.warnings(obj, None, context):
+        call.warnings.extend(warnings)
     if call.verb != "create":
         server.authorize_creation(call)
     await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))

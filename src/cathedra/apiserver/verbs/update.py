@@ -140,10 +140,11 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     new = strategy.prepare_update(new, old, context)
     rounds = 0 if call.subresource else strategy.metadata_checks
     errors = validate_changed_metadata(new.metadata, old.metadata, rounds=rounds)
-    errors.extend(strategy.validate_update(new, old, context))
+    errors += strategy.validate_update(new, old, context)
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
-    call.warnings.extend(strategy.warnings(new, old, context))
+    if warnings := strategy.warnings(new, old, context):
+        call.warnings.extend(warnings)
     if not is_free:
         await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
     unchanged = new == old

@@ -29,7 +29,7 @@ _DEVICE: Final = re.compile(r"(spec\.devices\[\d+\])\.(?!name\b|basic\b)")
 
 def paths_of_release(errors: ErrorList, gates: FeatureGates) -> ErrorList:
     """The errors with the paths that the release gives them."""
-    if gates.at_least("1.35"):
+    if not errors or gates.at_least("1.35"):
         return errors
     renamed = [_at_key_field(error) for error in errors]
     return ErrorList(renamed if gates.at_least("1.33") else [_in_own_form(error) for error in renamed])

@@ -16,6 +16,7 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["PodTopologyLabels"]
 
 _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_ANY_LABEL: Final = frozenset(_LABELS)
 
 
 class PodTopologyLabels(AdmissionPlugin):
@@ -43,7 +44,10 @@ class PodTopologyLabels(AdmissionPlugin):
         node: Node | None = self._registry.find(NODES, node_name)
         if node is None:
             return obj
-        labels = {name: node.metadata.labels[name] for name in _LABELS if name in node.metadata.labels}
+        its = node.metadata.labels
+        if _ANY_LABEL.isdisjoint(its):
+            return obj
+        labels = {name: its[name] for name in _LABELS if name in its}
         if not labels.keys() - obj.metadata.labels.keys():
             return obj
         return replace(obj, metadata=replace(obj.metadata, labels={**labels, **obj.metadata.labels}))

@@ -7,9 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from cathedra.api.core import core_v1
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
+from cathedra.kinds.identity import by_identity
 
 __all__ = ["enabled_pod_spec", "enabled_pod_status"]
 
@@ -34,17 +37,35 @@ def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: 
 def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates: FeatureGates) -> core_v1.PodStatus:
     """The status without what is not enabled."""
     changes: dict[str, Any] = {}
-    if not gates["DynamicResourceAllocation"] and not old.resource_claim_statuses:
-        changes["resource_claim_statuses"] = ()
-    if not gates["DRAExtendedResource"] and old.extended_resource_claim_status is None:
-        changes["extended_resource_claim_status"] = None
-    if not gates["DRANodeAllocatableResources"] and not old.node_allocatable_resource_claim_statuses:
-        changes["node_allocatable_resource_claim_statuses"] = ()
-    if not gates["ResourceHealthStatus"] and not _any_health(old, lambda _: True):
+    closed = _closed(gates)
+    for name, empty in closed.fields:
+        if getattr(status, name) is not empty and not getattr(old, name):
+            changes[name] = empty
+    if closed.health and not _any_health(old, lambda _: True):
         changes |= _containers(status, lambda _: ())
-    elif not gates["ResourceHealthStatusMessage"] and not _any_health(old, lambda device: device.message is not None):
+    elif closed.messages and not _any_health(old, lambda device: device.message is not None):
         changes |= _containers(status, _without_messages)
     return replace(status, **changes) if changes else status
+
+
+class _Closed(msgspec.Struct, frozen=True):
+    """What gates close in a status, unless the stored one has it: fields, as they are without anything in them; health
+    of devices; and its messages."""
+
+    fields: tuple[tuple[str, Any], ...]
+    health: bool
+    messages: bool
+
+
+@by_identity
+def _closed(gates: FeatureGates) -> _Closed:
+    gated = {
+        "DynamicResourceAllocation": ("resource_claim_statuses", ()),
+        "DRAExtendedResource": ("extended_resource_claim_status", None),
+        "DRANodeAllocatableResources": ("node_allocatable_resource_claim_statuses", ()),
+    }
+    fields = tuple(field for gate, field in gated.items() if not gates[gate])
+    return _Closed(fields, not gates["ResourceHealthStatus"], not gates["ResourceHealthStatusMessage"])
 
 
 _LISTS = ("container_statuses", "init_container_statuses", "ephemeral_container_statuses")

@@ -101,12 +101,10 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Keep the spec and what only the main resource may change; drop what is behind closed gates."""
-        metadata = replace(
-            new.metadata,
-            owner_references=old.metadata.owner_references,
-            generation=old.metadata.generation,
-        )
-        status = replace(new.status, qos_class=new.status.qos_class or old.status.qos_class)
+        metadata, its = new.metadata, old.metadata
+        if metadata.owner_references is not its.owner_references or metadata.generation != its.generation:
+            metadata = replace(metadata, owner_references=its.owner_references, generation=its.generation)
+        status = new.status if new.status.qos_class else replace(new.status, qos_class=old.status.qos_class)
         status = enabled_pod_status(status, old.status, context.gates)
         return replace(new, metadata=metadata, spec=old.spec, status=status)
 

@@ -11,6 +11,7 @@ import msgspec
 from cathedra.api import resource
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
+from cathedra.kinds.defaults import each
 from cathedra.kinds.identity import by_identity
 
 __all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]
@@ -38,7 +39,7 @@ def enabled_claim_spec(
     if not (gates["DRADerivedAttributes"] or (old is not None and _has(old, "derived_attributes"))):
         cleared["derived_attributes"] = ()
     if requests is not None and cleared:
-        requests = tuple(_cleared_requests(request, cleared) for request in requests)
+        requests = each(requests, lambda request: _cleared_requests(request, cleared))
     constraints = devices.constraints
     if not consumable and any(constraint.distinct_attribute is not None for constraint in constraints):
         constraints = tuple(replace(constraint, distinct_attribute=None) for constraint in constraints)

@@ -10,6 +10,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
+from cathedra.kinds.identity import KnownObjects
 from cathedra.kinds.resource.claims.access import validate_status_access
 from cathedra.kinds.resource.claims.allocations import allocation_form, known_allocations
 from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
@@ -34,6 +35,8 @@ __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_de
 
 _NO_STATUS: Final = resource.ResourceClaimStatus()
 """The very same in all new claims, so that nothing has to be looked for in it."""
+_SOUND: Final = KnownObjects()
+"""All that the rules of a new claim read of it and of its request, where they found nothing wrong."""
 
 
 class ClaimStrategy(Strategy[resource.ResourceClaim]):
@@ -56,8 +59,14 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
+        read = obj.spec, obj.status, context.gates, context.expressions, context.api_version
+        if _SOUND.knows(*read):
+            return ErrorList()
         found = paths_of_release(validate_claim(obj, context), context.gates)
-        return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, obj, None, context)
+        errors = with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, obj, None, context)
+        if not errors:
+            _SOUND.add(*read)
+        return errors
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext

@@ -10,7 +10,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import RequestContext
-from cathedra.kinds.identity import KnownObjects, by_identity
+from cathedra.kinds.identity import by_identity
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
 from cathedra.kinds.resource.lists import validate_items
@@ -53,18 +53,8 @@ RequestNames = dict[str, frozenset[str] | None]
 def validate_claim(claim: resource.ResourceClaim, context: RequestContext) -> ErrorList:
     """What is wrong with a new claim."""
     errors = ErrorList()
-    spec, gates, expressions = claim.spec, context.gates, context.expressions
-    if not _SOUND.knows(spec, gates, expressions):
-        found = ErrorList()
-        validate_claim_spec(found, FieldPath("spec"), spec, context, stored=False)
-        if not found:
-            _SOUND.add(spec, gates, expressions)
-        errors.extend(found)
+    validate_claim_spec(errors, FieldPath("spec"), claim.spec, context, stored=False)
     return errors
-
-
-_SOUND: Final = KnownObjects()
-"""Specs of claims in which nothing was found wrong, with the gates and the compiler."""
 
 
 def validate_claim_update(

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api import resource
 from cathedra.api.struct import from_dict, replace, to_dict
-from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_status
+from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_spec, enabled_claim_status
 from tests.unit.kinds.objects import claim, context, created, definition_of, exactly, updated
 
 SUB = {"name": "x", "deviceClassName": "c"}
@@ -29,6 +29,13 @@ def test_fields_of_requests_go_and_stay_where_they_are_in_use(gate: str, request
     assert field not in str(to_dict(created(strategy, made, closed)[0].spec))
     assert field in str(to_dict(created(strategy, made, context("1.36"))[0].spec))
     assert field in str(to_dict(updated(strategy, made, made, closed)[0].spec))
+
+
+def test_a_spec_that_says_nothing_of_what_is_closed_is_taken_as_it_is() -> None:
+    closed = context("1.37", DRADerivedAttributes=False).gates
+    spec = claim(exactly(), {"name": "s", "firstAvailable": [SUB]}).spec
+    assert enabled_claim_spec(spec, None, closed) is spec
+    assert enabled_claim_spec(spec, spec, closed) is spec
 
 
 def test_fields_of_results_go_and_stay_where_the_stored_status_uses_them() -> None:

@@ -31,10 +31,25 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: Featur
         ("containerStatuses", status.container_statuses, old.status.container_statuses),
         ("initContainerStatuses", status.init_container_statuses, old.status.init_container_statuses),
     ):
-        _transitions(errors, _STATUS.child(name), after, before, new.spec)
-    _claims(errors, new, gates)
-    _extended(errors, new)
-    _node_allocatable(errors, new, gates)
+        if before:
+            _transitions(errors, _STATUS.child(name), after, before, new.spec)
+    if status.resource_claim_statuses:
+        _claims(errors, new, gates)
+    if status.extended_resource_claim_status is not None:
+        _extended(errors, new, status.extended_resource_claim_status)
+    if status.node_allocatable_resource_claim_statuses:
+        _node_allocatable(errors, new, gates)
+    if status.container_statuses or status.init_container_statuses:
+        _all_health(errors, new, gates)
+    for position, container in enumerate(status.ephemeral_container_statuses):
+        if container.allocated_resources_status:
+            where = _STATUS.child("ephemeralContainerStatuses").index(position).child("allocatedResourcesStatus")
+            errors.forbidden(where, "allocated resources status is not supported for ephemeral containers")
+    return errors
+
+
+def _all_health(errors: ErrorList, new: core_v1.Pod, gates: FeatureGates) -> None:
+    status = new.status
     _health(errors, _STATUS.child("containerStatuses"), status.container_statuses, new.spec.containers, new, gates)
     _health(
         errors,
@@ -44,11 +59,6 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: Featur
         new,
         gates,
     )
-    for position, container in enumerate(status.ephemeral_container_statuses):
-        if container.allocated_resources_status:
-            where = _STATUS.child("ephemeralContainerStatuses").index(position).child("allocatedResourcesStatus")
-            errors.forbidden(where, "allocated resources status is not supported for ephemeral containers")
-    return errors
 
 
 def _transitions(
@@ -59,7 +69,7 @@ def _transitions(
     spec: core_v1.PodSpec,
 ) -> None:
     """What ended for good does not begin again."""
-    if not old or spec.restart_policy == "Always":
+    if spec.restart_policy == "Always":
         return
     sidecars = {c.name for c in (*spec.init_containers, *spec.containers) if c.restart_policy is not None}
     after = {status.name: status for status in new}
@@ -73,8 +83,6 @@ def _transitions(
 
 
 def _claims(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
-    if not pod.status.resource_claim_statuses:
-        return
     path = _STATUS.child("resourceClaimStatuses")
     known = {claim.name for claim in pod.spec.resource_claims}
     seen: set[str] = set()
@@ -91,10 +99,7 @@ def _claims(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
         seen.add(status.name)
 
 
-def _extended(errors: ErrorList, pod: core_v1.Pod) -> None:
-    status = pod.status.extended_resource_claim_status
-    if status is None:
-        return
+def _extended(errors: ErrorList, pod: core_v1.Pod, status: core_v1.PodExtendedResourceClaimStatus) -> None:
     path = _STATUS.child("extendedResourceClaimStatus")
     mappings = path.child("requestMappings")
     if not status.request_mappings:
@@ -126,8 +131,6 @@ def _extended(errors: ErrorList, pod: core_v1.Pod) -> None:
 
 
 def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
-    if not pod.status.node_allocatable_resource_claim_statuses:
-        return
     path = _STATUS.child("nodeAllocatableResourceClaimStatuses")
     known = {claim.resource_claim_name for claim in pod.spec.resource_claims if claim.resource_claim_name is not None}
     known |= {s.resource_claim_name for s in pod.status.resource_claim_statuses if s.resource_claim_name is not None}
