@@ -1,8 +1,8 @@
 """New allocations of which the rules are known to find nothing wrong, since they say what others said before.
 
-The scheduler gives one claim of a template after the other a device of the same request, from a few drivers and pools.
-All that the rules of a claim's status read of that is its form. What differs apart from that, the device and the
-consumer, is looked at each time.
+The scheduler gives one claim of a template after the other a device of the same request. What the rules of a claim's
+status read of that is its form. What differs from claim to claim is looked at each time: the node, the pool, the device
+and the consumer.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ from operator import attrgetter
 from typing import Final
 
 from cathedra.api import formats, resource
+from cathedra.api.core.core_v1 import NodeSelector
+from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import problems_of
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.identity import KnownValues, by_identity
+from cathedra.kinds.nodeselectors import validate_node_selector
 
 __all__ = ["allocation_form", "known_allocations"]
 
 _said: Final = attrgetter(
     "request",
     "driver",
-    "pool",
     "share_id",
     "tolerations",
     "binding_conditions",
     "binding_failure_conditions",
     "skip_node_operations",
 )
-"""What the rules read of a result beside its device and admin access."""
+"""What the rules read of a result beside its pool, its device and admin access."""
+_SOUND_SELECTORS: Final = KnownValues()
+"""Selectors of nodes in which nothing was found wrong."""
 
 
 @by_identity
@@ -56,9 +60,25 @@ def allocation_form(new: resource.ResourceClaim, old: resource.ResourceClaim, ap
         return None
     results = allocation.devices.results
     for result in results:
-        if result.admin_access or problems_of(formats.dns_label, result.device):
+        # A pool may have several such names in it, with slashes between; few have.
+        if (
+            result.admin_access
+            or problems_of(formats.dns_label, result.device)
+            or problems_of(formats.dns_subdomain, result.pool)
+        ):
             return None
-    return api_version, tuple(map(_said, results)), allocation.node_selector
+    selector = allocation.node_selector
+    if selector is not None and selector not in _SOUND_SELECTORS and not _is_sound(selector):
+        return None
+    return api_version, tuple(map(_said, results))
+
+
+def _is_sound(selector: NodeSelector) -> bool:
+    errors = ErrorList()
+    validate_node_selector(errors, FieldPath(), selector)
+    if not errors:
+        _SOUND_SELECTORS.note(selector)
+    return not errors
 
 
 def _is_one_consumer(consumers: tuple[resource.ResourceClaimConsumerReference, ...]) -> bool:

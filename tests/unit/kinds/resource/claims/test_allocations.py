@@ -83,12 +83,12 @@ def test_the_rules_find_the_same_whatever_was_found_before(
         assert found(new, old, is_warm=True) == found(new, old, is_warm=False)
 
 
-def test_allocations_of_one_request_from_one_pool_have_one_form() -> None:
-    def form(device: str, uid: str) -> Any:
-        new = with_status(status({**RESULT, "device": device}, reservedFor=[{**POD, "uid": uid}]))
+def test_allocations_of_one_request_have_one_form() -> None:
+    def form(pool: str, device: str, uid: str, **more: Any) -> Any:
+        new = with_status(status({**RESULT, "pool": pool, "device": device}, reservedFor=[{**POD, "uid": uid}], **more))
         return allocation_form(new, CLAIM, "resource.k8s.io/v1")
 
-    assert form("d", "1") == form("e", "2") is not None
+    assert form("p", "d", "1") == form("q", "e", "2", selector=None) is not None
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,8 @@ def test_allocations_of_one_request_from_one_pool_have_one_form() -> None:
         {},
         status({**RESULT, "adminAccess": True}),
         status({**RESULT, "device": "D"}),
+        status({**RESULT, "pool": "p/q"}),
+        status(RESULT, selector={"nodeSelectorTerms": []}),
         status(RESULT, config=[{"source": "FromClaim"}]),
         status(RESULT, reservedFor=[POD, {**POD, "uid": "2"}]),
         status(RESULT, reservedFor=[{**POD, "name": ""}]),
