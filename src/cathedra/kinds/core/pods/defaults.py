@@ -21,7 +21,8 @@ def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
 
 def default_new_pod(pod: core_v1.Pod) -> core_v1.Pod:
     """`default_pod` of a pod that is being made: the pods of one workload get the very same spec."""
-    return changed(pod, spec=_filled_alike(pod.spec))
+    spec = _filled_alike(pod.spec)
+    return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
 def _filled(spec: core_v1.PodSpec) -> core_v1.PodSpec:

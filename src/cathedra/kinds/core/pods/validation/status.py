@@ -90,7 +90,7 @@ def _claims(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
         where = path.index(position)
         if status.name not in known:
             errors.invalid(where.child("name"), status.name, "must match the name of an entry in `spec.resourceClaims`")
-        if status.resource_claim_name is not None:
+        if status.resource_claim_name is not None and formats.dns_subdomain(status.resource_claim_name):
             # Up to 1.35 the wrong field was named.
             field = "resourceClaimName" if gates.at_least("1.36") else "name"
             check(errors, where.child(field), status.resource_claim_name, formats.dns_subdomain)
