@@ -8,10 +8,9 @@ made before and are remembered by their JSON. Owner references alone name someth
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cache
+from functools import cache, lru_cache
 from operator import is_not
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -67,7 +66,7 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
 
 
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
-    assert isinstance(shape, StructShape)
+    assert type(shape) is StructShape
     tracked, values = _tracked(shape), msgspec.structs.astuple(metadata)
     given = tracked[tuple(map(is_not, values, tracked.silent))]
     children = dict(given.certain)
@@ -155,16 +154,11 @@ class _Nothing(msgspec.Struct, frozen=True):
     given: _GivenBeside
 
 
+@lru_cache(maxsize=256)
 def _empty(kind: type[KubeStruct]) -> _Nothing:
-    found = _EMPTY.get(kind)
-    if found is None:
-        shape = struct_shape(kind)
-        assert isinstance(shape, StructShape)
-        values = msgspec.structs.astuple(kind())
-        pairs = zip(values, fields_of(shape), strict=True)
-        parts = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
-        found = _EMPTY[kind] = _Nothing(parts, _GivenBeside(fields_of(shape), values))
-    return found
-
-
-_EMPTY: Final[WeakKeyDictionary[type[KubeStruct], _Nothing]] = WeakKeyDictionary()
+    shape = struct_shape(kind)
+    assert isinstance(shape, StructShape)
+    values = msgspec.structs.astuple(kind())
+    pairs = zip(values, fields_of(shape), strict=True)
+    parts = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
+    return _Nothing(parts, _GivenBeside(fields_of(shape), values))

@@ -10,6 +10,7 @@ but one such element the form is shared, in which the element's place is open, a
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -118,7 +119,7 @@ class FieldSet:
         found = _READ.get(raw.data)
         # Spelled anew when it is written: another client may have put blanks in, which are no change.
         if found is None:
-            found = FieldSet.from_json(raw.load())
+            found = _filled(raw) or FieldSet.from_json(raw.load()).numbered()
             if len(_READ) >= KNOWN:
                 _READ.popitem(last=False)
             _READ[raw.data] = found
@@ -334,6 +335,29 @@ def _key(element: str) -> bytes:
     return _encoded(element) + b":"
 
 
+def _filled(raw: RawJSON) -> FieldSet | None:
+    """The set that ``fieldsV1`` spells, if it has one element that is found by a uid."""
+    parts = _ONE_UID.split(raw.data)
+    form = _form(parts[0], parts[2]) if len(parts) == 3 else None
+    if form is None:
+        return None
+    made = Filled(form, f'k:{{"uid":"{parts[1].decode()}"}}')
+    made._raw = raw  # it is spelled so, since its form is
+    return made
+
+
+@lru_cache(maxsize=KNOWN)
+def _form(before: bytes, after: bytes) -> FieldSet | None:
+    """The form that is spelled so around its opening; None if it is none, or would be spelled otherwise."""
+    raw = RawJSON(b'%b"%b"%b' % (before, OPEN.encode(), after))
+    try:
+        form = FieldSet.from_json(raw.load()).numbered()
+    except (msgspec.DecodeError, AttributeError):
+        return None
+    return form if form.opening and form.raw.data == raw.data else None
+
+
+_ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')
 # To find the first key of a dictionary from which thousands were taken takes microseconds, of an ordered one nothing.
 _READ: Final[OrderedDict[bytes, FieldSet]] = OrderedDict()
 _SHARED: Final[OrderedDict[tuple[object, ...], FieldSet]] = OrderedDict()

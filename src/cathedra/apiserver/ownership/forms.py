@@ -9,9 +9,11 @@ Only what is made of structs, keyed lists and texts has a form here; all else is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from cathedra.api.goform import go_values
 from cathedra.api.jsonvalue import JSONValue
@@ -50,16 +52,18 @@ _TEXT: Final = _Text()
 class StructForm:
     """The form of a struct's value."""
 
-    __slots__ = ("_doubtful", "_held", "_inner", "_parts", "_said", "_texts", "shape", "spelled")
+    __slots__ = ("_doubtful", "_held", "_inner", "_keys", "_parts", "_said", "_texts", "shape", "spelled")
 
     def __init__(self, shape: StructShape, parts: Mapping[str, _Form], spelled: tuple[Any, ...]) -> None:
         self.shape = shape
         self.spelled = spelled
+        names = json_names(shape.type).items()
         places = {
-            key: (attribute, field.default)
-            for (attribute, key), field in zip(json_names(shape.type).items(), fields_of(shape), strict=True)
+            key: (attribute, index, field.default)
+            for index, ((attribute, key), field) in enumerate(zip(names, fields_of(shape), strict=True))
         }
         self._parts = {key: (*places[key], part) for key, part in parts.items()}
+        self._keys = self._parts.keys()
         self._texts = [key for key, part in parts.items() if part is _TEXT]
         self._inner = [(key, part) for key, part in parts.items() if part is not _TEXT]
         is_flat = len(self._texts) > 1 and not self._inner
@@ -69,12 +73,12 @@ class StructForm:
         doubtful = doubtful_fields(shape).items()
         # Who owns what is worked out beside what is applied.
         self._doubtful = [
-            (*places[key], inner) for key, inner in doubtful if key not in parts and key != "managedFields"
+            (*places[key][1:], inner) for key, inner in doubtful if key not in parts and key != "managedFields"
         ]
 
     def fits(self, value: JSONValue) -> bool:
         """Whether a value has this form."""
-        if type(value) is not dict or value.keys() != self._parts.keys():
+        if type(value) is not dict or value.keys() != self._keys:
             return False
         for key in self._texts:
             if type(value[key]) is not str:
@@ -106,9 +110,10 @@ class StructForm:
         texts: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         below: list[tuple[str, Outline]] = []
+        values = msgspec.structs.astuple(live)
         for key, item in configuration.items():
-            attribute, default, part = self._parts[key]
-            held = getattr(live, attribute)
+            attribute, index, default, part = self._parts[key]
+            held = values[index]
             if held is default or (not held and is_absent(held, default)):
                 texts[key] = item
                 below.append((f"f:{key}", (ADDED, part.spelled)))
@@ -118,7 +123,7 @@ class StructForm:
                 if differs is not None:
                     texts[key] = item
             elif type(part) is StructForm and isinstance(held, KubeStruct):
-                made = part.applied(held, item) if part._leaves_plain(held) else None
+                made = part.applied(held, item) if part._leaves_plain(msgspec.structs.astuple(held)) else None
                 if made is None:
                     return None
                 changes[attribute], differs = made
@@ -143,10 +148,10 @@ class StructForm:
                 changes[attribute] = getattr(read, attribute)
         return replace(live, **changes), (CHANGED, tuple(below))
 
-    def _leaves_plain(self, live: KubeStruct) -> bool:
+    def _leaves_plain(self, live: tuple[Any, ...]) -> bool:
         """Whether what a configuration of this form leaves alone would be spelled the same if it were read again."""
-        for attribute, default, shape in self._doubtful:
-            held = getattr(live, attribute)
+        for index, default, shape in self._doubtful:
+            held = live[index]
             # What is empty is plain, whether it is spelled or not.
             if held and held is not default and not is_plain(to_dict(held), shape):
                 return False
@@ -156,24 +161,20 @@ class StructForm:
 class _ListForm:
     """The form of a keyed list's value: the keys are part of it."""
 
-    __slots__ = ("_items", "_keys", "spelled")
+    __slots__ = ("_found_by", "_items", "spelled")
 
-    def __init__(self, keys: tuple[str, ...], items: list[tuple[list[Any], StructForm]], spelled: Any) -> None:
+    def __init__(self, keys: tuple[str, ...], items: list[tuple[Any, StructForm]], spelled: Any) -> None:
         self.spelled = spelled
-        self._keys = keys
-        self._items = items
+        self._found_by: Callable[[Any], Any] = itemgetter(*keys)
+        self._items = [(self._found_by(item), form) for item, form in items]
 
     def fits(self, value: JSONValue) -> bool:
         if type(value) is not list or len(value) != len(self._items):
             return False
         for item, (found_by, form) in zip(value, self._items, strict=True):
-            if not form.fits(item) or _texts(item, self._keys) != found_by:
+            if not form.fits(item) or self._found_by(item) != found_by:
                 return False
         return True
-
-
-def _texts(item: Any, keys: tuple[str, ...]) -> list[Any]:
-    return [item[key] for key in keys]
 
 
 _Form = _Text | StructForm | _ListForm
@@ -225,12 +226,16 @@ def _form(value: JSONValue, shape: Shape) -> _Form | None:
 
 
 def _list_form(value: list[Any], shape: ListShape) -> _ListForm | None:
-    if shape.list_type != "map" or not all(type(item) is dict and item.keys() >= set(shape.keys) for item in value):
+    if (
+        shape.list_type != "map"
+        or not shape.keys
+        or not all(type(item) is dict and item.keys() >= set(shape.keys) for item in value)
+    ):
         return None
     items = []
     for item in value:
         form = _form(item, shape.element)
         if type(form) is not StructForm:
             return None
-        items.append((_texts(item, shape.keys), form))
+        items.append((item, form))
     return _ListForm(shape.keys, items, spelled(value, shape))

@@ -151,16 +151,16 @@ def first_applied(
     Raises:
         Conflict: others own what would change, and ``force`` is not given.
     """
-    entries = {manager_of(e.manager, e.operation, e.api_version, e.subresource): (e, owned) for e, owned in held}
-    if manager in entries:
+    managers = [manager_of(e.manager, e.operation, e.api_version, e.subresource) for e, _ in held]
+    if manager in managers:
         return None
-    spelled = tuple([(one, owned.raw.data) for one, (_, owned) in entries.items()])
+    spelled = tuple(zip(managers, [owned.raw.data for _, owned in held], strict=True))
     after: list[ManagedFieldsEntry] = []
     for one, owned, taken in after_first_apply(spelled, manager, fields.raw.data, outlined, ignored.raw.data, force):
-        before = entries.get(one)
-        if before is None or taken:
-            after.append(new_entry(one, owned, now if taken else None))
-        else:
-            entry, was = before
-            after.append(entry if owned.raw.data == was.raw.data else new_entry(one, owned, entry.time))
+        if one == manager:
+            after.append(new_entry(manager, owned, now if taken else None))
+            continue
+        entry, before = held[managers.index(one)]
+        raw = owned.expect_reading()
+        after.append(entry if raw.data == before.raw.data else replace(entry, fields_v1=raw))
     return in_order(after)

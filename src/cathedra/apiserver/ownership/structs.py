@@ -190,7 +190,7 @@ def added(value: Any, shape: Shape) -> FieldSet:
         given, values = _given(shape), msgspec.structs.astuple(value)
         spelled = given[tuple(map(is_not, values, given.silent))]
         return _added_fields(values, spelled) if spelled.asked else spelled.whole
-    if type(value) is tuple and 0 < len(value) <= _FEW and type(value[0]) is str:
+    if type(value) is tuple and value and type(value[0]) is str and len(value) <= _FEW:
         return _added_texts(value, shape)
     if type(shape) is ListShape and type(value) is tuple:
         inner = shape.element

@@ -6,6 +6,7 @@ none. Over HTTP there always is one, and scheduler, controllers and nodes name t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDet
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import Time, encode, from_dict, replace
+from cathedra.api.struct import KubeStruct, Time, encode, from_dict, replace
 from cathedra.apiserver.ownership.comparison import Comparison
 from cathedra.apiserver.ownership.creation import created
 from cathedra.apiserver.ownership.fieldset import FieldSet
@@ -96,7 +97,7 @@ def _written(write: _Write, held: PlainEntries) -> Entries:
     """The entries after a write of the plain sort; a struct need not be spelled for it."""
     call, version = write.call, write.call.version
     new, live = write.new, write.live
-    shape = struct_shape(version.type)
+    shape = _shape_of(version.type)
     if type(shape) is not StructShape or (live is None and (held or call.subresource)):
         changes = Comparison.below(differences(_old_view(write), _view(version, new))).changes
         return written(held, write.manager, changes, write.now, _ignored(call))
@@ -136,13 +137,11 @@ def applied(
 def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spelled: bytes) -> Any | None:
     """What `_applied` makes, where it can be told from the form of the configuration: a manager applies to the object
     for the first time, and nothing has to be read again but what it changes. None where that is not so."""
-    shape, ignored = _shape(call), _ignored(call)
+    shape, ignored = _shape_of(call.version.type), _ignored(call)
     kind = call.definition.kind
-    if kind in KINDS_WITH_SCHEMAS or not isinstance(shape, StructShape) or len(spelled) > REMEMBERED_SIZE:
+    if kind in KINDS_WITH_SCHEMAS or type(shape) is not StructShape or len(spelled) > REMEMBERED_SIZE:
         return None
-    content = body.copy()
-    for key in ("kind", "apiVersion"):
-        content.pop(key, None)
+    content = {key: value for key, value in body.items() if key not in _TYPE}
     found = _FORMS.find(call.field_manager, content, shape, ignored)
     manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
     held = plain_sets(live.metadata.managed_fields, manager)
@@ -166,10 +165,11 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
 
 
 _FORMS: Final = Forms()
+_TYPE: Final = frozenset({"kind", "apiVersion"})
 
 
 def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: OtherViews | None) -> Any:
-    shape = _shape(call)
+    shape = _shape_of(call.version.type)
     _check_body(call, body, shape)
     live_view = _view(call.version, None if live is None else _with_entries(live, ()))
     managed = ManagedFields.of(live.metadata.managed_fields) if live is not None else ManagedFields({})
@@ -178,7 +178,7 @@ def _applied(call: Call, live: Any, body: dict[str, Any], now: float, views: Oth
         empty = _empty(call.version.type)
         managed = managed.update(before, empty, live_view, Time(now), _ignored(call), lambda *_: None)
     manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
-    content = {key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}
+    content = {key: value for key, value in body.items() if key not in _TYPE}
     try:
         merged, managed = managed.apply(
             manager,
@@ -213,8 +213,10 @@ def untracked(obj: Any) -> Any:
     return _with_entries(obj, ())
 
 
-def _shape(call: Call) -> Shape:
-    return struct_shape(call.version.type)
+@lru_cache(maxsize=256)
+def _shape_of(kind: type[KubeStruct]) -> Shape:
+    """The shape of a version's type; asked for at every write."""
+    return struct_shape(kind)
 
 
 def _view(version: VersionDefinition, obj: Any) -> View:
@@ -268,7 +270,7 @@ def _check_body(call: Call, body: dict[str, Any], shape: Shape) -> None:
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
-    problems = check({key: value for key, value in body.items() if key not in {"kind", "apiVersion"}}, shape)
+    problems = check({key: value for key, value in body.items() if key not in _TYPE}, shape)
     if problems:
         text = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
         raise failure(500, "", f"failed to create typed patch object ({_named(call, body)}): {text}")

@@ -117,6 +117,27 @@ def test_sets_with_two_uids_or_one_that_is_no_opening_have_no_number() -> None:
     assert FieldSet.of({"f:a": FieldSet()}, member=False).number == 0
 
 
+UIDS = st.sampled_from(["1-a", "2-b", "ü", 'x"'])
+
+
+@given(UIDS, st.lists(UIDS, unique=True, max_size=2), PATHS)
+def test_what_is_read_around_a_uid_is_what_is_spelled(uid: str, uids: list[str], paths: set[tuple[str, ...]]) -> None:
+    found = made({*paths, *(("f:a", element_of_text("uid", one)) for one in uids)})
+    for spelled in (found, owned(uid)):
+        data = spelled.raw.data
+        read = FieldSet.from_raw(RawJSON(data))
+        assert read == FieldSet.from_json(RawJSON(data).load()) == spelled
+        assert read.raw.data == data
+    with_blank = FieldSet.from_raw(RawJSON(owned(uid).raw.data.replace(b'":{', b'": {')))
+    assert with_blank.raw == owned(uid).raw
+
+
+def test_sets_that_are_read_fill_the_form_of_those_that_are_made() -> None:
+    first, other = (FieldSet.from_raw(RawJSON(owned(uid).raw.data)) for uid in ("3-c", "4-d"))
+    assert first.number == other.number == owned("5-e").number != 0
+    assert (first.place, other.place) == ('k:{"uid":"3-c"}', 'k:{"uid":"4-d"}')
+
+
 @given(PATHS)
 def test_a_set_with_a_number_has_the_same_paths(paths: set[tuple[str, ...]]) -> None:
     one, other = made(paths).numbered(), made(paths).numbered()
