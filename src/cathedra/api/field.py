@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from cathedra.api.goform import go_form
+from cathedra.api.goform import go_form, go_json
 from cathedra.api.goquote import go_quote
 
-__all__ = ["OMITTED", "ErrorList", "ErrorType", "FieldError", "FieldPath"]
+__all__ = ["OMITTED", "Constant", "ErrorList", "ErrorType", "FieldError", "FieldPath"]
 
 
 class FieldPath(str):
@@ -94,13 +94,19 @@ class FieldError:
         return f"{self.field}: {self.message}"
 
 
+class Constant(str):
+    """A value of a type of its own in Kubernetes, which knows its constants: messages show it as JSON."""
+
+    __slots__ = ()
+
+
 def _shown(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return go_quote(value)
+        return go_json(value) if isinstance(value, Constant) else go_quote(value)
     if isinstance(value, (int, float)):
         return str(value)
     return go_form(value)
@@ -135,6 +141,13 @@ class ErrorList(list[FieldError]):
 
     def not_among(self, field: str, value: Any, supported: Iterable[str]) -> None:
         """The value is none of the known ones; those are listed in the order in which Kubernetes has them."""
+        self._not_supported(field, Constant(value) if isinstance(value, str) else value, supported)
+
+    def string_not_among(self, field: str, value: Any, supported: Iterable[str]) -> None:
+        """The same of a field whose type in Kubernetes is a mere string: it is quoted in another way."""
+        self._not_supported(field, value, supported)
+
+    def _not_supported(self, field: str, value: Any, supported: Iterable[str]) -> None:
         values = ", ".join(f'"{known}"' for known in supported)
         self.append(FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {values}" if values else ""))
 

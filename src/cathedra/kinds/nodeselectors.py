@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.formats import check
 
 __all__ = ["validate_node_selector"]
@@ -42,7 +42,7 @@ def _expression(
         if len(values) != 1:
             errors.required(where, "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
-        errors.invalid(path.child("operator"), operator, "not a valid selector operator")
+        errors.invalid(path.child("operator"), Constant(operator), "not a valid selector operator")
     check(errors, path.child("key"), expression.key, formats.label_key)
     if check_values:
         for position, value in enumerate(values):
@@ -58,7 +58,7 @@ def _field(errors: ErrorList, path: FieldPath, expression: core_v1.NodeSelectorR
                 "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
             )
     else:
-        errors.invalid(path.child("operator"), expression.operator, "not a valid selector operator")
+        errors.invalid(path.child("operator"), Constant(expression.operator), "not a valid selector operator")
     if expression.key != "metadata.name":
         errors.invalid(path.child("key"), expression.key, "not a valid field selector key")
         return

@@ -17,6 +17,8 @@ def test_every_kind_of_error_has_its_words() -> None:
     errors.invalid("b", 1, "must be greater than zero")
     errors.invalid("b", None, "field is immutable")
     errors.not_supported("c", "x", ("b", "a"))
+    errors.not_supported("c", "<&>\x7f", ("b", "a"))
+    errors.string_not_among("c", "<&>\x7f", ("b", "a"))
     errors.duplicate("d", "x")
     errors.not_found("e", "x")
     errors.forbidden("f", "no")
@@ -29,6 +31,8 @@ def test_every_kind_of_error_has_its_words() -> None:
         "b: Invalid value: 1: must be greater than zero",
         "b: Invalid value: null: field is immutable",
         'c: Unsupported value: "x": supported values: "a", "b"',
+        'c: Unsupported value: "\\u003c\\u0026\\u003e\x7f": supported values: "a", "b"',
+        'c: Unsupported value: "<&>\\x7f": supported values: "b", "a"',
         'd: Duplicate value: "x"',
         'e: Not found: "x"',
         "f: Forbidden: no",

@@ -25,7 +25,7 @@ def check_conversion(errors: ErrorList, conversion: CustomResourceConversion) ->
     path = "spec.conversion"
     webhook = conversion.webhook
     if conversion.strategy not in {"None", "Webhook"}:
-        errors.not_supported(f"{path}.strategy", conversion.strategy, ["None", "Webhook"])
+        errors.string_not_among(f"{path}.strategy", conversion.strategy, ["None", "Webhook"])
     if conversion.strategy != "Webhook":
         for name, given in (
             ("webhookClientConfig", webhook is not None and webhook.client_config is not None),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
@@ -45,6 +45,17 @@ _FORBIDDEN: Final = (
     "xml",
 )
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS: Final = (
+    "byte",
+    "date",
+    "date-time",
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "password",
+)
+_MUST_BE_TYPE: Final = f"must be one of {','.join(_COLUMN_TYPES)}"
 _TOO_DEEP: Final = f"schemas may not be nested more deeply than {MAX_DEPTH} levels"
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -147,11 +158,10 @@ def _errors(obj: CustomResourceDefinition) -> ErrorList:
     if obj.metadata.name != wanted:
         errors.invalid("metadata.name", obj.metadata.name, 'must be spec.names.plural+"."+spec.group')
     _group(errors, obj)
-    _names(errors, obj)
     if not spec.scope:
         errors.required("spec.scope")
     elif spec.scope not in {"Cluster", "Namespaced"}:
-        errors.not_supported("spec.scope", spec.scope, ["Cluster", "Namespaced"])
+        errors.string_not_among("spec.scope", spec.scope, ["Cluster", "Namespaced"])
     if sum(version.storage for version in spec.versions) != 1:
         errors.invalid("spec.versions", None, "must have exactly one version marked as storage version")
     seen: set[str] = set()
@@ -162,7 +172,11 @@ def _errors(obj: CustomResourceDefinition) -> ErrorList:
         if version.name in seen:
             errors.invalid("spec.versions", None, "must contain unique version names")
         seen.add(version.name)
-        _version(errors, version, path)
+        if version.schema is None or version.schema.open_apiv3_schema is None:
+            errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+    _versions(errors, spec.versions)
+    _names(errors, obj)
+    _common(errors, spec.versions)
     if spec.conversion is not None:
         check_conversion(errors, spec.conversion)
     if spec.preserve_unknown_fields:
@@ -217,10 +231,39 @@ def _label(errors: ErrorList, path: str, value: str, *, lowered: bool = False) -
         )
 
 
-def _version(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
-    where = f"{path}.schema.openAPIV3Schema"
+def _has_same(versions: Sequence[CustomResourceDefinitionVersion], field: str) -> bool:
+    """Whether all versions say the same there: then Kubernetes speaks of the field of the definition itself, which
+    there was before versions had their own."""
+    return all(getattr(version, field) == getattr(versions[0], field) for version in versions)
+
+
+def _versions(errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion]) -> None:
+    """What is wrong with what versions have of their own."""
+    for position, version in enumerate(versions):
+        path = f"spec.versions[{position}]"
+        if not _has_same(versions, "schema"):
+            _root(errors, version, f"{path}.schema.openAPIV3Schema")
+        if not _has_same(versions, "additional_printer_columns"):
+            _columns(errors, version, path)
+        if not _has_same(versions, "selectable_fields"):
+            _selectable(errors, version, path)
+
+
+def _common(errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion]) -> None:
+    """What is wrong with what all versions say."""
+    if not versions:
+        return
+    if _has_same(versions, "schema"):
+        _root(errors, versions[0], "spec.validation.openAPIV3Schema")
+    if _has_same(versions, "additional_printer_columns"):
+        _columns(errors, versions[0], "spec")
+    if _has_same(versions, "selectable_fields"):
+        _selectable(errors, versions[0], "spec")
+
+
+def _root(errors: ErrorList, version: CustomResourceDefinitionVersion, where: str) -> None:
+    """What is wrong with the schema of a version, if it has one."""
     if version.schema is None or version.schema.open_apiv3_schema is None:
-        errors.required(where, "schemas are required")
         return
     try:
         source = version.schema.open_apiv3_schema.load()
@@ -246,10 +289,25 @@ def _version(errors: ErrorList, version: CustomResourceDefinitionVersion, path: 
     if len(errors) == before:
         for fault in compile_rules(read_schema(source))[1]:
             errors.append(FieldError(fault.type, f"{where}{fault.path}", fault.rule, fault.detail))
+
+
+def _columns(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
+    """What is wrong with the columns of tables."""
     for position, column in enumerate(version.additional_printer_columns):
-        _path(errors, f"{path}.additionalPrinterColumns[{position}].jsonPath", column.json_path)
-        if column.type not in _COLUMN_TYPES:
-            errors.not_supported(f"{path}.additionalPrinterColumns[{position}].type", column.type, _COLUMN_TYPES)
+        where = f"{path}.additionalPrinterColumns[{position}]"
+        if not column.name:
+            errors.required(f"{where}.name")
+        if not column.type:
+            errors.required(f"{where}.type", _MUST_BE_TYPE)
+        elif column.type not in _COLUMN_TYPES:
+            errors.invalid(f"{where}.type", column.type, _MUST_BE_TYPE)
+        if column.format and column.format not in _COLUMN_FORMATS:
+            errors.invalid(f"{where}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
+        _path(errors, f"{where}.JSONPath", column.json_path)
+
+
+def _selectable(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
+    """What is wrong with the fields that selectors may name."""
     for position, selectable in enumerate(version.selectable_fields):
         _path(errors, f"{path}.selectableFields[{position}].jsonPath", selectable.json_path)
 
@@ -271,7 +329,7 @@ def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bo
     if not kind and not root and not preserve and not source.get("x-kubernetes-int-or-string"):
         errors.required(f"{path}.type", "must not be empty for specified object fields")
     elif kind and kind not in _TYPES:
-        errors.not_supported(f"{path}.type", kind, _TYPES)
+        errors.string_not_among(f"{path}.type", kind, _TYPES)
     for name in _FORBIDDEN:
         if source.get(name):
             errors.forbidden(f"{path}.{name}", f"{name} is not supported")
@@ -331,7 +389,7 @@ def _list_type(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
     if given is None:
         return
     if given not in {"atomic", "map", "set"}:
-        errors.not_supported(f"{path}.x-kubernetes-list-type", given, ["atomic", "map", "set"])
+        errors.string_not_among(f"{path}.x-kubernetes-list-type", given, ["atomic", "set", "map"])
     if source.get("type") != "array":
         errors.invalid(f"{path}.type", source.get("type", ""), "must be array if x-kubernetes-list-type is specified")
     if given == "map" and not source.get("x-kubernetes-list-map-keys"):

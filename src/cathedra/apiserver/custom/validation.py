@@ -48,7 +48,9 @@ def _value(schema: Schema, value: Any, path: str, errors: ErrorList) -> None:
         _map(schema, value, path, errors)
     allowed = source.get("enum")
     if allowed is not None and not any(_same(value, one) for one in allowed):
-        errors.not_supported(path, value, [one if isinstance(one, str) else json.dumps(one) for one in allowed])
+        errors.string_not_among(
+            path, value, sorted(one if isinstance(one, str) else json.dumps(one) for one in allowed)
+        )
 
 
 def _has_type(schema: Schema, value: Any) -> bool:

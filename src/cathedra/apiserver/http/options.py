@@ -76,7 +76,7 @@ def check_writing(errors: ErrorList, manager: str, dry_run: list[str] | tuple[st
         _check_letters(errors, manager)
     check_dry_run(errors, dry_run)
     if validation not in VALIDATIONS:
-        errors.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"])
+        errors.string_not_among("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"])
 
 
 def _check_letters(errors: ErrorList, manager: str) -> None:

@@ -81,8 +81,7 @@ def validate_daemonset(daemon: apps_v1.DaemonSet) -> ErrorList:
     validate_not_negative(errors, minReadySeconds=spec.min_ready_seconds)
     strategy = spec.update_strategy
     if strategy.type not in ("RollingUpdate", "OnDelete"):
-        where = _SPEC.child("updateStrategy", "type")
-        errors.not_supported(where, strategy.type, ("RollingUpdate", "OnDelete"))
+        errors.not_among(_SPEC.child("updateStrategy"), strategy, ("RollingUpdate", "OnDelete"))
     elif strategy.rolling_update is not None and strategy.type == "RollingUpdate":
         where = _SPEC.child("updateStrategy", "rollingUpdate")
         validate_int_or_percent(errors, where.child("maxUnavailable"), strategy.rolling_update.max_unavailable)

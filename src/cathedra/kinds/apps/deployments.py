@@ -90,7 +90,7 @@ def _deployment_strategy(errors: ErrorList, path: FieldPath, strategy: apps_v1.D
             text = "may not be specified when strategy `type` is 'Recreate'"
             errors.forbidden(path.child("rollingUpdate"), text)
     elif strategy.type != "RollingUpdate":
-        errors.not_supported(path.child("type"), strategy.type, ("Recreate", "RollingUpdate"))
+        errors.not_among(path, strategy, ("Recreate", "RollingUpdate"))
     elif rolling is None:
         errors.required(path.child("rollingUpdate"), "this should be defaulted and never be nil")
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core import apps_v1
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.struct import replace
 from cathedra.kinds.apps.validation import (
     NEGATIVE,
@@ -74,7 +74,7 @@ def validate_statefulset(stateful: apps_v1.StatefulSet) -> ErrorList:
     if not spec.pod_management_policy:
         errors.required(policy)
     elif spec.pod_management_policy not in ("OrderedReady", "Parallel"):
-        errors.invalid(policy, spec.pod_management_policy, "must be 'OrderedReady' or 'Parallel'")
+        errors.invalid(policy, Constant(spec.pod_management_policy), "must be 'OrderedReady' or 'Parallel'")
     strategy = _SPEC.child("updateStrategy")
     if not spec.update_strategy.type:
         errors.required(strategy)
@@ -118,7 +118,7 @@ def _validate_retention(
     path = _SPEC.child("persistentVolumeClaimRetentionPolicy")
     for name, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled)):
         if value not in _RETENTIONS:
-            errors.not_supported(path.child(name), value, _RETENTIONS)
+            errors.not_among(path.child(name), value, _RETENTIONS)
 
 
 class StatefulSetStrategy(GenerationStrategy[apps_v1.StatefulSet]):

@@ -14,7 +14,7 @@ from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
-from cathedra.kinds.core.pods.warnings import template_warnings
+from cathedra.kinds.core.pods.warnings import name_warnings, template_warnings
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
@@ -150,6 +150,8 @@ def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
 
 
 def _warnings(new: batch_v1.CronJob, old: batch_v1.CronJob | None) -> Iterator[str]:
+    if old is None:
+        yield from name_warnings(new)
     if old is None or new.metadata.generation != old.metadata.generation:
         path = FieldPath("spec").child("jobTemplate", "spec", "template")
         yield from template_warnings(path, new.spec.job_template.spec.template)

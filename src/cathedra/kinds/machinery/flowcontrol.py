@@ -100,7 +100,7 @@ def validate_flow_schema(schema: flowcontrol.FlowSchema) -> ErrorList:
         errors.invalid(where, precedence, "only the schema named 'exempt' may have matchingPrecedence 1")
     method = spec.distinguisher_method
     if method is not None and method.type not in {"ByUser", "ByNamespace"}:
-        errors.not_supported(path.child("distinguisherMethod", "type"), method.type, ("ByNamespace", "ByUser"))
+        errors.not_supported(path.child("distinguisherMethod", "type"), method, ("ByNamespace", "ByUser"))
     level, named = spec.priority_level_configuration.name, path.child("priorityLevelConfiguration", "name")
     if not level:
         errors.required(named, "must reference a priority level")

@@ -121,10 +121,10 @@ def validate_binding(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding) 
     path = FieldPath("roleRef")
     role = binding.role_ref
     if role.api_group != RBAC:
-        errors.not_supported(path.child("apiGroup"), role.api_group, (RBAC,))
+        errors.string_not_among(path.child("apiGroup"), role.api_group, (RBAC,))
     known = _ROLES if namespaced else ("ClusterRole",)
     if role.kind not in known:
-        errors.not_supported(path.child("kind"), role.kind, known)
+        errors.string_not_among(path.child("kind"), role.kind, known)
     if not role.name:
         errors.required(path.child("name"))
     for position, subject in enumerate(binding.subjects):
@@ -139,14 +139,14 @@ def _subject(errors: ErrorList, path: FieldPath, subject: rbac_v1.Subject, *, na
         if subject.name:
             check(errors, path.child("name"), subject.name, formats.dns_subdomain)
         if subject.api_group:
-            errors.not_supported(path.child("apiGroup"), subject.api_group, ("",))
+            errors.string_not_among(path.child("apiGroup"), subject.api_group, ("",))
         if not namespaced and not subject.namespace:
             errors.required(path.child("namespace"))
     elif subject.kind in _KINDS:
         if subject.api_group != RBAC:
-            errors.not_supported(path.child("apiGroup"), subject.api_group, (RBAC,))
+            errors.string_not_among(path.child("apiGroup"), subject.api_group, (RBAC,))
     else:
-        errors.not_supported(path.child("kind"), subject.kind, _KINDS)
+        errors.string_not_among(path.child("kind"), subject.kind, _KINDS)
 
 
 def validate_binding_update(new: Any, old: Any) -> ErrorList:

@@ -50,7 +50,7 @@ def validate_priority_class(priority: scheduling_v1.PriorityClass) -> ErrorList:
         errors.forbidden("value", text)
     policy = priority.preemption_policy
     if policy is not None and policy not in ("Never", "PreemptLowerPriority"):
-        errors.not_supported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+        errors.not_among("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
     return errors
 
 

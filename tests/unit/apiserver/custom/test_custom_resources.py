@@ -275,7 +275,7 @@ async def test_a_name_in_use_is_not_accepted(asgi: ASGIClient) -> None:
         ({"version": {"storage": False}}, "spec.versions: Invalid value: null: must have exactly one version"),
         (
             {"version": {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": {}}}}}},
-            "spec.versions[0].schema.openAPIV3Schema.properties[a].type: Required value",
+            "spec.validation.openAPIV3Schema.properties[a].type: Required value",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_names_follow_from_the_kind() -> None:
     assert fields(definition()) == []
 
 
-SCHEMA = "spec.versions[0].schema.openAPIV3Schema"
+SCHEMA = "spec.validation.openAPIV3Schema"
 
 
 @pytest.mark.parametrize(

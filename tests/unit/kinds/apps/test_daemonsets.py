@@ -42,7 +42,8 @@ def test_a_daemon_set_without_labels_takes_those_of_its_template() -> None:
         ),
         (
             {"updateStrategy": {"type": "Recreate"}},
-            'spec.updateStrategy.type: Unsupported value: "Recreate": supported values: "OnDelete", "RollingUpdate"',
+            'spec.updateStrategy: Unsupported value: {"Type":"Recreate","RollingUpdate":null}: supported values: '
+            '"RollingUpdate", "OnDelete"',
         ),
         (
             {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "a few"}}},

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import batch_v1
-from tests.unit.kinds.objects import problems_of
+from cathedra.api.struct import from_dict
+from tests.unit.kinds.objects import context, definition_of, problems_of
 
 JOB = {"template": {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}}
 
@@ -39,3 +40,11 @@ def cronjob(**spec: Any) -> dict[str, Any]:
 )
 def test_a_cron_job_is_checked(spec: dict[str, Any], wanted: list[str]) -> None:
     assert problems_of("cronjobs", batch_v1.CronJob, cronjob(**spec)) == wanted
+
+
+def test_a_new_cron_job_whose_name_no_host_could_have_is_warned_of() -> None:
+    job = from_dict(batch_v1.CronJob, cronjob() | {"metadata": {"name": "a.b"}})
+    strategy = definition_of("cronjobs").strategy
+    (text,) = strategy.warnings(job, None, context())
+    assert text.startswith("metadata.name: this is used in Pod names and hostnames, ")
+    assert strategy.warnings(job, job, context()) == ()

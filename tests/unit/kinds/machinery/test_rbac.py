@@ -31,7 +31,7 @@ def test_a_binding_names_its_subjects_and_keeps_its_role() -> None:
     assert problems_of(plural, kind, binding("r", good, {"kind": "User", "name": "u"})) == []
     assert problems_of(plural, kind, binding("r", {"kind": "ServiceAccount", "name": "a"}, {"kind": "Dog"})) == [
         "subjects[0].namespace: Required value",
-        'subjects[1].kind: Unsupported value: "Dog": supported values: "Group", "ServiceAccount", "User"',
+        'subjects[1].kind: Unsupported value: "Dog": supported values: "ServiceAccount", "User", "Group"',
         "subjects[1].name: Required value",
     ]
     (text,) = problems_of_change(plural, kind, binding(), binding("other"))

@@ -12,9 +12,9 @@ from cathedra.api.core.admissionregistration_v1 import (
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.policies.policyerrors import (
+    check_binding,
     check_matching,
     check_param_kind,
-    check_param_ref,
     expression_errors,
 )
 
@@ -49,10 +49,7 @@ def mutating_policy_errors(policy: MutatingAdmissionPolicy) -> ErrorList:
 def mutating_binding_errors(binding: MutatingAdmissionPolicyBinding) -> ErrorList:
     """Everything that is wrong with a binding."""
     errors, spec = ErrorList(), binding.spec
-    if not spec.policy_name:
-        errors.required("spec.policyName")
-    if spec.param_ref is not None:
-        check_param_ref(errors, spec.param_ref)
+    check_binding(errors, spec)
     return errors
 
 

@@ -8,31 +8,37 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import (
+    MatchResources,
+    MutatingAdmissionPolicyBindingSpec,
     MutatingAdmissionPolicySpec,
     ParamKind,
     ParamRef,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
 )
-from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
+from cathedra.api.formats import dns_subdomain, path_segment
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
+from cathedra.apiserver.admission.ruleerrors import check_named_rule
 
 if TYPE_CHECKING:
     from cathedra.cel.admission import PolicyCompileError
 
 __all__ = [
     "binding_errors",
+    "check_binding",
     "check_matching",
     "check_param_kind",
-    "check_param_ref",
     "expression_errors",
     "policy_errors",
 ]
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _POLICIES: Final = ("Fail", "Ignore")
+_MATCH_POLICIES: Final = ("Equivalent", "Exact")
 _MOST_CONDITIONS: Final = 64
 _BOTH: Final = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
@@ -52,21 +58,18 @@ def policy_errors(policy: ValidatingAdmissionPolicy) -> ErrorList:
     for position, validation in enumerate(spec.validations):
         if not validation.expression.strip():
             errors.required(f"spec.validations[{position}].expression", "expression is not specified")
-    if not errors:
-        from cathedra.cel.admission import compile_policy  # start-up time: CEL, with the first policy
+    from cathedra.cel.admission import compile_policy  # start-up time: CEL, with the first policy
 
-        values = to_dict(spec)
-        errors.extend(expression_errors(values, compile_policy(values).errors))
+    values, known = to_dict(spec), {error.field for error in errors}
+    found = expression_errors(values, compile_policy(values).errors)
+    errors.extend(error for error in found if error.field not in known)
     return errors
 
 
 def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
     """Everything that is wrong with a binding."""
     errors, spec = ErrorList(), binding.spec
-    if not spec.policy_name:
-        errors.required("spec.policyName")
-    if spec.param_ref is not None:
-        check_param_ref(errors, spec.param_ref)
+    check_binding(errors, spec)
     actions = spec.validation_actions
     if not actions:
         errors.required("spec.validationActions", "at least one validation action is required")
@@ -80,6 +83,21 @@ def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
     if {"Deny", "Warn"} <= seen:
         errors.invalid("spec.validationActions", list(actions), _BOTH)
     return errors
+
+
+def check_binding(
+    errors: ErrorList, spec: ValidatingAdmissionPolicyBindingSpec | MutatingAdmissionPolicyBindingSpec
+) -> None:
+    """What both sorts of bindings have: the policy's name, parameters and what it is about."""
+    if not spec.policy_name:
+        errors.required("spec.policyName")
+    else:
+        for problem in dns_subdomain(spec.policy_name):
+            errors.invalid("spec.policyName", spec.policy_name, problem)
+    if spec.param_ref is not None:
+        check_param_ref(errors, spec.param_ref)
+    if spec.match_resources is not None:
+        check_resources(errors, FieldPath("spec").child("matchResources"), spec.match_resources)
 
 
 def check_param_kind(errors: ErrorList, kind: ParamKind | None) -> None:
@@ -97,16 +115,33 @@ def check_matching(errors: ErrorList, spec: ValidatingAdmissionPolicySpec | Muta
         errors.not_supported("spec.failurePolicy", spec.failure_policy, list(_POLICIES))
     if spec.match_constraints is None:
         errors.required("spec.matchConstraints")
-    elif not spec.match_constraints.resource_rules:
-        errors.required("spec.matchConstraints.resourceRules")
+    else:
+        path = FieldPath("spec").child("matchConstraints")
+        check_resources(errors, path, spec.match_constraints)
+        if not spec.match_constraints.resource_rules:
+            errors.required(path.child("resourceRules"))
     if len(spec.match_conditions) > _MOST_CONDITIONS:
         errors.too_many("spec.matchConditions", len(spec.match_conditions), _MOST_CONDITIONS)
     _names(errors, "spec.matchConditions", [one.name for one in spec.match_conditions])
     _names(errors, "spec.variables", [one.name for one in spec.variables])
 
 
+def check_resources(errors: ErrorList, path: FieldPath, resources: MatchResources) -> None:
+    """Which objects a policy or a binding is about."""
+    if resources.match_policy not in {None, *_MATCH_POLICIES}:
+        errors.not_supported(path.child("matchPolicy"), resources.match_policy, _MATCH_POLICIES)
+    for name, rules in (
+        ("resourceRules", resources.resource_rules),
+        ("excludeResourceRules", resources.exclude_resource_rules),
+    ):
+        for position, rule in enumerate(rules):
+            check_named_rule(errors, path.child(name).index(position), rule)
+
+
 def check_param_ref(errors: ErrorList, ref: ParamRef) -> None:
     """Which parameters a binding selects."""
+    for problem in path_segment(ref.name):
+        errors.invalid("spec.paramRef.name", ref.name, problem)
     if ref.name and ref.selector is not None:
         for name in ("name", "selector"):
             errors.forbidden(f"spec.paramRef.{name}", "name and selector are mutually exclusive")
@@ -116,7 +151,7 @@ def check_param_ref(errors: ErrorList, ref: ParamRef) -> None:
     if not action:
         errors.required("spec.paramRef.parameterNotFoundAction")
     elif action not in {"Allow", "Deny"}:
-        errors.not_supported("spec.paramRef.parameterNotFoundAction", action, ["Deny", "Allow"])
+        errors.not_among("spec.paramRef.parameterNotFoundAction", action, ["Deny", "Allow"])
 
 
 def _names(errors: ErrorList, path: str, names: list[str]) -> None:

@@ -12,6 +12,7 @@ from cathedra.api.core.admissionregistration_v1 import (
 )
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain
+from cathedra.apiserver.admission.ruleerrors import check_rule
 from cathedra.apiserver.admission.webhooks.review import VERSIONS
 
 __all__ = ["configuration_errors"]
@@ -22,7 +23,6 @@ _CHOICES: Final = {
     "match_policy": ("matchPolicy", ("Equivalent", "Exact")),
     "reinvocation_policy": ("reinvocationPolicy", ("IfNeeded", "Never")),
 }
-_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _URL_FORM: Final = "; desired format: https://host[/path]"
 _LONGEST_SECONDS: Final = 30
 _MOST_CONDITIONS: Final = 64
@@ -47,7 +47,7 @@ def configuration_errors(
 def _check(errors: ErrorList, path: FieldPath, webhook: Any) -> None:
     _check_name(errors, path.child("name"), webhook.name)
     for position, rule in enumerate(webhook.rules):
-        _check_rule(errors, path.child("rules").index(position), rule)
+        check_rule(errors, path.child("rules").index(position), rule)
     for field, (name, choices) in _CHOICES.items():
         value = getattr(webhook, field, None)
         if value is not None and value not in choices:
@@ -73,25 +73,6 @@ def _check_name(errors: ErrorList, path: FieldPath, name: str) -> None:
         errors.invalid(path, name, problem)
     if len(name.split(".")) < 3:
         errors.invalid(path, name, "should be a domain with at least three segments separated by dots")
-
-
-def _check_rule(errors: ErrorList, path: FieldPath, rule: Any) -> None:
-    if not rule.operations:
-        errors.required(path.child("operations"))
-    if len(rule.operations) > 1 and "*" in rule.operations:
-        errors.invalid(
-            path.child("operations"), list(rule.operations), "if '*' is present, must not specify other operations"
-        )
-    for position, operation in enumerate(rule.operations):
-        if operation not in _OPERATIONS:
-            errors.not_supported(path.child("operations").index(position), operation, list(_OPERATIONS))
-    for field, name in (("api_groups", "apiGroups"), ("api_versions", "apiVersions"), ("resources", "resources")):
-        values = getattr(rule, field)
-        if not values:
-            errors.required(path.child(name))
-        elif len(values) > 1 and "*" in values and field != "resources":
-            kinds = "API groups" if field == "api_groups" else "API versions"
-            errors.invalid(path.child(name), list(values), f"if '*' is present, must not specify other {kinds}")
 
 
 def _check_versions(errors: ErrorList, path: FieldPath, versions: tuple[str, ...]) -> None:

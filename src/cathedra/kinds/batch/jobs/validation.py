@@ -49,7 +49,7 @@ def validate_job_spec(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec
         errors.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
     _validate_manager(errors, path.child("managedBy"), spec.managed_by)
     if spec.completion_mode not in (None, "", "NonIndexed", "Indexed"):
-        errors.not_supported(path.child("completionMode"), spec.completion_mode, ("NonIndexed", "Indexed"))
+        errors.not_among(path.child("completionMode"), spec.completion_mode, ("NonIndexed", "Indexed"))
     if spec.completion_mode == "Indexed" and spec.completions is None:
         errors.required(path.child("completions"), "when completion mode is Indexed")
     validate_limits_per_index(errors, path, spec)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from cathedra.api.core import core_v1
+from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.field import FieldPath
 from cathedra.api.formats import dns_label
 from cathedra.api.goquote import go_quote
@@ -17,7 +17,7 @@ from cathedra.api.quantity import NANO
 from cathedra.kinds.core.pods.patterns import SPECS
 from cathedra.kinds.identity import KnownObjects
 
-__all__ = ["named_workload_warnings", "pod_warnings", "template_warnings", "workload_warnings"]
+__all__ = ["name_warnings", "named_workload_warnings", "pod_warnings", "template_warnings", "workload_warnings"]
 
 _NODE_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -84,9 +84,15 @@ def workload_warnings(new: Any, old: Any) -> Iterator[str]:
 
 def named_workload_warnings(new: Any, old: Any) -> Iterator[str]:
     """The same, of a workload whose pods are named after it, and of that name."""
-    if old is None and (problems := dns_label(new.metadata.name)):
-        yield f"metadata.name: this is used in Pod names and hostnames, {_RECOMMENDED}: [{' '.join(problems)}]"
+    if old is None:
+        yield from name_warnings(new)
     yield from workload_warnings(new, old)
+
+
+def name_warnings(workload: meta_v1.KubeObject) -> Iterator[str]:
+    """What is to be said of the name of a new workload that its pods get, too."""
+    if problems := dns_label(workload.metadata.name):
+        yield f"metadata.name: this is used in Pod names and hostnames, {_RECOMMENDED}: [{' '.join(problems)}]"
 
 
 def _warnings(path: FieldPath, annotations: dict[str, str], spec: core_v1.PodSpec) -> Iterator[str]:

@@ -89,7 +89,7 @@ def test_a_good_policy_is_accepted() -> None:
             MutatingAdmissionPolicyBindingSpec(
                 policy_name="p", param_ref=ParamRef(name="x", parameter_not_found_action="Warn")
             ),
-            'spec.paramRef.parameterNotFoundAction: Unsupported value: "Warn": supported values: "Allow", "Deny"',
+            'spec.paramRef.parameterNotFoundAction: Unsupported value: "Warn": supported values: "Deny", "Allow"',
         ),
     ],
 )

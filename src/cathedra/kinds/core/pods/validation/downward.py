@@ -92,7 +92,7 @@ def validate_field_reference(
         return
     shown = "spec.nodeName" if name == _HOST else name
     if shown not in allowed:
-        errors.not_supported(where, shown, allowed)
+        errors.string_not_among(where, shown, sorted(allowed))
 
 
 def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: str) -> None:
@@ -128,7 +128,7 @@ def _resource(errors: ErrorList, path: FieldPath, name: str) -> None:
     if not name:
         errors.required(path)
     elif name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
-        errors.not_supported(path, name, _RESOURCES)
+        errors.string_not_among(path, name, sorted(_RESOURCES))
 
 
 def _divisor(errors: ErrorList, path: FieldPath, name: str, divisor: Quantity) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.kinds.core.pods.validation.claims import validate_container_claims
 
@@ -64,7 +64,7 @@ def _amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]
 def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
     problems = _remembered_problems if len(name) <= _LONGEST else _problems
     for problem in problems(name):
-        errors.invalid(path.key(name), name, problem)
+        errors.invalid(path.key(name), Constant(name), problem)
 
 
 def _problems(name: str) -> list[str]:
@@ -128,7 +128,10 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
     for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
         for name, amount in sorted(amounts.items()):
             where = path.child(kind)
-            if name not in _POD_RESOURCES and not name.startswith(_HUGE_PAGES):
+            if problems := formats.qualified_name(name):
+                for problem in problems:
+                    errors.invalid(where.key(name), Constant(name), problem)
+            elif name not in _POD_RESOURCES and not name.startswith(_HUGE_PAGES):
                 errors.not_supported(where.key(name), name, (*_POD_RESOURCES, _HUGE_PAGES))
             _amount(errors, where, name, amount)
     for name, amount in sorted(resources.requests.items()):
