@@ -15,6 +15,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden, not_found
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.node import node_of
 from cathedra.apiserver.authorization.noderelations import MIRROR_POD, node_of_slice, references
 from cathedra.apiserver.registry.registry import Registry
@@ -62,6 +63,10 @@ class NodeRestriction(AdmissionPlugin):
             ("storage.k8s.io", "csinodes"): self._csi_node,
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
+
+    def concerns_user(self, user: UserInfo) -> bool:
+        """Node agents."""
+        return node_of(user) is not None
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Let pass what the node may write.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
@@ -15,8 +16,10 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["AdmissionChain", "AdmissionPlugin"]
 
 Observe = Callable[[GroupResource, Callable[[StoredChange], None]], None]
-_Sort = tuple[str, str, str, str, str]
-"""A sort of requests: the method, group, resource, sub-resource and operation."""
+_Sort = tuple[str, str, str, str, str, int]
+"""A sort of requests: the method, group, resource, sub-resource and operation, and the sort of its user."""
+_USERS_KEPT: Final = 4096
+"""Users whose sort is kept."""
 
 
 class AdmissionPlugin:
@@ -30,6 +33,11 @@ class AdmissionPlugin:
     def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """Whether it may have something to say about such requests on one of its kinds, as long as no object of its
         `rules` is written; it is called with no others."""
+        return True
+
+    def concerns_user(self, user: UserInfo) -> bool:
+        """Whether it may have something to say about requests of that user, by its name and groups; it is called with
+        no others."""
         return True
 
     def is_idle(self, definition: AnyDefinition) -> bool:
@@ -61,7 +69,11 @@ class AdmissionChain:
         self._plugins = tuple(plugins)
         self._external = frozenset(external)
         self._called: dict[_Sort, tuple[AdmissionPlugin, ...]] = {}
-        self._idle: dict[tuple[str, str, str, str], bool] = {}
+        self._idle: dict[tuple[str, str, str, str, int], bool] = {}
+        self._choosing = tuple(plugin for plugin in plugins if _has_own(plugin, "concerns_user"))
+        """Those that some users do not concern."""
+        self._users: dict[tuple[str, tuple[str, ...]], int] = {}
+        """Name and groups of a user → its sort: a bit for each of those whom it concerns."""
         for resource in frozenset().union(*(plugin.rules for plugin in plugins)):
             assert observe is not None
             observe(resource, self._forget)
@@ -75,7 +87,7 @@ class AdmissionChain:
         if not self._plugins:
             return True
         definition = call.definition
-        sort = (definition.group, definition.plural, call.subresource, operation)
+        sort = (definition.group, definition.plural, call.subresource, operation, self._sort_of(call.user))
         try:
             return self._idle[sort]
         except KeyError:
@@ -111,14 +123,28 @@ class AdmissionChain:
     def _called_for(self, call: Call, operation: str, method: str) -> tuple[AdmissionPlugin, ...]:
         if not self._plugins:
             return ()
-        definition = call.definition
-        sort = (method, definition.group, definition.plural, call.subresource, operation)
+        definition, user = call.definition, self._sort_of(call.user)
+        sort = (method, definition.group, definition.plural, call.subresource, operation, user)
         try:
             return self._called[sort]
         except KeyError:
             pass
-        plugins = self._called[sort] = tuple(self._about(definition, call.subresource, operation, method))
+        others = {plugin for bit, plugin in enumerate(self._choosing) if not user >> bit & 1}
+        about = self._about(definition, call.subresource, operation, method)
+        plugins = self._called[sort] = tuple(plugin for plugin in about if plugin not in others)
         return plugins
+
+    def _sort_of(self, user: UserInfo) -> int:
+        if not self._choosing:
+            return 0
+        key = (user.name, user.groups)
+        found = self._users.get(key)
+        if found is None:
+            if len(self._users) >= _USERS_KEPT:
+                self._users.clear()
+            found = sum(plugin.concerns_user(user) << bit for bit, plugin in enumerate(self._choosing))
+            self._users[key] = found
+        return found
 
     def _about(
         self, definition: AnyDefinition, subresource: str, operation: str, method: str

@@ -42,10 +42,10 @@ class Silent(AdmissionPlugin):
     """Has nothing to say."""
 
 
-def request(plural: str, obj: str) -> AdmissionAttributes:
+def request(plural: str, obj: str, user: str = "ann") -> AdmissionAttributes:
     definition = DEFINITIONS[plural]
     call = Call(
-        user=UserInfo("ann"),
+        user=UserInfo(user),
         verb="create",
         definition=definition,
         version=definition.versions[0],
@@ -100,6 +100,19 @@ class OfLimits(Appending):
 
     def is_idle(self, definition: AnyDefinition) -> bool:
         return not self.limits
+
+
+async def test_whom_a_user_does_not_concern_is_not_asked_about_it() -> None:
+    class OfBob(Appending):
+        def concerns_user(self, user: UserInfo) -> bool:
+            return user.name == "bob"
+
+    chain = AdmissionChain([OfBob("b")])
+    for _ in range(2):
+        assert await chain.admit(request("pods", "", "bob")) == "b"
+        assert await chain.admit(request("pods", "", "ann")) == ""
+        assert chain.is_idle(request("pods", "", "ann").call, "CREATE")
+        assert not chain.is_idle(request("pods", "", "bob").call, "CREATE")
 
 
 async def test_who_is_idle_is_asked_again_after_a_rule_was_written() -> None:
