@@ -126,11 +126,12 @@ class Likeness:
     def follow(self, old: object, new: object, *change: object) -> None:
         """Remember that an object was made from another by a change that these objects determine, whichever of its
         pattern it is made from."""
-        found = self._patterns.get(id(old))
-        self.note(new, _changed_pattern(old if found is None else found[1], *change))
+        self.note(new, _changed_pattern(self.pattern(old), *change))
 
     def pattern(self, obj: object) -> object:
         """What stands for the object and all that are like it: the object itself, if it is not known to be like
         another."""
-        found = self._patterns.get(id(obj))
-        return obj if found is None else found[1]
+        try:
+            return self._patterns[id(obj)][1]
+        except KeyError:
+            return obj

@@ -63,13 +63,13 @@ def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_modu
     there."""
     if not _wants(spec, account):
         return spec
-    existing = _existing(spec)
+    existing = _existing(spec.volumes) if spec.volumes else ""
     name = existing or generate_name(_PREFIX, random)
     mount = VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
     return replace(
         spec,
         containers=_mounted(spec.containers, mount),
-        init_containers=_mounted(spec.init_containers, mount),
+        init_containers=_mounted(spec.init_containers, mount) if spec.init_containers else spec.init_containers,
         volumes=spec.volumes if existing else (*spec.volumes, Volume(name=name, projected=_SOURCE)),
     )
 
@@ -90,14 +90,12 @@ def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
     return wanted is not False and not all(map(_has_mount, (*spec.containers, *spec.init_containers)))
 
 
-def _existing(spec: PodSpec) -> str:
+def _existing(volumes: tuple[Volume, ...]) -> str:
     """The volume with credentials that the pod brings along."""
-    return next((one.name for one in spec.volumes if one.name.startswith(_PREFIX)), "") if spec.volumes else ""
+    return next((one.name for one in volumes if one.name.startswith(_PREFIX)), "")
 
 
 def _mounted(containers: tuple[Container, ...], mount: VolumeMount) -> tuple[Container, ...]:
-    if not containers:
-        return containers
     return tuple(
         [one if _has_mount(one) else replace(one, volume_mounts=(*one.volume_mounts, mount)) for one in containers]
     )

@@ -72,18 +72,22 @@ class PodServiceAccount(AdmissionPlugin):
             _check_mirror(pod)
             return pod
         name = pod.spec.service_account_name or DEFAULT_ACCOUNT
-        account = await self._account(request.namespace, name)
+        namespace = request.call.namespace
+        account = self._registry.find(SERVICE_ACCOUNTS, f"{namespace}/{name}")
         if account is None and self._required:
-            why = f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
+            account = await self._awaited_account(namespace, name)
+        if account is None and self._required:
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
             raise forbidden(PODS, request.name or pod.metadata.generate_name, why)
         return replace(pod, spec=_acting(pod.spec, account))
 
-    async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
-        """The account; ``default`` is waited for, so that a manifest may hold a namespace and its pods."""
-        attempts = ACCOUNT_ATTEMPTS if self._required and name == DEFAULT_ACCOUNT else 1
-        for attempt in range(attempts):
-            if attempt:
-                await self._clock.sleep(ACCOUNT_PAUSE * (1 + self._random.random()))
+    async def _awaited_account(self, namespace: str, name: str) -> ServiceAccount | None:
+        """An account that is not there; ``default`` is waited for, so that a manifest may hold a namespace and its
+        pods."""
+        if name != DEFAULT_ACCOUNT:
+            return None
+        for _ in range(ACCOUNT_ATTEMPTS - 1):
+            await self._clock.sleep(ACCOUNT_PAUSE * (1 + self._random.random()))
             found: ServiceAccount | None = self._registry.find(SERVICE_ACCOUNTS, f"{namespace}/{name}")
             if found is not None:
                 return found

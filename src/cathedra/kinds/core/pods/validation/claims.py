@@ -94,8 +94,10 @@ def _choice(known: Set[str]) -> str:
 
 
 def validate_mirror(errors: ErrorList, pod: core_v1.Pod) -> None:
-    """Pods that a node started from a file have no claims: no scheduler could allocate them."""
-    if MIRROR_ANNOTATION not in pod.metadata.annotations:
-        return
+    """Pods that a node started from a file are on it, and have no claims: no scheduler could allocate them."""
+    if not pod.spec.node_name:
+        where = FieldPath("metadata").child("annotations").key(MIRROR_ANNOTATION)
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        errors.invalid(where, pod.metadata.annotations[MIRROR_ANNOTATION], text)
     for _ in pod.spec.resource_claims:
         errors.forbidden(_NO_FIELD, "static pods do not support resource claims")

@@ -59,11 +59,8 @@ def validate_pod(pod: core_v1.Pod) -> ErrorList:
 def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     """What is wrong with a pod, new or changed."""
     errors = ErrorList()
-    if MIRROR_ANNOTATION in pod.metadata.annotations and not pod.spec.node_name:
-        where = FieldPath("metadata").child("annotations").key(MIRROR_ANNOTATION)
-        text = "must set spec.nodeName if mirror pod annotation is set"
-        errors.invalid(where, pod.metadata.annotations[MIRROR_ANNOTATION], text)
-    validate_mirror(errors, pod)
+    if MIRROR_ANNOTATION in pod.metadata.annotations:
+        validate_mirror(errors, pod)
     pattern = SPECS.pattern(pod.spec)
     if not _SOUND.knows(pattern):
         found = ErrorList()
