@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["generate_name", "generate_uid"]
+__all__ = ["SUFFIX_ALPHABET", "generate_name", "generate_uid"]
 
-_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE: Final = 58
-_SUFFIXES: Final = len(_SUFFIX_ALPHABET) ** 5
-_SUFFIX_PAIRS: Final = tuple(one + other for one in _SUFFIX_ALPHABET for other in _SUFFIX_ALPHABET)
+_SUFFIXES: Final = len(SUFFIX_ALPHABET) ** 5
+_SUFFIX_PAIRS: Final = tuple(one + other for one in SUFFIX_ALPHABET for other in SUFFIX_ALPHABET)
 _UUID_FREE: Final = ~(0xF000 << 64 | 0xC000 << 48)
 _UUID_FIXED: Final = 0x4000 << 64 | 0x8000 << 48
 
@@ -18,7 +18,7 @@ _UUID_FIXED: Final = 0x4000 << 64 | 0x8000 << 48
 def generate_name(base: str, rng: random.Random) -> str:
     """``base`` (cut to 58 characters) with five random characters."""
     number = int(rng.random() * _SUFFIXES)
-    last, pairs = _SUFFIX_ALPHABET[number % 27], number // 27
+    last, pairs = SUFFIX_ALPHABET[number % 27], number // 27
     return f"{base[:_GENERATED_BASE]}{_SUFFIX_PAIRS[pairs % 729]}{_SUFFIX_PAIRS[pairs // 729]}{last}"
 
 

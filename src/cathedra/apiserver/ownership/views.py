@@ -7,6 +7,7 @@ follows from two spellings is remembered.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import msgspec
 from cathedra.api.decoding import has_known_fields
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode
+from cathedra.apiserver.names import SUFFIX_ALPHABET
 from cathedra.apiserver.ownership.comparison import Outline, outline
 from cathedra.apiserver.ownership.typed import MISSING, field_shape
 from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
@@ -23,6 +25,7 @@ __all__ = ["View", "differences", "doubtful_fields", "is_plain"]
 
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of both spellings of a field up to which it is remembered how they differ."""
+_MADE_UP: Final = re.compile(rb'-[%s]{5}"(?!:)' % SUFFIX_ALPHABET.encode())
 _READ_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -59,7 +62,7 @@ class View:
     def is_plain(self, key: str) -> bool:
         """Whether a field of the top level holds nothing opaque and no map out of order: then it would be spelled the
         same if it were read and written as plain values, as what is applied is."""
-        part = self.parts()[key]
+        part = _form(self.parts()[key])
         return (
             _plain(part, self.shape, key)
             if len(part) <= REMEMBERED_PART
@@ -68,9 +71,15 @@ class View:
 
     def has_known_fields(self, key: str, gvk: GroupVersionKind, release: str) -> bool:
         """Whether a release knows all that is in a field of the top level: what a later one stored may say more."""
-        part = self.parts()[key]
+        part = _form(self.parts()[key])
         check = _known if len(part) <= REMEMBERED_PART else _known.__wrapped__
         return check(part, key, gvk, release)
+
+
+def _form(part: bytes) -> bytes:
+    """What stands for all parts that differ in the ends of names that the server has made up, keys aside, as the specs
+    of a template's pods do: of what a part holds no text matters."""
+    return _MADE_UP.sub(b'"', part)
 
 
 def differences(old: View, new: View) -> dict[str, Outline]:

@@ -9,15 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.decoding import has_known_fields
+from cathedra.api.gates import NEWEST
 from cathedra.api.goform import go_values
 from cathedra.api.resource import ResourceClaim
+from cathedra.api.scheme import kind_of
 from cathedra.api.struct import from_dict, to_dict
 from cathedra.apiserver.ownership.comparison import outline
-from cathedra.apiserver.ownership.views import REMEMBERED_PART, View, differences
+from cathedra.apiserver.ownership.typed import field_shape
+from cathedra.apiserver.ownership.views import REMEMBERED_PART, View, _plain, differences, is_plain
 from cathedra.apiserver.patches.schema import struct_shape, without_nulls
 
 SHAPE = struct_shape(Pod)
-NAMES = st.sampled_from(["a", "b", 'c"\u00e9'])
+NAMES = st.sampled_from(["a", "b", 'c"\u00e9', "a-bcdfg", "a-b2456"])
 TEXTS = st.dictionaries(NAMES, NAMES, max_size=2)
 AMOUNTS = st.dictionaries(NAMES, st.sampled_from(["1", "1000m", "1.5Gi"]), max_size=2)
 CONTAINERS = st.lists(
@@ -74,3 +78,26 @@ def test_opaque_parts_are_not_plain() -> None:
     claim = View.of({"spec": {"devices": opaque}, "status": {"devices": []}}, struct_shape(ResourceClaim))
     assert not claim.is_plain("spec")
     assert claim.is_plain("status")
+
+
+@settings(max_examples=100)
+@given(st.lists(PODS, max_size=5), st.booleans())
+def test_a_part_is_judged_by_all_but_the_names_that_the_server_has_made_up(pods: list[Any], unknown: bool) -> None:
+    gvk = kind_of(Pod)
+    for values in pods:
+        if unknown and "spec" in values:
+            values = {**values, "spec": {**values["spec"], "nodeSelector-bcdfg": "a-bcdfg"}}
+        view = View.of(values, SHAPE)
+        for key, value in values.items():
+            assert view.is_plain(key) == is_plain(value, field_shape(SHAPE, key))
+            assert view.has_known_fields(key, gvk, NEWEST) == has_known_fields({key: value}, gvk)
+
+
+def test_the_specs_of_pods_that_differ_in_a_name_of_the_servers_making_are_judged_once() -> None:
+    def view(name: str) -> View:
+        return View.of({"spec": {"volumes": [{"name": name}]}}, SHAPE)
+
+    assert view("kube-api-access-bcdfg").is_plain("spec")
+    before = _plain.cache_info().misses
+    assert view("kube-api-access-zxwvt").is_plain("spec")
+    assert _plain.cache_info().misses == before
