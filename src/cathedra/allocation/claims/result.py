@@ -63,7 +63,7 @@ def write_results(
                             for one in placements
                         ]
                     ),
-                    config=tuple(_config(plan, chosen, features)),
+                    config=tuple(_config(plan, chosen, features)) if _is_configured(plan, chosen) else (),
                 ),
                 node_selector=_node_selector(claim, [devices[one.position] for one in placements], node_name),
             )
@@ -101,6 +101,11 @@ class _Entry(msgspec.Struct):
     source: str
     opaque: OpaqueDeviceConfiguration | None
     requests: list[str] = msgspec.field(default_factory=list)
+
+
+def _is_configured(plan: ClaimPlan, chosen: list[RequestOption]) -> bool:
+    """Whether the claim or a class has any configuration; most have none."""
+    return bool(plan.claim.spec.devices.config or [one for one in chosen if one.device_class.spec.config])
 
 
 def _config(

@@ -91,7 +91,8 @@ class Ledger:
     def hold(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
         """Enter ``allocation``, whatever ``claim`` itself says, instead of what it held before."""
         uid = key_of(claim)
-        self._assumed.discard(uid)
+        if self._assumed:
+            self._assumed.discard(uid)
         self._enter(uid, claim, allocation)
 
     def remove(self, claim: ResourceClaim) -> None:

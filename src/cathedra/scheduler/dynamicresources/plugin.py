@@ -508,14 +508,13 @@ class DynamicResources(
 
     def _allocatable(self, claim: ResourceClaim) -> Status | None:
         """Whether anything speaks against allocating ``claim`` at all."""
-        where = f"{claim.metadata.namespace}/{claim.metadata.name}"
         if self._devices.is_in_flight(claim):
-            return unresolvable(f"resource claim {where} is in the process of being allocated")
+            return unresolvable(f"resource claim {_named(claim)} is in the process of being allocated")
         for request in claim.spec.devices.requests or ():
             asked = request.exactly
             if asked is not None and self._devices.device_class(asked.device_class_name) is not None:
                 continue
-            refusal = self._requestable(where, request)
+            refusal = self._requestable(_named(claim), request)
             if refusal is not None:
                 return refusal
         return None
@@ -581,6 +580,10 @@ def _worths(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: Sequ
         if found.kind is None or alike not in known:
             known[alike] = sum(map(preference, unallocated, found.write()))
         yield known[alike]
+
+
+def _named(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def _only_used_by(claim: ResourceClaim, pod: Pod) -> bool:
