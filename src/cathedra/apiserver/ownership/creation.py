@@ -18,7 +18,7 @@ from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
 from cathedra.apiserver.ownership.plainwrites import Entries
-from cathedra.apiserver.ownership.structs import Field, Given, added, changed, fields_of, is_absent
+from cathedra.apiserver.ownership.structs import Field, Given, added, changed, fields_of
 from cathedra.apiserver.ownership.typed import MISSING
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
@@ -51,7 +51,7 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
             continue
         before, after = nothing.parts[index], values[index]
         if field.is_leaf:
-            is_given = after or not is_absent(after, field.default)
+            is_given = after or not field.omits(after)
             if is_given and (not before.spelled or before.differs_from(after, field)):
                 children[field.element] = ONE_FIELD
             continue
@@ -72,7 +72,7 @@ def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
     children = dict(given.certain)
     for index, field in given.asked:
         value = values[index]
-        if not value and is_absent(value, field.default):
+        if not value and field.omits(value):
             continue
         if field.is_leaf:
             children[field.element] = ONE_FIELD

@@ -20,7 +20,7 @@ from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.struct import KubeStruct, from_dict, json_names, replace, to_dict
 from cathedra.apiserver.ownership.comparison import ADDED, CHANGED, MODIFIED, Outline, outline, spelled
 from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.structs import fields_of, is_absent
+from cathedra.apiserver.ownership.structs import fields_of
 from cathedra.apiserver.ownership.typed import check, field_set, field_shape, is_leaf, merge
 from cathedra.apiserver.ownership.views import doubtful_fields, is_plain
 from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape, without_nulls
@@ -59,7 +59,7 @@ class StructForm:
         self.spelled = spelled
         names = json_names(shape.type).items()
         places = {
-            key: (attribute, index, field.default)
+            key: (attribute, index, field)
             for index, ((attribute, key), field) in enumerate(zip(names, fields_of(shape), strict=True))
         }
         self._parts = {key: (*places[key], part) for key, part in parts.items()}
@@ -112,9 +112,9 @@ class StructForm:
         below: list[tuple[str, Outline]] = []
         values = msgspec.structs.astuple(live)
         for key, item in configuration.items():
-            attribute, index, default, part = self._parts[key]
+            attribute, index, field, part = self._parts[key]
             held = values[index]
-            if held is default or (not held and is_absent(held, default)):
+            if held is field.default or (not held and field.omits(held)):
                 texts[key] = item
                 below.append((f"f:{key}", (ADDED, part.spelled)))
                 continue
@@ -122,7 +122,7 @@ class StructForm:
                 differs = None if held == item else MODIFIED
                 if differs is not None:
                     texts[key] = item
-            elif type(part) is StructForm and isinstance(held, KubeStruct):
+            elif type(part) is StructForm and type(held) is part.shape.type:
                 made = part.applied(held, item) if part._leaves_plain(msgspec.structs.astuple(held)) else None
                 if made is None:
                     return None
@@ -150,10 +150,10 @@ class StructForm:
 
     def _leaves_plain(self, live: tuple[Any, ...]) -> bool:
         """Whether what a configuration of this form leaves alone would be spelled the same if it were read again."""
-        for index, default, shape in self._doubtful:
+        for index, field, shape in self._doubtful:
             held = live[index]
             # What is empty is plain, whether it is spelled or not.
-            if held and held is not default and not is_plain(to_dict(held), shape):
+            if held and held is not field.default and not is_plain(to_dict(held), shape):
                 return False
         return True
 
@@ -191,7 +191,7 @@ class Forms:
     ) -> tuple[StructForm, FieldSet, list[str]] | None:
         """The form of a configuration that fits its kind, the fields that it spells without the ignored ones, and its
         `StructForm.doubts`; None if it has no form or does not fit."""
-        key = (applier, shape, ignored.raw.data)
+        key = (applier, shape, ignored.number or ignored.raw.data)
         known = self._known.get(key, ())
         for one in known:
             if one[0].fits(configuration):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import Time, replace
@@ -84,37 +84,49 @@ opening, if they are a form."""
 
 def _settled(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> Sequence[_Settled]:
     """What becomes of entries by a write: ``sets`` are what it set, what it removed, and what the entries have. Where
-    all have numbers, they alone decide that, and it is remembered."""
+    all have numbers, these decide that together with which elements in their openings are the same."""
     key = (own, ignored.number, *map(_number, sets))
-    found = _SETTLED.get(key)
-    if found is None:
-        found = None if 0 in key[1:] else _settled_forms(sets, own, ignored)
-        if found is None:
-            return [(position, fields, None) for position, fields in _worked_out(sets, own, ignored)]
+    if key not in _SETTLED and 0 not in key[1:]:
         if len(_SETTLED) >= KNOWN:
             _SETTLED.popitem(last=False)
-        _SETTLED[key] = found
-    return found
+        _SETTLED[key] = _settled_forms(sets, own, ignored)
+    found = _SETTLED.get(key)
+    if found is not None:
+        for one, other in found.meeting:
+            if sets[one].place != sets[other].place:
+                break
+        else:
+            return found.settled
+    return [(position, fields, None) for position, fields in _worked_out(sets, own, ignored)]
 
 
-_SETTLED: Final[OrderedDict[tuple[int, ...], tuple[_Settled, ...]]] = OrderedDict()
+class _Outcome(NamedTuple):
+    """What becomes of entries by a write, if those sets that have their openings at one place have the same element
+    there."""
+
+    settled: Sequence[_Settled]
+    meeting: Sequence[tuple[int, int]]
+
+
+_SETTLED: Final[OrderedDict[tuple[int, ...], _Outcome | None]] = OrderedDict()
 _number: Final = attrgetter("number")
 
 
-def _settled_forms(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> tuple[_Settled, ...] | None:
-    """The same for all sets of these forms; None if it depends on what is in their openings, as it may where two have
-    it at the same place."""
-    openings = [fields.opening for fields in sets]
-    sources = {opening: source for source, opening in enumerate(openings) if opening}
-    if len(sources) < len(openings) - openings.count(()):
-        return None
+def _settled_forms(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> _Outcome | None:
+    """What becomes of all sets of these forms; None if something comes of it that is known by no number."""
+    sources: dict[tuple[str, ...], int] = {}
+    meeting = []
+    for source, one in enumerate(sets):
+        first = sources.setdefault(one.opening, source) if one.opening else source
+        if first != source:
+            meeting.append((first, source))
     found: list[_Settled] = []
     for position, fields in _worked_out(tuple([one.form for one in sets]), own, ignored):
         form = None if fields is None else fields.numbered()
         if form is not None and not form.number:
             return None
         found.append((position, form, sources.get(form.opening) if form is not None else None))
-    return tuple(found)
+    return _Outcome(found, meeting)
 
 
 def _worked_out(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> list[tuple[int, FieldSet | None]]:
@@ -154,13 +166,14 @@ def first_applied(
     managers = [manager_of(e.manager, e.operation, e.api_version, e.subresource) for e, _ in held]
     if manager in managers:
         return None
-    spelled = tuple(zip(managers, [owned.raw.data for _, owned in held], strict=True))
+    spelled = [owned.raw.data for _, owned in held]
+    before = tuple(zip(managers, spelled, strict=True))
     after: list[ManagedFieldsEntry] = []
-    for one, owned, taken in after_first_apply(spelled, manager, fields.raw.data, outlined, ignored.raw.data, force):
+    for one, owned, taken in after_first_apply(before, manager, fields.raw.data, outlined, ignored.raw.data, force):
         if one == manager:
             after.append(new_entry(manager, owned, now if taken else None))
             continue
-        entry, before = held[managers.index(one)]
-        raw = owned.expect_reading()
-        after.append(entry if raw.data == before.raw.data else replace(entry, fields_v1=raw))
+        position, raw = managers.index(one), owned.expect_reading()
+        entry = held[position][0]
+        after.append(entry if raw.data == spelled[position] else replace(entry, fields_v1=raw))
     return in_order(after)

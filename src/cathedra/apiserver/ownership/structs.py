@@ -21,7 +21,7 @@ from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
 
-__all__ = ["Field", "Given", "added", "changed", "fields_of", "is_absent", "struct_changes"]
+__all__ = ["Field", "Given", "added", "changed", "fields_of", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
 _SAME: Final[Changes] = NOTHING, NOTHING
@@ -36,13 +36,24 @@ class Field:
     """A field of a struct: its path element, its shape, the value with which it is left out, and whether it counts as
     one piece. There is one of each."""
 
-    __slots__ = ("default", "element", "is_leaf", "shape")
+    __slots__ = ("_is_map", "default", "element", "is_leaf", "shape")
 
     def __init__(self, element: str, shape: Shape, default: Any) -> None:
         self.element = element
         self.shape = shape
         self.default = default
         self.is_leaf = is_leaf(shape)
+        self._is_map = getattr(default, "factory", None) is dict
+
+    def omits(self, value: Any) -> bool:
+        """Whether the field is not stored with this value, as msgspec decides it: the default itself, an empty map, or
+        an empty list that was spelled out. Where thousands are asked about, those that are plainly there are not."""
+        return value is self.default or value is EMPTY_LIST or (self._is_map and type(value) is dict and not value)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is stored with any other value: it has no parts, and is no map that may be empty."""
+        return type(self.shape) is Leaf and not self._is_map
 
 
 @cache
@@ -88,8 +99,8 @@ class Given(dict[tuple[bool, ...], GivenFields]):
         return found
 
     def _is_certain(self, field: Field) -> bool:
-        """Whether one that differs is spelled: it has no parts, and is no list or map that may be empty even so."""
-        return type(field.shape) is Leaf and getattr(field.default, "factory", None) is not dict
+        """Whether one that differs is spelled whatever it is."""
+        return field.is_certain
 
 
 _MOST_GIVEN: Final = 64
@@ -100,14 +111,6 @@ _MOST_GIVEN: Final = 64
 def _given(shape: StructShape) -> Given:
     fields = fields_of(shape)
     return Given(fields, tuple([field.default for field in fields]))
-
-
-def is_absent(value: Any, default: Any) -> bool:
-    """Whether a field with this value is not stored, as msgspec decides it: the default itself, an empty map, or an
-    empty list that was spelled out. Where thousands are asked about, those that are plainly there are not."""
-    if value is default or value is EMPTY_LIST:
-        return True
-    return type(value) is dict and not value and getattr(default, "factory", None) is dict
 
 
 def struct_changes(old: KubeStruct, new: KubeStruct, shape: StructShape) -> Changes:
@@ -138,9 +141,9 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
         TypedError: an element of a keyed list has no key.
     """
     default = field.default
-    if after is default or (not after and is_absent(after, default)):
-        return _SAME if is_absent(before, default) else (NOTHING, added(before, field.shape))
-    if before is default or (not before and is_absent(before, default)):
+    if after is default or (not after and field.omits(after)):
+        return _SAME if field.omits(before) else (NOTHING, added(before, field.shape))
+    if before is default or (not before and field.omits(before)):
         return (ONE_FIELD if field.is_leaf else added(after, field.shape)), NOTHING
     shape = field.shape
     if field.is_leaf:
@@ -189,7 +192,14 @@ def added(value: Any, shape: Shape) -> FieldSet:
     if type(shape) is StructShape and (type(value) is shape.type or isinstance(value, KubeStruct)):
         given, values = _given(shape), msgspec.structs.astuple(value)
         spelled = given[tuple(map(is_not, values, given.silent))]
-        return _added_fields(values, spelled) if spelled.asked else spelled.whole
+        if not spelled.asked:
+            return spelled.whole
+        fields = dict(spelled.certain)
+        for index, field in spelled.asked:
+            item = values[index]
+            if item or not field.omits(item):
+                fields[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
+        return FieldSet.of(fields, member=True)
     if type(value) is tuple and value and type(value[0]) is str and len(value) <= _FEW:
         return _added_texts(value, shape)
     if type(shape) is ListShape and type(value) is tuple:
@@ -200,15 +210,6 @@ def added(value: Any, shape: Shape) -> FieldSet:
         below = dict(zip([_element(item, shape) for item in value], each, strict=True))
         return FieldSet(True, below) if shape.keys == _OWN_KEYS else FieldSet.of(below, member=True)
     return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
-
-
-def _added_fields(values: tuple[Any, ...], spelled: GivenFields) -> FieldSet:
-    below = dict(spelled.certain)
-    for index, field in spelled.asked:
-        item = values[index]
-        if item or not is_absent(item, field.default):
-            below[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
-    return FieldSet.of(below, member=True)
 
 
 @lru_cache(maxsize=512)
@@ -233,7 +234,7 @@ def _present(value: KubeStruct, shape: StructShape) -> list[tuple[Any, Field]]:
     return [
         (item, field)
         for item, field in zip(msgspec.structs.astuple(value), fields_of(shape), strict=True)
-        if item is not field.default and (item or not is_absent(item, field.default))
+        if item is not field.default and (item or not field.omits(item))
     ]
 
 
@@ -242,40 +243,37 @@ def _element(item: Any, shape: ListShape) -> str:
     kind: Any = type(item)
     found_by = _found_by(kind, shape.keys)
     if found_by is not None:
-        key, read, default = found_by
+        key, read, field = found_by
         value = read(item)
-        if type(value) is str and value is not default:  # as in most lists
+        if type(value) is str and value is not field.default:  # as in most lists
             return element_of_text(key, value)
     return element_of(_keys(item, shape), shape)
 
 
 @cache
-def _found_by(kind: type[object], keys: tuple[str, ...]) -> tuple[str, Callable[[Any], Any], Any] | None:
-    """JSON name, reader and default of the only field that structs of a type are found by."""
-    if len(keys) != 1 or not issubclass(kind, KubeStruct):
-        return None
-    ((key, name, default),) = _key_fields(kind, keys)
-    return key, attrgetter(name), default
+def _found_by(kind: type[object], keys: tuple[str, ...]) -> tuple[str, Callable[[Any], Any], Field] | None:
+    """JSON name, reader and field of the only one that structs of a type are found by."""
+    return _key_fields(kind, keys)[0] if len(keys) == 1 and issubclass(kind, KubeStruct) else None
 
 
 def _keys(item: Any, shape: ListShape) -> Any:
     """As much of a list's element as its path element needs, as plain values."""
     if not isinstance(item, KubeStruct):
         return item
-    found = [(key, getattr(item, name), default) for key, name, default in _key_fields(type(item), shape.keys)]
+    found = [(key, read(item), field) for key, read, field in _key_fields(type(item), shape.keys)]
     return {
         key: value if type(value) in _SCALARS else to_dict(value)
-        for key, value, default in found
-        if not is_absent(value, default)
+        for key, value, field in found
+        if not field.omits(value)
     }
 
 
 @cache
-def _key_fields(kind: type[KubeStruct], keys: tuple[str, ...]) -> tuple[tuple[str, str, Any], ...]:
-    """JSON name, attribute and default of the fields that elements are found by."""
+def _key_fields(kind: type[KubeStruct], keys: tuple[str, ...]) -> tuple[tuple[str, Callable[[Any], Any], Field], ...]:
+    """JSON name, reader and field of those that elements are found by."""
     attributes = {name: attribute for attribute, name in json_names(kind).items()}
     fields = dict(zip(attributes, fields_of(StructShape(kind)), strict=True))
-    return tuple((key, attributes[key], fields[key].default) for key in keys)
+    return tuple((key, attrgetter(attributes[key]), fields[key]) for key in keys)
 
 
 def _is_same(old: Any, new: Any, shape: Shape) -> bool:

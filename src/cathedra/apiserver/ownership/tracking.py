@@ -153,7 +153,8 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
         if any(key in view.parts() and not view.is_plain(key) for key in doubts):
             return None
     try:
-        made = form.applied(call.version.from_hub(live), content)
+        old = live if type(live) is call.version.type else call.version.from_hub(live)
+        made = form.applied(old, content)
         if made is None:
             return None
         entries = first_applied(held, manager, fields, made[1], Time(now), ignored, call.force)
@@ -161,7 +162,10 @@ def _first_applied(call: Call, live: Any, body: dict[str, Any], now: float, spel
         raise _conflict(error) from None
     except (msgspec.ValidationError, ValueError):
         return None
-    return None if entries is None else _with_entries(call.version.to_hub(made[0]), entries)
+    if entries is None:
+        return None
+    new = made[0] if type(live) is call.version.type else call.version.to_hub(made[0])
+    return _with_entries(new, entries)
 
 
 _FORMS: Final = Forms()
