@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cathedra.api import formats
 from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, RequestContext, ResourceDefinition
-from cathedra.kinds.strategies import SpecStrategy
+from cathedra.kinds.strategies import ObjectRules, SpecStrategy
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["NodeStrategy", "node_cells", "node_definition"]
+__all__ = ["NodeStrategy", "node_cells", "node_definition", "validate_node"]
 
 NODE_COLUMNS: Final = (
     NAME,
@@ -25,6 +27,32 @@ NODE_COLUMNS: Final = (
     Column("Kernel-Version", priority=1, description="The kernel."),
     Column("Container-Runtime", priority=1, description="What runs the containers."),
 )
+
+
+_TAINTS: Final = FieldPath("metadata").child("taints")
+"""Kubernetes looks for the taints of the spec there when something is wrong with them."""
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def validate_node(node: core_v1.Node) -> ErrorList:
+    """What is wrong with the taints of a node, which are one for each key and effect."""
+    errors = ErrorList()
+    seen: set[tuple[str, str]] = set()
+    for position, taint in enumerate(node.spec.taints):
+        path = _TAINTS.index(position)
+        for problem in formats.label_key(taint.key):
+            errors.invalid(path.child("key"), taint.key, problem)
+        if problems := formats.label_value(taint.value):
+            errors.invalid(path.child("value"), taint.value, ";".join(problems))
+        if not taint.effect:
+            errors.required(path.child("effect"))
+        elif taint.effect not in _EFFECTS:
+            errors.not_among(path.child("effect"), taint.effect, _EFFECTS)
+        if (taint.effect, taint.key) in seen:
+            unique = "taints must be unique by key and effect pair"
+            errors.append(FieldError(ErrorType.DUPLICATE, path, taint, unique))
+        seen.add((taint.effect, taint.key))
+    return errors
 
 
 class NodeStrategy(SpecStrategy[core_v1.Node]):
@@ -41,7 +69,7 @@ def node_definition() -> ResourceDefinition[core_v1.Node]:
         core_v1.Node,
         "nodes",
         namespaced=False,
-        strategy=NodeStrategy(),
+        strategy=NodeStrategy(rules=ObjectRules(validate_node, lambda new, old: validate_node(new))),
         connected=(ConnectedSubresource("proxy", PROXY_VERBS, "NodeProxyOptions"),),
         table=(NODE_COLUMNS, node_cells),
         short_names=("no",),
