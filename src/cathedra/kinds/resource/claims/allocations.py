@@ -32,7 +32,9 @@ _said: Final = attrgetter(
 )
 """What the rules read of a result beside its pool, its device and admin access."""
 _SOUND_SELECTORS: Final = KnownValues()
-"""Selectors of nodes in which nothing was found wrong."""
+"""Small selectors of nodes in which nothing was found wrong."""
+_FEW: Final = 8
+"""Results, and parts of a selector, up to which an allocation is remembered: thousands are, and none may be large."""
 
 
 @by_identity
@@ -59,6 +61,8 @@ def allocation_form(new: resource.ResourceClaim, old: resource.ResourceClaim, ap
     ):
         return None
     results = allocation.devices.results
+    if len(results) > _FEW:
+        return None
     for result in results:
         # A pool may have several such names in it, with slashes between; few have.
         if (
@@ -76,9 +80,15 @@ def allocation_form(new: resource.ResourceClaim, old: resource.ResourceClaim, ap
 def _is_sound(selector: NodeSelector) -> bool:
     errors = ErrorList()
     validate_node_selector(errors, FieldPath(), selector)
-    if not errors:
+    if not errors and _is_small(selector):
         _SOUND_SELECTORS.note(selector)
     return not errors
+
+
+def _is_small(selector: NodeSelector) -> bool:
+    terms = selector.node_selector_terms
+    conditions = [one for term in terms for one in (*term.match_expressions, *term.match_fields)]
+    return len(terms) + len(conditions) + sum(len(one.values) for one in conditions) <= _FEW
 
 
 def _is_one_consumer(consumers: tuple[resource.ResourceClaimConsumerReference, ...]) -> bool:

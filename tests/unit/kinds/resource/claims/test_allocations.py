@@ -17,7 +17,8 @@ DEFINITION = definition_of("resourceclaims", "1.37")
 CLAIM, _ = created(DEFINITION.strategy, claim(), context("1.37"))
 RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
 POD = {"resource": "pods", "name": "p", "uid": "1"}
-NODE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}
+FIELD = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+NODE = {"nodeSelectorTerms": [{"matchFields": [FIELD]}]}
 GONE = "2026-01-02T00:00:00Z"
 
 
@@ -103,6 +104,7 @@ def test_allocations_of_one_request_have_one_form() -> None:
         status(RESULT, reservedFor=[POD, {**POD, "uid": "2"}]),
         status(RESULT, reservedFor=[{**POD, "name": ""}]),
         status(RESULT, devices=[{"driver": "gpu.example.com", "pool": "p", "device": "d"}]),
+        status(*[{**RESULT, "device": f"d{number}"} for number in range(9)]),
     ],
 )
 def test_what_says_more_than_that_has_no_form(values: dict[str, Any]) -> None:
@@ -113,3 +115,9 @@ def test_a_claim_that_has_an_allocation_or_ends_has_no_form() -> None:
     new = with_status(status(RESULT))
     assert allocation_form(new, with_status(status(RESULT)), "resource.k8s.io/v1") is None
     assert allocation_form(with_status(status(RESULT), GONE), CLAIM, "resource.k8s.io/v1") is None
+
+
+def test_a_large_selector_is_looked_at_each_time() -> None:
+    large = {"nodeSelectorTerms": [{"matchFields": [{**FIELD, "values": [f"n{number}"]}]} for number in range(9)]}
+    forms = [allocation_form(with_status(status(RESULT, selector=one)), CLAIM, "v") for one in (NODE, large, large)]
+    assert forms[0] == forms[1] == forms[2] is not None
