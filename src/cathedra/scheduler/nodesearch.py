@@ -72,11 +72,11 @@ class NodeSearch:
         chosen = 0 if number == 1 else self._random.choice(range(number))
         if number == len(totals):
             return chosen
-        # To go from one to the next takes half the time of a list of them.
-        place = totals.index(best)
-        for _ in range(chosen):
-            place = totals.index(best, place + 1)
-        return place
+        # To go from one to the next, from the end that is nearer, takes a third of the time of a list of them.
+        others = number - 1 - chosen
+        if chosen <= others:
+            return _place_of(best, totals, chosen)
+        return len(totals) - 1 - _place_of(best, totals[::-1], others)
 
     def _feasible(
         self, state: CycleState, pod: PodInfo, snapshot: Snapshot, diagnosis: Diagnosis, nominated: str
@@ -190,6 +190,14 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+def _place_of(total: int, totals: Sequence[int], before: int) -> int:
+    """The place of ``total`` that has so many of its places ``before`` it."""
+    place = totals.index(total)
+    for _ in range(before):
+        place = totals.index(total, place + 1)
+    return place
 
 
 def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
