@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 __all__ = ["PluginObserver"]
@@ -9,6 +10,9 @@ __all__ = ["PluginObserver"]
 
 class PluginObserver(Protocol):
     """Hears which plugins ran at which extension points; points and outcomes in kube-scheduler's words."""
+
+    monotonic: Callable[[], float]
+    """Seconds that never run backwards."""
 
     def sampled(self, work: str) -> bool:
         """Whether plugins are to be measured in what begins now: a cycle, a pod's way into the queue, its permit."""
@@ -24,8 +28,4 @@ class PluginObserver(Protocol):
 
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
         """The binding conditions of a driver's devices came true (``success``), or how they did not."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that never run backwards."""
         ...
