@@ -95,6 +95,8 @@ class BindingCycle:
 
     def write(self, held: HeldPod) -> None:
         """Have the binding of a pod that is held written in the background."""
+        # From here on the pod cannot become unschedulable, so no event can concern it.
+        self._queue.done(held.pod.uid)
         self._background.start(self._bind(held))
 
     async def _bind(self, held: HeldPod) -> None:
@@ -116,8 +118,6 @@ class BindingCycle:
 
     async def _write(self, held: HeldPod) -> Status | None:
         pod, state, node = held.pod, held.state, held.node
-        # From here on the pod cannot become unschedulable, so no event can concern it.
-        self._queue.done(pod.uid)
         if self._profile.pre_bind_pre_flight(state, pod, node):
             async with self._background.writing:
                 status = await self._profile.pre_bind(state, pod, node)
