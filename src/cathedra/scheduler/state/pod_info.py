@@ -137,7 +137,7 @@ class PodInfo:
     def _of(self, pod: Pod) -> PodInfo:
         """The same for a version of the pod from which nothing that matters is different."""
         made = PodInfo.__new__(PodInfo)
-        made.__dict__.update(self.__dict__, pod=pod)
+        made.__dict__ = {**self.__dict__, "pod": pod}
         return made
 
     @_Derived
