@@ -53,7 +53,6 @@ class SchedulingQueue:
     ) -> None:
         self._clock = clock
         self._pre_enqueue = pre_enqueue
-        self._registrations = registrations
         self._backoff = backoff or Backoff()
         self._sequence = itertools.count(1)
         self._entries: dict[str, QueuedPodInfo] = {}
@@ -66,8 +65,11 @@ class SchedulingQueue:
         """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
         self._awaited: dict[Resource, list[tuple[dict[str, QueuedPodInfo], EventRegistration]]] = {}
         """What changes → the pods that wait for such changes by plugin, in the order of the plugins."""
+        self._registered: dict[tuple[str, Resource], list[EventRegistration]] = {}
+        """Plugin and what changes → what it registered for such changes."""
         for plugin, registered in registrations.items():
             for registration in registered:
+                self._registered.setdefault((plugin, registration.resource), []).append(registration)
                 waiting = self._awaited.setdefault(registration.resource, [])
                 waiting.append((self._by_plugin[plugin], registration))
         self._in_flight = InFlight()
@@ -281,7 +283,7 @@ class SchedulingQueue:
 
     def _worth_requeuing(self, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
         for plugin in entry.unschedulable_plugins | entry.pending_plugins:
-            for registration in self._registrations.get(plugin, ()):
+            for registration in self._registered.get((plugin, change.resource), ()):
                 if not registration.matches(change):
                     continue
                 affected = _affected(registration, change)
