@@ -4,7 +4,8 @@ Each module of this package has a function ``rows()`` that yields measurements o
 as it is there. Nothing here asserts a time: a miss is printed like a hit.
 
     python -m benchmarks [MODULE ...]
-    python -m benchmarks scheduler --against KUBECONFIG
+    python -m benchmarks scheduler apiserver --against KUBECONFIG
+    python -m benchmarks scheduler --only 2000pods_100nodes
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ import argparse
 import importlib
 import pkgutil
 import sys
+from typing import Final
 
 import benchmarks
 from benchmarks.measurement import Measurement
+
+ANYWHERE: Final = {"apiserver", "scheduler"}
+"""What can be put on a cluster that runs already."""
 
 
 def main() -> int:
@@ -25,17 +30,21 @@ def main() -> int:
     )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print one table.")
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(known)} (default: all)")
-    parser.add_argument("--against", metavar="KUBECONFIG", help="the scheduler's workloads on that cluster")
+    parser.add_argument("--against", metavar="KUBECONFIG", help="the loads of scheduler and apiserver on that cluster")
+    parser.add_argument("--only", action="append", metavar="NAME", help="the scheduler's workloads whose name has this")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.modules if name not in known]
     if unknown:
         parser.error(f"no such module: {', '.join(unknown)}; there are {', '.join(known)}")
-    if arguments.against is not None and arguments.modules != ["scheduler"]:
-        parser.error("--against goes with the module scheduler alone")
+    if arguments.against is not None and not set(arguments.modules or known) <= ANYWHERE:
+        parser.error(f"--against goes with {' and '.join(sorted(ANYWHERE))} alone")
+    if arguments.only is not None and arguments.modules != ["scheduler"]:
+        parser.error("--only goes with scheduler alone")
+    options = {"against": arguments.against, "names": arguments.only}
+    given = {name: value for name, value in options.items() if value is not None}
     print(f"{'measurement':<64} {'measured':>14} {'Kubernetes':>14} {'goal':>14}  unit")
     for name in arguments.modules or known:
-        options = {} if arguments.against is None else {"against": arguments.against}
-        for row in importlib.import_module(f"benchmarks.{name}").rows(**options):
+        for row in importlib.import_module(f"benchmarks.{name}").rows(**given):
             print(Measurement(*row).line(), flush=True)
     return 0
 

@@ -2,9 +2,9 @@
 
 The server is ``cathedra apiserver`` on its SQLite store, in a process of its own; the load comes from another one, over
 64 connections that each send a request when the answer to the last is complete. Kubernetes' figures are those of
-kube-apiserver with etcd on a machine of this kind, measured with the same load.
+kube-apiserver with etcd on a machine of this kind, measured with the same load; ``--against`` puts it on any server.
 
-    python -m benchmarks apiserver
+    python -m benchmarks apiserver [--against KUBECONFIG]
     python benchmarks/apiserver.py [SECONDS]
 """
 
@@ -42,21 +42,38 @@ PODS = 10_000
 CLAIMS = 5_000
 LISTED = 500
 NAMESPACE = "bench"
+PROCESSOR = "processor time of the server"
+LAST_CHUNK = b"0\r\n\r\n"
+"""What ends an answer that has no length."""
 
 
-def rows(seconds: float = SECONDS) -> Iterator[Row]:
-    """The measurements, one by one."""
+def rows(seconds: float = SECONDS, against: str = "") -> Iterator[Row]:
+    """The measurements, one by one; with a kubeconfig in ``against``, of that server, as far as others can see it."""
     with tempfile.TemporaryDirectory() as folder:
+        if against:
+            yield from _foreign(Foreign(Path(against), Path(folder)), seconds)
+            return
         server = Server(Path(folder))
         try:
-            yield from _measured(server, seconds)
+            yield "API server, cold start to ready", server.start(), "s", 2.9, 1.0
+            load = Load(server, seconds)
+            yield from _requests(load)
+            load.run("fill", what="pod", count=PODS - LISTED)
+            load.run("fill", what="claim", count=CLAIMS)
+            yield f"memory with {PODS:,} pods and {CLAIMS:,} claims", server.resident(), "MiB", 643, 300
         finally:
             server.stop()
 
 
-def _measured(server: Server, seconds: float) -> Iterator[Row]:
-    yield "API server, cold start to ready", server.start(), "s", 2.9, 1.0
-    load = Load(server, seconds)
+def _foreign(server: Foreign, seconds: float) -> Iterator[Row]:
+    """What an API server that runs already does; the namespace of the load is taken away again."""
+    try:
+        yield from (row for row in _requests(Load(server, seconds)) if not row[0].endswith(PROCESSOR))
+    finally:
+        server.clear()
+
+
+def _requests(load: Load) -> Iterator[Row]:
     load.run("fill", what="namespace", count=1)
     load.run("fill", what="pod", count=LISTED)
     found = load.run("get")
@@ -76,15 +93,12 @@ def _measured(server: Server, seconds: float) -> Iterator[Row]:
         name = f"events delivered to {watchers} watchers"
         yield name, found["rate"], "events/s", kubernetes, goal
         yield from _latencies(f"{name}, from write to receipt", found)
-    load.run("fill", what="pod", count=PODS - LISTED)
-    load.run("fill", what="claim", count=CLAIMS)
-    yield f"memory with {PODS:,} pods and {CLAIMS:,} claims", server.resident(), "MiB", 643, 300
 
 
 def _latencies(name: str, found: dict[str, float]) -> Iterator[Row]:
     yield f"{name}, median", found["p50"], "ms", None, None
     yield f"{name}, 99th percentile", found["p99"], "ms", None, None
-    yield f"{name}, processor time of the server", found["server"], "µs each", None, None
+    yield f"{name}, {PROCESSOR}", found["server"], "µs each", None, None
 
 
 class Server:
@@ -119,20 +133,7 @@ class Server:
         Raises:
             OSError: it has not come so far.
         """
-        import yaml
-
-        config = yaml.safe_load((self.folder / "kubeconfig").read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        host, port = cluster["server"].removeprefix("https://").split(":")
-        files = {}
-        for name, data in (
-            ("authority", cluster["certificate-authority-data"]),
-            ("certificate", user["client-certificate-data"]),
-            ("key", user["client-key-data"]),
-        ):
-            files[name] = str(self.folder / f"bench-{name}.pem")
-            Path(files[name]).write_bytes(base64.b64decode(data))
-        return Target(host, int(port), **files)
+        return _target(self.folder / "kubeconfig", self.folder)
 
     @property
     def pid(self) -> int:
@@ -155,6 +156,44 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Foreign:
+    """An API server that runs already; nothing is known of its process."""
+
+    kubeconfig: Path
+    folder: Path
+    """For the files that let the load in."""
+    pid: int = 0
+
+    @property
+    def target(self) -> Target:
+        """Where it is, and how to be let in."""
+        return _target(self.kubeconfig, self.folder)
+
+    def clear(self) -> None:
+        """Take the namespace of the load away, and wait until it has gone."""
+        from benchmarks.scheduler import clear_namespace
+
+        _run(clear_namespace(self.kubeconfig, NAMESPACE))
+
+
+def _target(kubeconfig: Path, folder: Path) -> Target:
+    import yaml
+
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    host, port = cluster["server"].removeprefix("https://").split(":")
+    files = {}
+    for name, data in (
+        ("authority", cluster["certificate-authority-data"]),
+        ("certificate", user["client-certificate-data"]),
+        ("key", user["client-key-data"]),
+    ):
+        files[name] = str(folder / f"bench-{name}.pem")
+        Path(files[name]).write_bytes(base64.b64decode(data))
+    return Target(host, int(port), **files)
+
+
+@dataclass(frozen=True)
 class Target:
     """An address with the files that open it."""
 
@@ -173,7 +212,7 @@ class Target:
 class Load:
     """Load from a process of its own."""
 
-    def __init__(self, server: Server, seconds: float) -> None:
+    def __init__(self, server: Server | Foreign, seconds: float) -> None:
         self._server = server
         self._seconds = seconds
 
@@ -199,13 +238,17 @@ def _request(method: str, path: str, body: bytes = b"", kind: str = "application
 
 
 class Connection(asyncio.Protocol):
-    """Sends one request after the other and notes how long each takes."""
+    """Sends one request after the other and notes how long each takes.
+
+    Answers tell their length, or come in chunks, as kube-apiserver's large ones do.
+    """
 
     def __init__(self, requests: Iterator[bytes], done: asyncio.Future[None]) -> None:
         self._requests = requests
         self._done = done
         self._head = b""
         self._left = 0
+        self._chunked = b""
         self._began = 0.0
         self.times: list[float] = []
         self.failures = 0
@@ -220,25 +263,34 @@ class Connection(asyncio.Protocol):
         self._next()
 
     def data_received(self, data: bytes) -> None:
-        if self._left:
+        if self._chunked:
+            self._chunked = (self._chunked + data)[-len(LAST_CHUNK) :]
+        elif self._left:
             self._left -= len(data)
         else:
             self._head += data
             end = self._head.find(b"\r\n\r\n")
             if end < 0:
                 return
-            mark = self._head.find(b"content-length: ", 0, end)
-            length = int(self._head[mark + 16 : self._head.find(b"\r", mark)])
-            self._left = end + 4 + length - len(self._head)
-            if self._head[9:10] != b"2":
-                self.failures += 1
-                self.last = self._head[:600]
-            self._head = b""
-        if self._left > 0:
+            self._begin_answer(end)
+        if self._left > 0 or (self._chunked and self._chunked != LAST_CHUNK):
             return
-        self._left = 0
+        self._left, self._chunked = 0, b""
         self.times.append(time.perf_counter() - self._began)
         self._next()
+
+    def _begin_answer(self, end: int) -> None:
+        """Of an answer whose head is complete: how much of it is still to come."""
+        head = self._head[:end].lower()
+        mark = head.find(b"content-length: ")
+        if mark < 0:
+            self._chunked = self._head[-len(LAST_CHUNK) :]
+        else:
+            self._left = end + 4 + int(head[mark + 16 :].partition(b"\r")[0]) - len(self._head)
+        if self._head[9:10] != b"2":
+            self.failures += 1
+            self.last = self._head[:600]
+        self._head = b""
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._done.done():
@@ -407,6 +459,7 @@ def _pod(name: str) -> dict[str, Any]:
             "containers": [container],
             "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
             "automountServiceAccountToken": False,
+            "schedulerName": NAMESPACE,
         },
     }
 

@@ -5,7 +5,7 @@ objects without an agent. Everything runs in one process and on one event loop, 
 own. Kubernetes' figures are its own control plane's on two cores of a machine of this kind.
 
     python -m benchmarks scheduler
-    python -m benchmarks scheduler --against KUBECONFIG
+    python -m benchmarks scheduler --against KUBECONFIG --only 2000pods_100nodes
     python -m benchmarks.scheduler [NAME ...]
 
 With a kubeconfig, the same pods go to that cluster: to another Kubernetes, or to a `cathedra up` with several
@@ -14,7 +14,7 @@ processes. Without, the processor time of the process is told as well; on a busy
 
 from __future__ import annotations
 
-from benchmarks.scheduler.measuring import alone, measure, rows
+from benchmarks.scheduler.measuring import alone, clear_namespace, measure, rows
 from benchmarks.scheduler.workloads import WORKLOADS, Workload
 
-__all__ = ["WORKLOADS", "Workload", "alone", "measure", "rows"]
+__all__ = ["WORKLOADS", "Workload", "alone", "clear_namespace", "measure", "rows"]

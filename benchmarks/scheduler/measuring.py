@@ -13,13 +13,14 @@ from typing import Final
 import uvloop
 
 from benchmarks.scheduler.figures import Throughput, percentile, sampled
-from benchmarks.scheduler.running import Bound, clear, furnish, run
+from benchmarks.scheduler.running import Bound, clear, furnish, namespace_gone, run
 from benchmarks.scheduler.staging import Arrangement, Stage, cluster, stage
 from benchmarks.scheduler.workloads import WORKLOADS, Shape, Workload
+from cathedra.client.resources import NAMESPACES
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.cluster.process.switching import switch_soon
 
-__all__ = ["alone", "measure", "rows"]
+__all__ = ["alone", "clear_namespace", "measure", "rows"]
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
@@ -78,6 +79,13 @@ async def _measure(workload: Workload, arrangement: Arrangement, against: str) -
             tuple(samples.resident),
             tuple(found.attempts),
         )
+
+
+async def clear_namespace(kubeconfig: Path, name: str) -> None:
+    """Delete a namespace of a cluster that runs already, and wait until it has gone."""
+    async with cluster(kubeconfig) as found:
+        await found.client.resource(NAMESPACES).delete(name)
+        await namespace_gone(found.client, name)
 
 
 @asynccontextmanager

@@ -102,7 +102,7 @@ async def clear(client: Client, workload: Workload) -> None:
         except StatusError as error:
             if not error.is_not_found:
                 raise
-    await _gone(client)
+    await namespace_gone(client, NAMESPACE)
 
 
 async def _each(items: Iterable[Item], create: Callable[[Item], Awaitable[object]]) -> None:
@@ -164,15 +164,13 @@ async def _make_account(client: Client) -> None:
             raise
 
 
-async def _gone(client: Client) -> None:
-    """Wait until the namespace has gone, so that the next workload can make it again."""
+async def namespace_gone(client: Client, name: str) -> None:
+    """Wait until a namespace that was deleted has gone, so that it can be made again."""
     spaces = client.resource(NAMESPACES)
-    found = await spaces.list(field_selector=f"metadata.name={NAMESPACE}")
+    found = await spaces.list(field_selector=f"metadata.name={name}")
     if not found.items:
         return
-    async with spaces.watch(
-        field_selector=f"metadata.name={NAMESPACE}", resource_version=found.resource_version
-    ) as events:
+    async with spaces.watch(field_selector=f"metadata.name={name}", resource_version=found.resource_version) as events:
         async for event in events:
             if event.type is EventType.DELETED:
                 return
