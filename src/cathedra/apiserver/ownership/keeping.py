@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS
+from cathedra.api.gates import NEWEST
 from cathedra.api.struct import KubeStruct, json_names, replace
+from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import StructShape
 from cathedra.apiserver.request import Call
 
-__all__ = ["kept_fields", "with_kept"]
+__all__ = ["keeps_metadata", "kept_fields", "with_kept"]
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -25,6 +28,22 @@ def kept_fields(call: Call, live: View, after: dict[str, Any]) -> frozenset[str]
         return frozenset()
     same = (key for key, value in live.value.items() if key != "metadata" and after.get(key) is value)
     return frozenset(key for key in same if live.is_plain(key))
+
+
+def keeps_metadata(call: Call, metadata: ObjectMeta, live: View, after: dict[str, Any]) -> bool:
+    """Whether ``after`` has the very metadata of ``live``, and reading them would give ``metadata`` again: maps are in
+    order, owned fields are spelled as the server spells them."""
+    if call.release != NEWEST or after.get("metadata") is not live.value.get("metadata"):
+        return False
+    for entry in metadata.managed_fields:
+        raw = entry.fields_v1
+        if raw is None or FieldSet.from_own_spelling(raw) is None:
+            return False
+    return _is_in_order(metadata.labels) and _is_in_order(metadata.annotations)
+
+
+def _is_in_order(texts: dict[str, str]) -> bool:
+    return len(texts) < 2 or list(texts) == sorted(texts)
 
 
 def with_kept(made: K, kept: frozenset[str], live: K) -> K:

@@ -23,8 +23,10 @@ def merge_patch(target: JSONValue, patch: JSONValue) -> Any:
     for key, value in patch.items():
         if value is None:
             merged.pop(key, None)
-        else:
+        elif isinstance(value, (dict, list)):
             merged[key] = merge_patch(merged.get(key), value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -17,7 +17,7 @@ from cathedra.api.struct import KubeStruct, replace, to_dict
 from cathedra.apiserver.custom.bodies import instance_of
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.ownership.converting import tracked_converting, with_other_versions
-from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
+from cathedra.apiserver.ownership.keeping import keeps_metadata, kept_fields, with_kept
 from cathedra.apiserver.ownership.managers import OtherViews
 from cathedra.apiserver.ownership.tracking import applied
 from cathedra.apiserver.ownership.views import View
@@ -254,6 +254,9 @@ def _read_beside(call: Call, values: JSONObject, live: View, entry: StoredObject
         return None
     kept = kept_fields(call, live, values)
     kept = frozenset(key for key in kept if live.has_known_fields(key, call.gvk, call.release))
+    viewed = entry.view(call.version)
+    if keeps_metadata(call, viewed.metadata, live, values):
+        kept |= {"metadata"}
     if not kept:
         return None
     try:
@@ -262,7 +265,7 @@ def _read_beside(call: Call, values: JSONObject, live: View, entry: StoredObject
         )
     except DecodeError:
         return None
-    return None if decoded.problems else (with_kept(decoded.object, kept, entry.view(call.version)), ())
+    return None if decoded.problems else (with_kept(decoded.object, kept, viewed), ())
 
 
 def _read(call: Call, values: JSONObject) -> tuple[Any, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from cathedra.api.decoding import decode_values
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.ownership.keeping import kept_fields, with_kept
+from cathedra.apiserver.ownership.keeping import keeps_metadata, kept_fields, with_kept
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import struct_shape
@@ -77,6 +77,61 @@ def test_a_field_that_the_patch_leaves_alone_is_the_live_one() -> None:
     kept = kept_fields(CALL, view, merge_patch(view.value, {"status": {"phase": "Running"}}))
     assert kept == {"spec"}
     assert with_kept(Pod(), kept, pod).spec is pod.spec
+
+
+OWNED = {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:spec": {"f:nodeName": {}}}
+ENTRIES = st.fixed_dictionaries(
+    {
+        "manager": st.just("m"),
+        "operation": st.just("Update"),
+        "apiVersion": st.just("v1"),
+        "fieldsType": st.just("FieldsV1"),
+        "fieldsV1": st.sampled_from([OWNED, dict(reversed(OWNED.items())), {"f:metadata": {"f:name": {}, ".": {}}}]),
+    }
+)
+METADATA = st.fixed_dictionaries(
+    {"name": st.just("p")},
+    optional={
+        "labels": st.sampled_from([{"a": "1"}, {"a": "1", "b": ""}, {"b": "", "a": "1"}]),
+        "annotations": st.sampled_from([{"c": "<&>"}, {"d": "", "c": ""}]),
+        "creationTimestamp": st.sampled_from(["2026-01-02T03:04:05Z", "2026-01-02T05:04:05+02:00"]),
+        "finalizers": st.just(["example.com/f"]),
+        "managedFields": st.lists(ENTRIES, max_size=2),
+    },
+)
+
+
+@settings(max_examples=150)
+@given(METADATA, st.one_of(st.just({}), st.just({"metadata": {}}), st.just({"metadata": {"labels": {"z": "1"}}})))
+def test_kept_metadata_are_those_that_their_values_describe(values: dict[str, Any], patch: dict[str, Any]) -> None:
+    pod, view = live({"metadata": values})
+    after = merge_patch(view.value, patch)
+    if keeps_metadata(CALL, pod.metadata, view, after):
+        read = decode_values(Pod, CALL.gvk, after).object
+        assert read.metadata == pod.metadata
+        assert encode(read) == encode(pod)
+
+
+def test_metadata_that_a_patch_leaves_alone_are_kept() -> None:
+    pod, view = live({"metadata": {"name": "p", "labels": {"a": "", "b": ""}, "managedFields": [{"fieldsV1": OWNED}]}})
+    assert keeps_metadata(CALL, pod.metadata, view, merge_patch(view.value, {"status": {"phase": "Running"}}))
+    assert not keeps_metadata(CALL, pod.metadata, view, merge_patch(view.value, {"metadata": {"labels": {"a": "1"}}}))
+
+
+def test_metadata_that_would_be_spelled_anew_are_read() -> None:
+    for values in (
+        {"labels": {"b": "", "a": ""}},
+        {"annotations": {"b": "", "a": ""}},
+        {"managedFields": [{"manager": "m"}]},
+        {"managedFields": [{"fieldsV1": dict(reversed(OWNED.items()))}]},
+    ):
+        pod, view = live({"metadata": {"name": "p"} | values})
+        assert not keeps_metadata(CALL, pod.metadata, view, view.value)
+
+
+def test_an_earlier_release_reads_metadata() -> None:
+    pod, view = live({"metadata": {"name": "p"}})
+    assert not keeps_metadata(CALL.but(release="1.30"), pod.metadata, view, view.value)
 
 
 def test_maps_out_of_order_are_read() -> None:
