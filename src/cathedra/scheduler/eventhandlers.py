@@ -128,7 +128,7 @@ class EventHandlers:
             if new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None:
                 self._assumption_ends(new)
             return
-        if self._nominations or old.status.nominated_node_name or new.status.nominated_node_name:
+        if self._nominations.node_of or old.status.nominated_node_name or new.status.nominated_node_name:
             self._nominations.update(old, PodInfo(new))
         self._queue.update(old, new)
         if old.status.nominated_node_name not in ("", new.status.nominated_node_name):

@@ -58,12 +58,13 @@ class NodeSearch:
             return feasible
         if not feasible:
             return diagnosis
-        evaluated = len(feasible) + len(diagnosis.refusals)
-        if len(feasible) == 1:
+        number = len(feasible)
+        evaluated = number + len(diagnosis.refusals)
+        if number == 1:
             return SelectedNode(feasible[0].name, evaluated, 1)
         totals = self._profile.score(state, pod, feasible)
         node = feasible[self._best(totals)]
-        return SelectedNode(node.name, evaluated, len(feasible))
+        return SelectedNode(node.name, evaluated, number)
 
     def _best(self, totals: Sequence[int]) -> int:
         """The place of the largest total; of several any."""
@@ -152,7 +153,7 @@ class NodeSearch:
         diagnosis: Diagnosis,
     ) -> Status | None:
         """Add to ``feasible`` what passes, until so many are found; what broke."""
-        nominations = bool(self._nominations)
+        nominations = self._nominations.node_of
         if not nominations and _all_pass(filters, nodes, len(state.snapshot.nodes)):
             taken = nodes[: wanted - len(feasible)]
             self._profile.told(filters, len(taken))

@@ -14,18 +14,19 @@ class Nominations:
     """Waiting pods by the node that preemption is clearing for them."""
 
     def __init__(self) -> None:
-        self._node_of: dict[str, str] = {}
+        self.node_of: dict[str, str] = {}
+        """A pod's UID → its node. Mostly there are none, and who is about to ask for every pod looks here first."""
         self._on: dict[str, dict[str, PodInfo]] = {}
 
     def __len__(self) -> int:
         """How many pods are nominated."""
-        return len(self._node_of)
+        return len(self.node_of)
 
     def set(self, pod: PodInfo, node: str) -> None:
         """``node`` is being cleared for ``pod``; "" takes an older nomination back."""
         self.remove(pod.uid)
         if node:
-            self._node_of[pod.uid] = node
+            self.node_of[pod.uid] = node
             self._on.setdefault(node, {})[pod.uid] = pod
 
     def update(self, old: Pod, new: PodInfo) -> None:
@@ -35,12 +36,12 @@ class Nominations:
         """
         node = new.pod.status.nominated_node_name
         if not node and not old.status.nominated_node_name:
-            node = self._node_of.get(new.uid, "")
+            node = self.node_of.get(new.uid, "")
         self.set(new, node)
 
     def remove(self, uid: str) -> None:
         """The pod is placed or gone."""
-        node = self._node_of.pop(uid, None) if self._node_of else None
+        node = self.node_of.pop(uid, None) if self.node_of else None
         if node is not None:
             del self._on[node][uid]
             if not self._on[node]:
