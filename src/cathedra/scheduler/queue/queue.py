@@ -34,6 +34,7 @@ LONGEST_WAIT_SECONDS = 300.0
 """After this time in the unschedulable area a pod is tried again without a reason."""
 
 _LOG = logging.getLogger(__name__)
+_NONE: Final[frozenset[str]] = frozenset()
 _TARGET_POD: Final = Resource.TARGET_POD
 _GENERATED_CLAIM: Final = Action.UPDATE_POD_GENERATED_CLAIM
 """Read for every pod with claims; reading them off their class takes 0.5 µs."""
@@ -86,7 +87,7 @@ class SchedulingQueue:
         """A waiting pod has a new version; that alone may make it schedulable."""
         uid = new.metadata.uid
         change = ClusterEvent(_TARGET_POD, pod_actions(old, new), old, new)
-        if uid in self._in_flight:
+        if uid in self._in_flight.left_at:
             self._in_flight.record(change)
             return
         entry = self._entries.get(uid)
@@ -130,8 +131,8 @@ class SchedulingQueue:
 
         With neither, something broke, and only time can help. Events since the pod left are judged now.
         """
-        entry.unschedulable_plugins = set(plugins)
-        entry.pending_plugins = set(pending)
+        entry.unschedulable_plugins = frozenset(plugins)
+        entry.pending_plugins = frozenset(pending)
         entry.added = self._clock.monotonic()
         missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight else []
         self._in_flight.done(entry.info.uid)
@@ -202,7 +203,7 @@ class SchedulingQueue:
     def _leave(self, entry: QueuedPodInfo) -> QueuedPodInfo:
         entry.area_version += 1
         entry.attempts += 1
-        entry.unschedulable_plugins, entry.pending_plugins, entry.gated_by = set(), set(), ""
+        entry.unschedulable_plugins, entry.pending_plugins, entry.gated_by = _NONE, _NONE, ""
         del self._entries[entry.info.uid]
         self._in_flight.start(entry.info.uid)
         return entry
@@ -218,7 +219,7 @@ class SchedulingQueue:
             return
         if refusal is not None:
             entry.gated_by = refusal.plugin
-            entry.unschedulable_plugins = {refusal.plugin}
+            entry.unschedulable_plugins = frozenset((refusal.plugin,))
             self._sleep(entry)
             return
         entry.gated_by = ""

@@ -21,8 +21,8 @@ class QueuedPodInfo(msgspec.Struct):
     """How often it was refused, as opposed to something having broken."""
     errors: int = 0
     """How often in a row something broke."""
-    unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
-    pending_plugins: set[str] = msgspec.field(default_factory=set)
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
     first_active: int = 0
     """Larger for a pod that was let into the queue for the first time later; 0 for one that never was."""
     gated_by: str = ""
