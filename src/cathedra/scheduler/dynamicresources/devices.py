@@ -40,6 +40,7 @@ __all__ = ["Devices"]
 
 MOST_RESOURCES: Final = 1024
 """Of so many extended resources it is remembered which class is behind them."""
+_NOBODY: Final[frozenset[str]] = frozenset()
 _CLAIM: Final = Resource.RESOURCE_CLAIM
 _ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
 """Read for every event of a claim; reading them off their class takes 0.5 µs."""
@@ -73,7 +74,7 @@ class Devices:
         self._providing: dict[str, str | None] = {}
         """Extended resource → the class behind it, as far as it was asked for since classes last changed."""
         self._in_flight: dict[str, AllocationResult] = {}
-        self._holders: dict[str, set[str]] = {}
+        self._holders: dict[str, frozenset[str]] = {}
         """Claim UID → the pods for which its decision is held; several of one PodGroup may share it."""
         self._notify: Notify = _ignore
 
@@ -139,18 +140,18 @@ class Devices:
 
     def take(self, claim: ResourceClaim, allocation: AllocationResult, holder: str) -> None:
         """Hold the devices of a decision until it is written or withdrawn for every ``holder`` (a pod's UID)."""
-        self._holders.setdefault(claim.metadata.uid, set()).add(holder)
-        self._in_flight[claim.metadata.uid] = allocation
+        uid = claim.metadata.uid
+        self._holders[uid] = self._holders.get(uid, _NOBODY) | {holder}
+        self._in_flight[uid] = allocation
         self._ledger.hold(claim, allocation)
 
     def settle(self, claim: ResourceClaim, holder: str) -> None:
         """The decision is written, or withdrawn, for ``holder``; after the last one what the claims say counts."""
         uid = claim.metadata.uid
-        holders = self._holders.get(uid, set())
-        holders.discard(holder)
-        if holders:
+        others = self._holders.pop(uid, _NOBODY) - {holder}
+        if others:
+            self._holders[uid] = others
             return
-        self._holders.pop(uid, None)
         decided = self._in_flight.pop(uid, None)
         if decided is None:
             return
