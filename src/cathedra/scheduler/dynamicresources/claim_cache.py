@@ -86,10 +86,11 @@ class ClaimCache:
         if assumed is None:
             self._tell(old, new)
             return
-        if _version(new) < _version(assumed):
+        ahead = _version(new) - _version(assumed)
+        if ahead < 0:
             return
         del self._assumed[_key(new)]
-        if _version(new) > _version(assumed):
+        if ahead:
             self._tell(assumed, new)
 
     def _deleted(self, claim: ResourceClaim) -> None:
