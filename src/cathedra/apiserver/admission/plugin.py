@@ -73,7 +73,7 @@ class AdmissionChain:
         self._choosing = tuple(plugin for plugin in plugins if _has_own(plugin, "concerns_user"))
         """Those that some users do not concern."""
         self._users: dict[tuple[str, tuple[str, ...]], int] = {}
-        """Name and groups of a user → its sort: a bit for each of those whom it concerns."""
+        """Name and groups of a user → its sort: a bit for each of those whom it concerns; 0 if there are none."""
         for resource in frozenset().union(*(plugin.rules for plugin in plugins)):
             assert observe is not None
             observe(resource, self._forget)
@@ -86,8 +86,8 @@ class AdmissionChain:
         """Whether no plugin has anything to say about such a request, so that none need be asked."""
         if not self._plugins:
             return True
-        definition = call.definition
-        sort = (definition.group, definition.plural, call.subresource, operation, self._sort_of(call.user))
+        definition, user = call.definition, self._sort_of(call.user) if self._choosing else 0
+        sort = (definition.group, definition.plural, call.subresource, operation, user)
         try:
             return self._idle[sort]
         except KeyError:
@@ -123,7 +123,7 @@ class AdmissionChain:
     def _called_for(self, call: Call, operation: str, method: str) -> tuple[AdmissionPlugin, ...]:
         if not self._plugins:
             return ()
-        definition, user = call.definition, self._sort_of(call.user)
+        definition, user = call.definition, self._sort_of(call.user) if self._choosing else 0
         sort = (method, definition.group, definition.plural, call.subresource, operation, user)
         try:
             return self._called[sort]
@@ -135,8 +135,6 @@ class AdmissionChain:
         return plugins
 
     def _sort_of(self, user: UserInfo) -> int:
-        if not self._choosing:
-            return 0
         key = (user.name, user.groups)
         found = self._users.get(key)
         if found is None:
