@@ -135,7 +135,9 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
         wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
     if wanted.metadata.resource_version != old.metadata.resource_version:
         _check_version(call, wanted.metadata)
-    metadata = without_duplicate_owners(call, kept(wanted.metadata, old.metadata))
+    metadata = kept(wanted.metadata, old.metadata)
+    if metadata.owner_references is not old.metadata.owner_references:
+        metadata = without_duplicate_owners(call, metadata)
     new = wanted if metadata is wanted.metadata else replace(wanted, metadata=metadata)
     new = strategy.prepare_update(new, old, context)
     rounds = 0 if call.subresource else strategy.metadata_checks
