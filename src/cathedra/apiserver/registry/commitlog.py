@@ -42,6 +42,8 @@ class CommitLog:
         self._assigned = 0
         self._settled = 0
         self.followers: list[Follower] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """For the futures of writes: to find out takes longer than all else about one."""
 
     @property
     def revision(self) -> int:
@@ -59,6 +61,7 @@ class CommitLog:
         Raises:
             StorageError: it cannot be read.
         """
+        self._loop = asyncio.get_running_loop()
         snapshot = await self._storage.load()
         self._assigned = self._settled = snapshot.revision
         self._tables.load(snapshot)
@@ -107,7 +110,7 @@ class CommitLog:
     def _commit(
         self, table: Table, change: StoredChange, body: bytes | None, origin: object = None
     ) -> asyncio.Future[StoredObject]:
-        done: asyncio.Future[StoredObject] = asyncio.Future()
+        done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         key = change.entry.key
 
         def settled(error: StorageError | None) -> None:

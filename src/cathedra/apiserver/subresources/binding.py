@@ -21,7 +21,7 @@ POD_BINDING = GroupResource("", "pods/binding")
 
 
 async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
-    """Give the pod its node.
+    """Give the pod its node; ``call`` is one of the sub-resource ``binding``.
 
     Raises:
         StatusError: 409 if it has one already, or is being deleted; 400 if the binding is for another pod.
@@ -43,8 +43,7 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
         # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
         return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
-    whole = call.but(subresource="binding")
-    await change(server, whole, bound, uid=binding.metadata.uid)
+    await change(server, call, bound, uid=binding.metadata.uid)
     return Status(status="Success", code=201)
 
 
