@@ -54,14 +54,15 @@ class FieldSet:
         """The set of these parts: the very same for the same parts, or the same form filled, so that it is spelled
         once. What has a part that is its own alone is so, too."""
         key = (member, *children, *map(_number, children.values()))
-        found = _SHARED.get(key)
-        if found is None:
-            found = FieldSet._shared(children, member)
-            if found is None:
+        try:
+            found = _SHARED[key]
+        except KeyError:
+            shared = FieldSet._shared(children, member)
+            if shared is None:
                 return FieldSet(member, children)
             if len(_SHARED) >= KNOWN:
                 _SHARED.popitem(last=False)
-            _SHARED[key] = found
+            found = _SHARED[key] = shared
         if found.opening and (place := children[found.opening[0]].place):
             return Filled(found, place)
         return found

@@ -165,10 +165,12 @@ def _check_applied(call: Call, body: Any) -> None:
 
 def _is_addressed(call: Call, body: Any) -> bool:
     """Whether what is applied says plainly that it is the object of the URL, as nearly always."""
-    if type(body) is not dict or body.get("kind") != call.definition.kind or body.get("apiVersion") != call.api_version:
+    try:
+        metadata = body["metadata"]
+        is_named = type(metadata) is dict and bool(call.name) and metadata["name"] == call.name
+        return is_named and body["kind"] == call.definition.kind and body["apiVersion"] == call.api_version
+    except (KeyError, TypeError):
         return False
-    metadata = body.get("metadata")
-    return type(metadata) is dict and bool(call.name) and metadata.get("name") == call.name
 
 
 def _text(value: Any) -> str:

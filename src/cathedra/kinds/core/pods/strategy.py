@@ -106,6 +106,8 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
             metadata = replace(metadata, owner_references=its.owner_references, generation=its.generation)
         status = new.status if new.status.qos_class else replace(new.status, qos_class=old.status.qos_class)
         status = enabled_pod_status(status, old.status, context.gates)
+        if metadata is new.metadata and new.spec is old.spec and status is new.status:
+            return new
         return replace(new, metadata=metadata, spec=old.spec, status=status)
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
