@@ -121,35 +121,33 @@ KINDS_WITH_SCHEMAS: Final = frozenset(("CustomResourceDefinition", "CustomResour
 def _known_keys(value: Any, shape: GoType) -> int:
     """How many keys ``value`` has in all; negative if one of them is unknown.
 
-    The hot part of field validation: one pass over plain dicts, 20 µs for a pod.
+    The hot part of field validation: one pass over plain dicts, without a call for each.
     """
-    mapping = type(value) is dict
-    if mapping and shape.form is Form.STRUCT:
-        fields = shape.fields
-        if not fields.keys() >= value.keys():
-            return -1
-        count = len(value)
-        for key, item in value.items():
+    count = 0
+    pending = [(value, shape)]
+    for holder, held in pending:  # which grows on the way
+        mapping = type(holder) is dict
+        if mapping and held.form is Form.STRUCT:
+            fields = held.fields
+            for key, item in holder.items():
+                if key not in fields:
+                    return -1
+                count += 1
+                kind = type(item)
+                if (kind is dict or kind is list) and item:
+                    pending.append((item, fields[key]))
+            continue
+        if mapping:
+            count += len(holder)
+        elif type(holder) is not list:
+            continue
+        element = held.element or held
+        if element.form is Form.STRING:
+            continue  # labels, data, arguments: what is decoded has nothing below them
+        for item in holder.values() if mapping else holder:
             kind = type(item)
             if (kind is dict or kind is list) and item:
-                inner = _known_keys(item, fields[key])
-                if inner < 0:
-                    return -1
-                count += inner
-        return count
-    if not mapping and type(value) is not list:
-        return 0
-    count, items = (len(value), value.values()) if mapping else (0, value)
-    element = shape.element or shape
-    if element.form is Form.STRING:
-        return count  # labels, data, arguments: what is decoded has nothing below them
-    for item in items:
-        kind = type(item)
-        if (kind is dict or kind is list) and item:
-            inner = _known_keys(item, element)
-            if inner < 0:
-                return -1
-            count += inner
+                pending.append((item, element))
     return count
 
 
