@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check
+from cathedra.api.formats import problems_of
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
@@ -52,7 +52,12 @@ def default_secret(secret: core_v1.Secret) -> core_v1.Secret:
 
 def validate_keys(errors: ErrorList, path: FieldPath, keys: Iterable[str]) -> None:
     for key in sorted(keys):
-        check(errors, path.key(key), key, _file_name)
+        _validate_key(errors, path, key)
+
+
+def _validate_key(errors: ErrorList, path: FieldPath, key: str) -> None:
+    for problem in problems_of(_file_name, key):
+        errors.invalid(path.key(key), key, problem)
 
 
 def _file_name(key: str) -> list[str]:
@@ -68,13 +73,14 @@ def _file_name(key: str) -> list[str]:
 
 def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
     """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
-    errors = ErrorList()
+    errors, binary, size = ErrorList(), config.binary_data, 0
     for key in sorted(config.data):
-        validate_keys(errors, _DATA, (key,))
-        if key in config.binary_data:
+        _validate_key(errors, _DATA, key)
+        if key in binary:
             errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
-    validate_keys(errors, _BINARY_DATA, config.binary_data)
-    size = sum(map(len, config.binary_data.values()))
+    if binary:
+        validate_keys(errors, _BINARY_DATA, binary)
+        size = sum(map(len, binary.values()))
     # A character is four bytes at most; to encode the texts would cost more than the rest.
     if size + 4 * sum(map(len, config.data.values())) > MAX_SIZE:
         size += sum(len(value.encode()) for value in config.data.values())
