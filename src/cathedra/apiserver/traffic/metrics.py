@@ -6,6 +6,7 @@ Prometheus' form when they are scraped.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -27,8 +28,8 @@ class Metrics:
     def __init__(self, registry: Registry, flow: Flow) -> None:
         self._registry = registry
         self._flow = flow
-        self._requests: dict[tuple[Any, ...], int] = {}
-        self._durations: dict[tuple[str, ...], Histogram] = {}
+        self._requests: defaultdict[tuple[Any, ...], int] = defaultdict(int)
+        self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
         self._long_running: dict[tuple[str, ...], int] = {}
         self._reading = 0
         self._writing = 0
@@ -48,8 +49,7 @@ class Metrics:
         """It has been answered."""
         labels = record.labels()
         dry_run = "All" if b"dryRun=All" in record.query else ""
-        key = (*labels, record.status, dry_run)
-        self._requests[key] = self._requests.get(key, 0) + 1
+        self._requests[*labels, record.status, dry_run] += 1
         if record.info.long_running:
             self._long_running[labels] = self._long_running.get(labels, 1) - 1
             return
@@ -57,10 +57,7 @@ class Metrics:
             self._reading -= 1
         else:
             self._writing -= 1
-        duration = self._durations.get(labels)
-        if duration is None:
-            duration = self._durations[labels] = Histogram(BUCKETS)
-        duration.add(seconds)
+        self._durations[labels].add(seconds)
 
     def text(self) -> bytes:
         """Everything in the exposition format."""
