@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import msgspec
@@ -217,26 +218,25 @@ class ResourceHandler:
             shown, msgspec.structs.replace(form, transform=""), status=201, warnings=call.warnings
         )
 
-    async def _dispatch(self, request: Request, call: Call, send: Send) -> Response | None:
+    def _dispatch(self, request: Request, call: Call, send: Send) -> Awaitable[Response | None]:
         verb = call.verb
         if verb == "watch":
-            await self._watch(request, call, send)
-            return None
+            return self._watch(request, call, send)
         if call.subresource == "scale":
-            return await self._scale(request, call)
+            return self._scale(request, call)
         if verb == "get":
-            return await self._get(request, call)
+            return self._get(request, call)
         if verb == "list":
-            return await self._list(request, call)
+            return self._list(request, call)
         if verb == "create":
-            return await self._create(request, call)
+            return self._create(request, call)
         if verb == "update":
-            return await self._update(request, call)
+            return self._update(request, call)
         if verb == "patch":
-            return await self._patch(request, call)
+            return self._patch(request, call)
         if verb == "delete":
-            return await self._delete(request, call)
-        return await self._delete_collection(request, call)
+            return self._delete(request, call)
+        return self._delete_collection(request, call)
 
     async def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
@@ -394,8 +394,9 @@ class ResourceHandler:
     def _object(
         self, request: Request, call: Call, entry: StoredObject, form: AnswerForm, *, status: int = 200
     ) -> Response:
-        if form.transform:
-            form = fit_for_object(form, _go_type(call))
+        if not form.transform:
+            return render.render_object(call, entry, form, status=status)
+        form = fit_for_object(form, _go_type(call))
         return render.render_object(
             call, entry, form, status=status, include=request.parameter("includeObject"), now=self._server.clock.now()
         )
