@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cathedra.asgi.direct import EXCHANGE
 from cathedra.asgi.exchange import LARGE, Exchange, WriteFlow
+from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
 from cathedra.asgi.upgrade import OFFERED, Upgrade
 
@@ -120,6 +121,9 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _idle_since: float | None = None
+    _pairs: list[tuple[bytes, bytes]] | None = None
+    _alike: RequestHeaders | None = None
+    """Of the last request whose headers were other ones than those before it, as `_pairs`."""
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
@@ -259,6 +263,9 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         scope["query_string"] = url.query or b""
         extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         scope["extensions"] = extensions
+        if self._alike is None or self.headers != self._pairs:
+            self._pairs, self._alike = self.headers, RequestHeaders(self.headers)
+        scope["headers"] = self._alike
         if upgrade is not None:
             extensions[upgrade.extension] = upgrade
         exchange = Exchange(

@@ -1,4 +1,4 @@
-"""Connections that misbehave: heads that are too long, or never come to an end."""
+"""Connections that misbehave: heads that are too long, or never come to an end. And headers that come again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.http.answers import pushing
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi import protocols
+from cathedra.asgi.application import Receive, Scope, Send
+from cathedra.asgi.listener import Listener, bind
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
@@ -86,3 +89,29 @@ async def test_a_large_body_in_one_piece_arrives_whole(server: APIServer) -> Non
     back = await answer(server, head.encode() + body + get)
     assert back.startswith(b"HTTP/1.1 201 ")
     assert back.count(text.encode()) == 2
+
+
+async def test_requests_with_the_same_headers_share_them() -> None:
+    """Those of another request are its own, and so are those of another connection."""
+    seen: list[Any] = []
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["headers"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    made = Listener(noting, bind("127.0.0.1", 0), None)
+    await made.start()
+    try:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+            for host in (b"x", b"x", b"y"):
+                writer.write(b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
+                async with asyncio.timeout(60):
+                    await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+    finally:
+        await made.stop()
+    assert [list(headers) for headers in seen] == 2 * [[(b"host", b"x")], [(b"host", b"x")], [(b"host", b"y")]]
+    assert seen[0] is seen[1]
+    assert seen[3] is seen[4] is not seen[0]

@@ -13,6 +13,7 @@ from cathedra.apiserver.authentication.user import (
     UserInfo,
 )
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
+from cathedra.asgi.headers import RequestHeaders
 
 __all__ = ["asks_to_impersonate", "impersonated"]
 
@@ -20,9 +21,9 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EXTRA = b"impersonate-extra-"
 
 
-def asks_to_impersonate(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def asks_to_impersonate(headers: RequestHeaders) -> bool:
     """Whether some header asks for another identity."""
-    return bool([key for key, _ in headers if key.startswith(b"impersonate-")])  # of every request: in one call
+    return b"\nimpersonate-" in headers.names
 
 
 def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authorizer: Authorizer) -> UserInfo:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from cathedra.api.status import StatusError, internal_error
@@ -20,7 +20,7 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.about.health import HealthAndVersion
 from cathedra.apiserver.http.about.issuer import issuer_document
-from cathedra.apiserver.http.answers.compression import compressed, worth_compressing
+from cathedra.apiserver.http.answers.compression import compressed, takes_gzip, worth_compressing
 from cathedra.apiserver.http.answers.render import in_form_of
 from cathedra.apiserver.http.answers.response import (
     JSON,
@@ -37,7 +37,7 @@ from cathedra.apiserver.http.resources import ResourceHandler, not_served, wrong
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import AuditLog
-from cathedra.apiserver.traffic.deadlines import Deadlines, deadline_of, timed_out
+from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines, deadline_of, timed_out
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
@@ -55,6 +55,7 @@ LOG: Final = logging.getLogger(__name__)
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"
 _NOT_FOUND: Final = "404 page not found\n"
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
+_Way = Callable[[Request, Send], Awaitable[None]]
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
 
@@ -101,18 +102,13 @@ class Application:
         if audit is not None:
             self.metrics.audit_events = lambda: audit.written
         self._resources = ResourceHandler(server, catalog, proxy)
+        self._ways: Mapping[str, _Way] = {"http": self._http, "websocket": self._websocket}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or one WebSocket."""
-        if scope["type"] == "http":
-            await self._recorded(scope, receive, send, self._http)
-        elif scope["type"] == "websocket":
-            await self._recorded(scope, receive, send, self._websocket)
-
-    async def _recorded(
-        self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Request, Send], Awaitable[None]]
-    ) -> None:
-        """Answer a request, and tell metrics and audit of it however it ends."""
+        """Answer one request, or one WebSocket, and tell metrics and audit of it however it ends."""
+        answer = self._ways.get(scope["type"])
+        if answer is None:
+            return
         now = self._server.clock.monotonic
         request = Request(scope, receive, generate_uid(self._server.random), now())
         record = request.record
@@ -146,7 +142,14 @@ class Application:
             self._log_stage(request, "ResponseComplete")
 
     async def _http(self, request: Request, send: Send) -> None:
-        response = await self._respond(request, send)
+        response: Response | None
+        try:
+            response = await self._answer(request, send)
+        except StatusError as error:
+            response = status_response(error)
+        except StorageError as error:
+            LOG.error("the store failed: %s", error)
+            response = status_response(internal_error(str(error)))
         if response is not None:
             await self._send(request, response, send)
 
@@ -167,22 +170,12 @@ class Application:
             return None
         return await self._resources.websocket(request, send)
 
-    async def _respond(self, request: Request, send: Send) -> Response | None:
-        """The answer, failures included; None if it went out as a stream."""
-        try:
-            return await self._answer(request, send)
-        except StatusError as error:
-            return status_response(error)
-        except StorageError as error:
-            LOG.error("the store failed: %s", error)
-            return status_response(internal_error(str(error)))
-
     async def _send(self, request: Request, response: Response, send: Send) -> None:
         if response.status >= 400 and response.content_type == JSON:
             response = in_form_of(response, request.header(b"accept"))
         if self._audit is not None:
             request.record.response_body = response.body + response.tail
-        if worth_compressing(response, request.header(b"accept-encoding")):
+        if worth_compressing(response) and takes_gzip(request.header(b"accept-encoding")):
             response = await compressed(response)
         head, exchange = request.info.method == "HEAD", request.exchange
         if exchange is None or head or request.info.long_running or not exchange.ready:
@@ -207,7 +200,7 @@ class Application:
         request.flow_headers = place.headers
         if request.info.long_running:
             return await self._handled(request, send)
-        seconds = deadline_of(request.parameter("timeout"))
+        seconds = deadline_of(request.parameter("timeout")) if request.query else REQUEST_SECONDS
         level = place.level
         if level is None:
             return await self._in_time(request, send, seconds)
@@ -220,16 +213,15 @@ class Application:
 
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""
-        scope, record = request.scope, request.record
-        shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        headers, record = request.headers, request.record
+        shown: PeerCertificate | None = request.scope.get("extensions", {}).get(PEER_CERTIFICATE)
         certificate = shown.der if shown is not None else None
-        request.user = record.user = self._authenticator.authenticate(
-            scope["headers"], certificate, path=request.info.path
-        )
-        if asks_to_impersonate(scope["headers"]):
-            user = impersonated(request.user, scope["headers"], self._server.authorizer)
+        request.user = record.user = self._authenticator.authenticate(headers, certificate, path=request.info.path)
+        if asks_to_impersonate(headers):
+            user = impersonated(request.user, headers, self._server.authorizer)
             request.user = record.impersonated = user
-        request.check_query()
+        if record.query:
+            request.check_query()
 
     async def _in_time(self, request: Request, send: Send, seconds: float) -> Response | None:
         if request.info.reads:
@@ -284,8 +276,8 @@ class Application:
         )
         decision = self._server.authorizer.authorize(attributes)
         record.annotations[REASON] = decision.reason
-        record.allowed = decision.allowed
-        if not decision.allowed:
+        allowed = record.allowed = decision.allowed
+        if not allowed:
             raise refusal(attributes, decision)
 
     def _log_stage(self, request: Request, stage: str) -> None:

@@ -58,7 +58,10 @@ def media_type(request: Request, *, protobuf: bool = True) -> str:
     Raises:
         StatusError: 415, bodies of that type are not understood.
     """
-    given = request.header(b"content-type").partition(";")[0].strip().lower()
+    whole = request.header(b"content-type")
+    if not whole or whole == JSON:
+        return JSON
+    given = whole.partition(";")[0].strip().lower()
     if not given or given == JSON:
         return JSON
     accepted = (JSON, YAML, PROTOBUF) if protobuf else (JSON, YAML)

@@ -12,6 +12,7 @@ from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.asgi.application import Receive, Scope
 from cathedra.asgi.direct import EXCHANGE, DirectAnswer
+from cathedra.asgi.headers import RequestHeaders
 
 __all__ = ["BODY_LIMIT", "ClientGone", "Request"]
 
@@ -29,7 +30,7 @@ class ClientGone(ConnectionError):
 class Request:
     """One HTTP request: its `RequestInfo`, the parts that are read on demand (query, headers, body), and its record."""
 
-    __slots__ = ("_body", "_headers", "flow_headers", "info", "query", "receive", "record", "scope", "user")
+    __slots__ = ("_body", "exchange", "flow_headers", "headers", "info", "query", "receive", "record", "scope", "user")
 
     def __init__(self, scope: Scope, receive: Receive, audit_id: str = "", began: float = 0.0) -> None:
         self.scope = scope
@@ -46,7 +47,11 @@ class Request:
         """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
         self.flow_headers: tuple[tuple[bytes, bytes], ...] = ()
         """Which flow schema and priority level it belongs to, for the answer."""
-        self._headers: dict[bytes, bytes] | None = None
+        headers = scope["headers"]
+        self.headers: RequestHeaders = headers if type(headers) is RequestHeaders else RequestHeaders(headers)
+        """Every header."""
+        self.exchange: DirectAnswer | None = scope.get("extensions", {}).get(EXCHANGE)
+        """What takes a whole answer in one step, if the connection does."""
         self._body: bytes | None = None
         if self.info.verb == "patch":
             self.record.content_type = self.header(b"content-type")
@@ -59,12 +64,6 @@ class Request:
         """
         if self.record.query and not self.query and self.record.query.count(b"&") >= QUERY_FIELDS:
             raise bad_request(f"the query has more than {QUERY_FIELDS} parameters")
-
-    @property
-    def exchange(self) -> DirectAnswer | None:
-        """What takes a whole answer in one step, if the connection does."""
-        found: DirectAnswer | None = self.scope.get("extensions", {}).get(EXCHANGE)
-        return found
 
     @property
     def path(self) -> str:
@@ -101,13 +100,11 @@ class Request:
 
     def header(self, name: bytes) -> str:
         """A header's value, or "". ``name`` in lower case."""
-        if self._headers is None:
-            self._headers = dict(self.scope["headers"])
-        return self._headers.get(name, b"").decode("latin-1")
+        return self.headers.texts.get(name, "")
 
     def header_values(self, name: bytes) -> list[str]:
         """All values of a header."""
-        return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
+        return [value.decode("latin-1") for key, value in self.headers if key == name]
 
     @property
     def read_body(self) -> bytes:

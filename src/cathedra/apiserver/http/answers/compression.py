@@ -10,19 +10,20 @@ import msgspec
 
 from cathedra.apiserver.http.answers.response import Response
 
-__all__ = ["compressed", "worth_compressing"]
+__all__ = ["compressed", "takes_gzip", "worth_compressing"]
 
 THRESHOLD: Final = 128 * 1024
 _LEVEL: Final = 1
 
 
-def worth_compressing(response: Response, accept_encoding: str) -> bool:
-    """Whether the client takes gzip and the answer is large enough for it to pay."""
-    return (
-        len(response.body) + len(response.tail) > THRESHOLD
-        and response.status == 200
-        and any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
-    )
+def worth_compressing(response: Response) -> bool:
+    """Whether the answer is large enough for it to pay."""
+    return response.status == 200 and len(response.body) + len(response.tail) > THRESHOLD
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether the client takes it."""
+    return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
 
 
 async def compressed(response: Response) -> Response:
