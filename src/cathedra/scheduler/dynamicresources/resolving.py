@@ -42,6 +42,9 @@ class Resolver:
         """``groups`` is None while PodGroups have no claims."""
         self._find = find
         self._groups = groups
+        self._last: tuple[Pod, list[ResourceClaim]] | None = None
+        """The pod that was asked about last, and its claims: who wakes a pod asks, and who then lets it into the queue
+        asks again."""
 
     def claims(self, pod: Pod) -> list[ResourceClaim]:
         """The pod's claims in the order of its spec; an entry that needed no claim is left out.
@@ -49,12 +52,19 @@ class Resolver:
         Raises:
             Unresolved: at the first entry that has no usable claim.
         """
+        last = self._last
+        if last is not None and last[0] is pod:
+            namespace, known = pod.metadata.namespace, last[1]
+            if False not in [self._find(namespace, claim.metadata.name) is claim for claim in known]:
+                return [*known]
         group = None if pod.spec.scheduling_group is None else self._group_of(pod)
         claims = []
         for entry in pod.spec.resource_claims:
             claim = self._claim(pod, entry, group)
             if claim is not None:
                 claims.append(claim)
+        if pod.spec.scheduling_group is None:
+            self._last = pod, [*claims]
         return claims
 
     def lacks_claims(self, pod: Pod) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import Time, replace
@@ -110,3 +111,30 @@ def test_a_pod_that_is_known_to_lack_a_claim_is_not_resolved(entries: list[dict[
             known.claims(user)
     if entries == [{"name": "gpu", "resourceClaimTemplateName": "t"}]:
         assert known.lacks_claims(user) is (not made)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["p-gpu-x", "c"]), st.sampled_from(["made", "going", "gone", "same"]))))
+def test_a_pod_that_is_asked_about_again_gets_its_claims_as_they_are_now(changes: list[tuple[str, str]]) -> None:
+    known: dict[str, ResourceClaim] = {}
+    asked = Resolver(lambda _, name: known.get(name), None)
+    entries = [*GENERATED["resourceClaims"], {"name": "other", "resourceClaimName": "c"}]
+    users = [pod("p", resourceClaims=entries, status=GENERATED["status"]), pod("q", resourceClaims=entries[1:])]
+    for name, change in changes:
+        if change == "gone":
+            known.pop(name, None)
+        elif change != "same":
+            made = owned(name, "uid-p")
+            going = Time(1) if change == "going" else None
+            known[name] = replace(made, metadata=replace(made.metadata, deletion_timestamp=going))
+        for user in (users[0], users[0], users[1], users[1]):
+            found = _told(asked, user)
+            assert found == _told(Resolver(lambda _, name: known.get(name), None), user)
+            if isinstance(found, list):
+                found.clear()
+
+
+def _told(asked: Resolver, user: Pod) -> list[ResourceClaim] | str:
+    try:
+        return asked.claims(user)
+    except Unresolved as why:
+        return str(why)
