@@ -64,8 +64,9 @@ class Background:
     def __init__(self, limit: int) -> None:
         """``limit``: how many may write to the API at the same time."""
         self.writing = Places(limit)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._spared: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[None], object] = {}
+        """What is under way, and for what."""
+        self._spared: set[object] = set()
         self._closed = False
 
     async def __aenter__(self) -> Background:
@@ -73,8 +74,9 @@ class Background:
 
     async def __aexit__(self, *failure: Any) -> None:
         self._closed = True
-        for task in self._tasks - self._spared:
-            task.cancel()
+        for task, subject in self._tasks.items():
+            if subject not in self._spared:
+                task.cancel()
         overdue = asyncio.get_running_loop().call_later(STOP_SECONDS, self._cancel_spared)
         try:
             if self._tasks:
@@ -83,20 +85,20 @@ class Background:
             overdue.cancel()
             await self._end_all()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work`` beside everything else; nothing is begun any more once the context is being left."""
+    def start(self, work: Coroutine[Any, Any, None], subject: object = None) -> None:
+        """Do ``work`` beside everything else; nothing is begun any more once the context is being left. By its
+        ``subject``, which no other work may have, it can be spared."""
         if self._closed:
             work.close()
             return
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = subject
         task.add_done_callback(self._ended)
 
-    def spare(self) -> None:
-        """Let the running task come to its end when the context is left: only after `STOP_SECONDS` it is cancelled."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._spared.add(task)
+    def spare(self, subject: object) -> None:
+        """Let the work for ``subject`` come to its end when the context is left: only after `STOP_SECONDS` it is
+        cancelled."""
+        self._spared.add(subject)
 
     @property
     def is_closing(self) -> bool:
@@ -110,8 +112,7 @@ class Background:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """A defect in some work is logged and ends nothing but that work."""
-        self._tasks.discard(task)
-        self._spared.discard(task)
+        self._spared.discard(self._tasks.pop(task))
         if task.cancelled():
             if not task.cancelling():
                 _LOG.error("work in the background broke: it cancelled itself")
@@ -128,5 +129,6 @@ class Background:
             await asyncio.wait(self._tasks)
 
     def _cancel_spared(self) -> None:
-        for task in self._spared:
-            task.cancel()
+        for task, subject in self._tasks.items():
+            if subject in self._spared:
+                task.cancel()

@@ -35,7 +35,7 @@ _CANCELLED: Final = error("the binding was cancelled")
 _LOG = logging.getLogger(__name__)
 
 
-class HeldPod(msgspec.Struct, frozen=True):
+class HeldPod(msgspec.Struct, frozen=True, eq=False):
     """A pod on the node that was chosen for it."""
 
     entry: QueuedPodInfo
@@ -97,7 +97,7 @@ class BindingCycle:
         """Have the binding of a pod that is held written in the background."""
         # From here on the pod cannot become unschedulable, so no event can concern it.
         self._queue.done(held.pod.uid)
-        self._background.start(self._bind(held))
+        self._background.start(self._bind(held), held)
 
     async def _bind(self, held: HeldPod) -> None:
         """Everything that has to be written, in order."""
@@ -127,7 +127,7 @@ class BindingCycle:
                 return status
         async with self._background.writing:
             # A pod that is bound runs: what it holds may not be taken back. So the answer is waited for.
-            self._background.spare()
+            self._background.spare(held)
             status = await self._profile.bind(state, pod, node)
         if status is not None:
             # What made the binding fail, as the pod's deletion, is on its way to others, who may have to see what the

@@ -115,7 +115,7 @@ def test_what_is_spared_comes_to_its_end_but_does_not_take_for_ever() -> None:
 
     async def work(background: Background, name: str, seconds: float) -> None:
         try:
-            background.spare()
+            background.spare(name)
             await asyncio.sleep(seconds)
             ended.append(f"{name} done")
         except asyncio.CancelledError:
@@ -124,8 +124,8 @@ def test_what_is_spared_comes_to_its_end_but_does_not_take_for_ever() -> None:
 
     async def main() -> float:
         async with Background(2) as background:
-            background.start(work(background, "quick", STOP_SECONDS / 2))
-            background.start(work(background, "slow", 3600.0))
+            background.start(work(background, "quick", STOP_SECONDS / 2), "quick")
+            background.start(work(background, "slow", 3600.0), "slow")
             await asyncio.sleep(0)
             began = asyncio.get_running_loop().time()
         return asyncio.get_running_loop().time() - began
