@@ -73,10 +73,14 @@ class Deadlines:
     def __init__(self) -> None:
         self._under_way: dict[_Deadline, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that all requests are answered on; to ask which one runs is a system call."""
 
     def within(self, seconds: float) -> _Deadline:
         """A context in which the current task is cancelled after ``seconds``; it then ends with a `TimeoutError`."""
-        return _Deadline(self, seconds)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return _Deadline(self, self._loop, seconds)
 
     def enter(self, deadline: _Deadline) -> None:
         """A request begins."""
@@ -109,14 +113,14 @@ class _Deadline:
 
     __slots__ = ("_cancelling", "_deadlines", "_expired", "_task", "at")
 
-    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
-        task = asyncio.current_task()
+    def __init__(self, deadlines: Deadlines, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        task = asyncio.current_task(loop)
         assert task is not None  # a request is answered by a task
         self._deadlines = deadlines
         self._task = task
         self._cancelling = task.cancelling()
         self._expired = False
-        self.at = asyncio.get_running_loop().time() + seconds
+        self.at = loop.time() + seconds
         """When it is over, in the loop's time."""
 
     def expire(self) -> None:
