@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import parse_qs
 
-from cathedra.api.status import bad_request, failure
+from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
@@ -121,13 +121,12 @@ class Request:
         if self._body is None:
             exchange = self.exchange
             arrived = exchange.arrived() if exchange is not None else None
-            self._body = self._checked(arrived) if arrived is not None else await self._read()
+            if arrived is None:
+                arrived = await self._read()
+            elif len(arrived) > BODY_LIMIT:
+                raise _too_large()
+            self._body = arrived
         return self._body
-
-    def _checked(self, body: bytes) -> bytes:
-        if len(body) > BODY_LIMIT:
-            raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
-        return body
 
     async def _read(self) -> bytes:
         chunks, size = [], 0
@@ -138,7 +137,11 @@ class Request:
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
             if size > BODY_LIMIT:
-                raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+                raise _too_large()
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large() -> StatusError:
+    return failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
