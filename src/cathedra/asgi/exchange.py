@@ -57,7 +57,8 @@ class Exchange(RequestResponseCycle):
         """The body of the request, if all of it is there: without a turn of the loop or a message."""
         if self.more_body or self.disconnected or self.waiting_for_100_continue:
             return None
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         self.message_event.clear()
         body = bytes(self.body)
         self.body = bytearray()
@@ -78,12 +79,11 @@ class Exchange(RequestResponseCycle):
         self.waiting_for_100_continue = False
         # Written in the next turn of the loop, not at once: the requests that arrive until then are read together, and
         # so are the answers at the other end. Under load that is a tenth more requests.
-        if len(body) + len(tail) < LARGE:
-            self.transport.write(b"".join((STATUS_LINE[status], dated, head, end, body, tail)))
-        else:
+        if tail and len(body) + len(tail) >= LARGE:
             self.transport.write(b"".join((STATUS_LINE[status], dated, head, end, body)))
-            if tail:
-                self.transport.write(tail)
+            self.transport.write(tail)
+        else:
+            self.transport.write(b"".join((STATUS_LINE[status], dated, head, end, body, tail)))
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:

@@ -121,9 +121,11 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _idle_since: float | None = None
-    _pairs: list[tuple[bytes, bytes]] | None = None
-    _alike: RequestHeaders | None = None
-    """Of the last request whose headers were other ones than those before it, as `_pairs`."""
+    _received: tuple[tuple[bytes, bytes], ...] = ()
+    """The headers of the last request as its client wrote them."""
+    _alike = RequestHeaders(())
+    """What they are, and those of the next request if it has the same."""
+    _expects_100 = False
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
@@ -158,7 +160,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             exchange, app = self.pipeline.pop()
             self._start_asgi_task(exchange, app)
@@ -223,10 +226,28 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep it as it is; nearly always all of them are those of the last request."""
+        self.headers.append((name, value))
+
+    def _look_at_headers(self) -> None:
+        received = tuple(self.headers)
+        if received != self._received:
+            self._received = received
+            self._alike = RequestHeaders((name.lower(), value) for name, value in received)
+            self._expects_100 = any(
+                name == b"expect" and value.lower() == b"100-continue" for name, value in self._alike
+            )
+        self.expect_100_continue = self._expects_100
+        self.scope["headers"] = self._alike
+        self.headers = list(self._alike)  # trailers, which are none of the application's business, may follow
+
     def on_headers_complete(self) -> None:
         """Let the application see the request, with the certificate, and an upgrade that is asked for."""
         self._in_head = False
-        self._stop_timer()
+        if self._head_timer is not None:
+            self._stop_timer()
+        self._look_at_headers()
         parser, app = self.parser, self.app
         self.scope["method"] = parser.get_method().decode("ascii")
         wanted = self._get_upgrade() if parser.should_upgrade() else None
@@ -263,9 +284,6 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         scope["query_string"] = url.query or b""
         extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         scope["extensions"] = extensions
-        if self._alike is None or self.headers != self._pairs:
-            self._pairs, self._alike = self.headers, RequestHeaders(self.headers)
-        scope["headers"] = self._alike
         if upgrade is not None:
             extensions[upgrade.extension] = upgrade
         exchange = Exchange(

@@ -93,25 +93,40 @@ async def test_a_large_body_in_one_piece_arrives_whole(server: APIServer) -> Non
 
 async def test_requests_with_the_same_headers_share_them() -> None:
     """Those of another request are its own, and so are those of another connection."""
+    asked = [b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host for host in (b"x", b"x", b"y")]
+    seen = await headers_of(asked) + await headers_of(asked)
+    assert [list(headers) for headers in seen] == 2 * [[(b"host", b"x")], [(b"host", b"x")], [(b"host", b"y")]]
+    assert seen[0] is seen[1]
+    assert seen[3] is seen[4] is not seen[0]
+
+
+async def test_what_follows_a_body_is_no_header_of_this_request_or_the_next() -> None:
+    chunked = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n%b\r\n1\r\na\r\n0\r\n%b\r\n"
+    trailer = b"Late: 1\r\n"
+    seen = await headers_of([chunked % (b"", trailer), chunked % (trailer, b""), chunked % (b"", b"")])
+    plain = [(b"host", b"x"), (b"transfer-encoding", b"chunked")]
+    assert [list(headers) for headers in seen] == [plain, [*plain, (b"late", b"1")], plain]
+
+
+async def headers_of(requests: list[bytes]) -> list[Any]:
+    """What an application sees of requests on one connection, one after another."""
     seen: list[Any] = []
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(scope["headers"])
+        await receive()
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
     made = Listener(noting, bind("127.0.0.1", 0), None)
     await made.start()
     try:
-        for _ in range(2):
-            reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
-            for host in (b"x", b"x", b"y"):
-                writer.write(b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
-                async with asyncio.timeout(60):
-                    await reader.readuntil(b"\r\n\r\n")
-            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        for request in requests:
+            writer.write(request)
+            async with asyncio.timeout(60):
+                await reader.readuntil(b"\r\n\r\n")
+        writer.close()
     finally:
         await made.stop()
-    assert [list(headers) for headers in seen] == 2 * [[(b"host", b"x")], [(b"host", b"x")], [(b"host", b"y")]]
-    assert seen[0] is seen[1]
-    assert seen[3] is seen[4] is not seen[0]
+    return seen
