@@ -69,14 +69,8 @@ class _Index(Generic[T]):
         found = self.indexer(new)
         values = found if type(found) is tuple else tuple(found)
         before = self.values.get(key, ())
-        if before != values:
-            self._refile(key, before, values)
-
-    def remove(self, key: _Key) -> None:
-        for value in self.values.pop(key, ()):
-            self._drop(key, value)
-
-    def _refile(self, key: _Key, before: tuple[str, ...], values: tuple[str, ...]) -> None:
+        if before == values:
+            return
         for value in before:
             if value not in values:
                 self._drop(key, value)
@@ -86,6 +80,10 @@ class _Index(Generic[T]):
             del self.values[key]
         for value in values:
             self.entries.setdefault(value, {})[key] = None
+
+    def remove(self, key: _Key) -> None:
+        for value in self.values.pop(key, ()):
+            self._drop(key, value)
 
     def _drop(self, key: _Key, value: str) -> None:
         bucket = self.entries.get(value)
@@ -128,8 +126,8 @@ class Store(Generic[T]):
         Raises:
             KeyError: no such index was added.
         """
-        keys = self._indexes[index].entries.get(value)
-        return () if keys is None else tuple([self._objects[key] for key in keys])
+        entries = self._indexes[index].entries
+        return tuple(map(self._objects.__getitem__, entries[value])) if value in entries else ()
 
     def index_values(self, index: str) -> Sequence[str]:
         """Every value that has objects in ``index``."""
