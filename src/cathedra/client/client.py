@@ -32,11 +32,12 @@ class Client:
         self.clock = clock
         self.field_manager = field_manager
         self._options = WriteOptions(field_manager=field_manager)
+        self._applying = msgspec.structs.replace(self._options, force=True)
         self._negotiated = transport if isinstance(transport, NegotiatedTransport) else NegotiatedTransport(transport)
 
     def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
         """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
-        return ResourceClient(self._negotiated.transport_of(ref), ref, namespace, self._options)
+        return ResourceClient(self._negotiated.transport_of(ref), ref, namespace, self._options, self._applying)
 
     def as_manager(self, field_manager: str) -> Client:
         """The same way to the server, writing under another name."""
@@ -71,6 +72,8 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
     namespace: str
     options: WriteOptions
     """How it writes, unless a call says more."""
+    applying: WriteOptions
+    """How it applies: it takes over whatever conflicts."""
 
     def get(self, name: str, *, subresource: str = "") -> Coroutine[Any, Any, T]:
         """The object of that name as it is now."""
@@ -140,9 +143,8 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         if self.namespace:
             metadata["namespace"] = self.namespace
         body = {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata}
-        options = self._with(force=True)
         return self.transport.patch(
-            self.ref, self.namespace, name, PatchType.APPLY, body, options, subresource=subresource
+            self.ref, self.namespace, name, PatchType.APPLY, body, self.applying, subresource=subresource
         )
 
     def delete(
