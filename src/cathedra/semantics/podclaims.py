@@ -244,12 +244,13 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> b
 
 def is_reserved_for_group_named(claim: ResourceClaim, pod: Pod, group: str) -> bool:
     """Whether the pod, or the PodGroup named ``group``, is among the claim's consumers (controllers, node)."""
-    wanted = (SCHEDULING_GROUP, "podgroups", group)
-    return any(
-        consumer.uid == pod.metadata.uid
-        or (bool(group) and (consumer.api_group, consumer.resource, consumer.name) == wanted)
-        for consumer in claim.status.reserved_for
-    )
+    uid, wanted = pod.metadata.uid, (SCHEDULING_GROUP, "podgroups", group)
+    for consumer in claim.status.reserved_for:
+        if consumer.uid == uid:
+            return True
+        if group and (consumer.api_group, consumer.resource, consumer.name) == wanted:
+            return True
+    return False
 
 
 def pod_consumer(pod: Pod) -> ResourceClaimConsumerReference:

@@ -271,7 +271,7 @@ class ResourceClaimController:
         group_name = podclaims.pod_group_name(pod)
         if self._blocking_gate and group_name:
             raise GroupFeatureDisabled(self._blocking_gate, group_name)
-        group = self._sharing_group(pod, entry)
+        group = self._sharing_group(pod, entry) if group_name else None
         if group is not None:
             shared = self._maker.find(group, entry.name)
             return shared.metadata.name if shared else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.semantics.podclaims import claim_names, has_claims, pod_group_name, template_names
+from cathedra.semantics.podclaims import claim_names, pod_group_name, template_names
 
 __all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template", "same_entries", "same_group"]
 
@@ -17,7 +17,8 @@ BY_GROUP: Final = "pod-group"
 
 def by_claim(pod: Pod) -> Sequence[str]:
     """``namespace/name`` of every claim that ``pod`` uses."""
-    return [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)] if has_claims(pod) else ()
+    names = claim_names(pod)
+    return [f"{pod.metadata.namespace}/{name}" for name in names] if names else ()
 
 
 def same_entries(old: Pod, new: Pod) -> bool:
