@@ -170,6 +170,9 @@ class Devices:
             before = old.status.allocation if old is not None else None
         if new is not None and new.status.allocation is not before:
             self._hold(new, new.status.allocation)
+        if old is not None and new is not None and old.status is new.status:
+            # What is new then, as the finalizer that the scheduler writes itself, concerns no pod that waits.
+            return
         action = _ADD if old is None else _DELETE if new is None else _UPDATE
         self._notify(ClusterEvent(_CLAIM, action, old, new))
 

@@ -53,9 +53,6 @@ class Hints:
         """The pods that use the claim; all pods when devices became free."""
         old: ResourceClaim | None = change.old
         new: ResourceClaim | None = change.new
-        if old is not None and new is not None and old.status is new.status:
-            # Then it says nothing new, to any pod.
-            return ()
         if _freed(old, new):
             return None
         claim = new or old

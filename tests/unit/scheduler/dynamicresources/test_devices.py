@@ -6,7 +6,7 @@ import random
 
 from cathedra.allocation import Allocation
 from cathedra.api.gates import FeatureGates
-from cathedra.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim
+from cathedra.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
@@ -124,6 +124,25 @@ def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
             (Resource.RESOURCE_SLICE, Action.DELETE),
         ]
         assert scene.devices.device_class("gpu") is not None
+
+    with_api(body)
+
+
+def test_a_change_that_leaves_the_status_of_a_claim_alone_is_not_told() -> None:
+    """As the finalizer that the scheduler writes itself."""
+
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        claims = api.client.resource(RESOURCECLAIMS, "default")
+        made = await scene.claim("a")
+        marked = await claims.update(replace(made, metadata=replace(made.metadata, finalizers=("acme.test/f",))))
+        reserved = ResourceClaimConsumerReference(resource="pods", name="p", uid="uid-p")
+        status = replace(marked.status, allocation=AllocationResult(), reserved_for=(reserved,))
+        await claims.update_status(replace(marked, status=status))
+        await api.until(lambda: scene.told[-1].actions is Action.UPDATE)
+        told = [(one.actions, one.new.metadata.finalizers) for one in scene.told[2:]]
+        assert told == [(Action.ADD, ()), (Action.UPDATE, ("acme.test/f",))]
 
     with_api(body)
 

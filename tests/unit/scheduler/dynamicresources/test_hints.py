@@ -135,15 +135,3 @@ def test_before_1_37_a_deleted_claim_wakes_no_pod() -> None:
 
     assert Action.DELETE in actions(deletions=True)
     assert Action.DELETE not in actions(deletions=False)
-
-
-def test_a_change_that_leaves_the_status_alone_concerns_no_pod() -> None:
-    """As the finalizer that the scheduler writes itself."""
-    scene = Scene(known("c"))
-    scene.pods.put(user("p", "c"))
-    affected = scene.registration(Resource.RESOURCE_CLAIM).affected
-    assert affected is not None
-    old = known("c", allocated=True)
-    new = replace(old, metadata=replace(old.metadata, finalizers=("f",)))
-    assert affected(ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE, old, new)) == ()
-    assert not scene.helps(user("p", "c"), old, new)
