@@ -46,17 +46,18 @@ class ClaimWriter:
         Raises:
             WriteFailed: the claim was deleted, allocated or deallocated meanwhile, or the server refused.
         """
+        claims = self._of(claim)
         pause = FIRST_PAUSE_SECONDS
         for _ in range(ATTEMPTS - 1):
             try:
-                claim = await self._protected(claim, allocation)
-                return await self._reserved(claim, allocation, consumer)
+                claim = await _protected(claims, claim, allocation)
+                return await self._reserved(claims, claim, allocation, consumer)
             except _Conflict:
                 await self._clock.sleep(pause)
                 pause *= 2
-                claim = await self._refreshed(claim)
-        claim = await self._protected(claim, allocation)
-        return await self._reserved(claim, allocation, consumer)
+                claim = await _refreshed(claims, claim)
+        claim = await _protected(claims, claim, allocation)
+        return await self._reserved(claims, claim, allocation, consumer)
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         """Take the pod out of the claim's consumers; the allocation stays.
@@ -104,8 +105,7 @@ class ClaimWriter:
         try:
             return await self._of(claim).create(claim)
         except StatusError as error:
-            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            raise WriteFailed(f"create claim for extended resources {where}: {error}") from error
+            raise WriteFailed(f"create claim for extended resources {_named(claim)}: {error}") from error
 
     async def latest(self, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim as the server has it; None if it is gone.
@@ -120,57 +120,65 @@ class ClaimWriter:
                 return None
             raise
 
-    async def _refreshed(self, claim: ResourceClaim) -> ResourceClaim:
-        metadata = claim.metadata
-        try:
-            return await self._of(claim).get(metadata.name)
-        except StatusError as error:
-            text = f"get updated claim {metadata.namespace}/{metadata.name} after conflict: {error}"
-            raise WriteFailed(text) from error
-
-    async def _protected(self, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
-        """The claim with the finalizer, if an allocation is to be stored in it."""
-        metadata = claim.metadata
-        name = f"{metadata.namespace}/{metadata.name}"
-        if metadata.deletion_timestamp is not None:
-            raise WriteFailed(f"claim {name} got deleted in the meantime")
-        if allocation is None:
-            return claim
-        if claim.status.allocation is not None:
-            raise WriteFailed(f"claim {name} got allocated elsewhere in the meantime")
-        if FINALIZER in metadata.finalizers:
-            return claim
-        try:
-            return await self._of(claim).update(_with_finalizers(claim, (*metadata.finalizers, FINALIZER)))
-        except StatusError as error:
-            raise _worded(f"add finalizer to claim {name}", error) from error
-
     async def _reserved(
-        self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
+        self,
+        claims: ResourceClient[ResourceClaim],
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        consumer: ResourceClaimConsumerReference,
     ) -> ResourceClaim:
-        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         if allocation is None and consumer in claim.status.reserved_for:
             # Another pod of the same PodGroup was faster.
             return claim
         stored = allocation or claim.status.allocation
         if self._stamps:
             if stored is None:
-                raise WriteFailed(f"claim {name} got deallocated elsewhere in the meantime")
+                raise WriteFailed(f"claim {_named(claim)} got deallocated elsewhere in the meantime")
             if stored.allocation_timestamp is None:
                 stored = replace(stored, allocation_timestamp=Time(self._clock.now()))
         status = replace(claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, consumer))
         try:
-            return await self._of(claim).update_status(replace(claim, status=status))
+            return await claims.update_status(replace(claim, status=status))
         except StatusError as error:
             what = "add allocation and reservation to claim" if allocation else "add reservation to claim"
-            raise _worded(f"{what} {name}", error) from error
+            raise _worded(f"{what} {_named(claim)}", error) from error
 
     def _of(self, claim: ResourceClaim) -> ResourceClient[ResourceClaim]:
         return self._client.resource(RESOURCECLAIMS, claim.metadata.namespace)
 
 
+async def _refreshed(claims: ResourceClient[ResourceClaim], claim: ResourceClaim) -> ResourceClaim:
+    try:
+        return await claims.get(claim.metadata.name)
+    except StatusError as error:
+        raise WriteFailed(f"get updated claim {_named(claim)} after conflict: {error}") from error
+
+
+async def _protected(
+    claims: ResourceClient[ResourceClaim], claim: ResourceClaim, allocation: AllocationResult | None
+) -> ResourceClaim:
+    """The claim with the finalizer, if an allocation is to be stored in it."""
+    metadata = claim.metadata
+    if metadata.deletion_timestamp is not None:
+        raise WriteFailed(f"claim {_named(claim)} got deleted in the meantime")
+    if allocation is None:
+        return claim
+    if claim.status.allocation is not None:
+        raise WriteFailed(f"claim {_named(claim)} got allocated elsewhere in the meantime")
+    if FINALIZER in metadata.finalizers:
+        return claim
+    try:
+        return await claims.update(_with_finalizers(claim, (*metadata.finalizers, FINALIZER)))
+    except StatusError as error:
+        raise _worded(f"add finalizer to claim {_named(claim)}", error) from error
+
+
 class _Conflict(WriteFailed):
     """Another client wrote in between."""
+
+
+def _named(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def _worded(what: str, error: StatusError) -> WriteFailed:
