@@ -34,7 +34,7 @@ def with_tags(
 
     Until 1.36 tags of kinds that have rules were only compared with them.
     """
-    if not gates.at_least("1.37"):
+    if not (tags.fields or tags.union) or not gates.at_least("1.37"):
         return handwritten
     declared = declared_errors(tags, new, old, beta=gates["DeclarativeValidationBeta"])
     return merged(handwritten, declared, normalized) if declared else handwritten

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.kinds.declarative import merging
 from cathedra.kinds.declarative.merging import merged
-from tests.unit.kinds.objects import texts
+from cathedra.kinds.declarative.tags import TypeTags
+from tests.unit.kinds.objects import gates, texts
 
 
 def errors(*found: FieldError) -> ErrorList:
@@ -43,3 +48,9 @@ def test_paths_of_another_version_mean_the_same_field() -> None:
 
 def test_without_tags_nothing_changes() -> None:
     assert merged(errors(required("a")), ErrorList()) == [required("a")]
+
+
+def test_a_type_without_tags_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "declared_errors", None)
+    found = errors(required("a"))
+    assert merging.with_tags(found, TypeTags(), ConfigMap(), None, gates()) is found
