@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -89,7 +90,16 @@ def has_known_fields(values: Any, gvk: GroupVersionKind, release: str = NEWEST) 
 
 def _finished(obj: Any, body: bytes) -> Any:
     obj = restore_empty_lists(obj, body)
-    return replace(obj, kind="", api_version="") if getattr(obj, "kind", "") or getattr(obj, "api_version", "") else obj
+    kind: Any = type(obj)
+    if _names_its_kind(kind) and (obj.kind or obj.api_version):
+        return replace(obj, kind="", api_version="")
+    return obj
+
+
+@lru_cache(maxsize=1024)
+def _names_its_kind(kind: Any) -> bool:
+    """Whether objects of a type have room for kind and apiVersion, which hardly any have."""
+    return "kind" in kind.__struct_fields__ and "api_version" in kind.__struct_fields__
 
 
 def _read(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str) -> Decoded[T]:
