@@ -139,7 +139,8 @@ class Application:
             await self._refuse(request, observed, text_response(_PANIC, 500))
         finally:
             self.metrics.end(record, now() - record.began)
-            self._log_stage(request, "ResponseComplete")
+            if self._audit is not None:
+                self._log_stage(request, "ResponseComplete")
 
     async def _http(self, request: Request, send: Send) -> None:
         response: Response | None
@@ -202,19 +203,24 @@ class Application:
             return await self._handled(request, send)
         seconds = deadline_of(request.parameter("timeout")) if request.query else REQUEST_SECONDS
         level = place.level
-        if level is None:
-            return await self._in_time(request, send, seconds)
-        if not level.acquire():
+        if level is not None and not level.acquire():
             await level.queue_up(place.flow)
         try:
-            return await self._in_time(request, send, seconds)
+            if request.info.reads:
+                return await self._handled(request, send)  # served from memory, at once
+            try:
+                with self.deadlines.within(seconds):
+                    return await self._handled(request, send)
+            except TimeoutError:
+                raise timed_out() from None
         finally:
-            level.release()
+            if level is not None:
+                level.release()
 
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""
         headers, record = request.headers, request.record
-        shown: PeerCertificate | None = request.scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        shown: PeerCertificate | None = request.extensions.get(PEER_CERTIFICATE)
         certificate = shown.der if shown is not None else None
         request.user = record.user = self._authenticator.authenticate(headers, certificate, path=request.info.path)
         if asks_to_impersonate(headers):
@@ -222,15 +228,6 @@ class Application:
             request.user = record.impersonated = user
         if record.query:
             request.check_query()
-
-    async def _in_time(self, request: Request, send: Send, seconds: float) -> Response | None:
-        if request.info.reads:
-            return await self._handled(request, send)  # served from memory, at once
-        try:
-            with self.deadlines.within(seconds):
-                return await self._handled(request, send)
-        except TimeoutError:
-            raise timed_out() from None
 
     async def _handled(self, request: Request, send: Send) -> Response | None:
         self._authorize(request)
@@ -241,11 +238,7 @@ class Application:
             return await self._resources.handle(request, send)
         if not info.reads and _read_only(info.path):
             raise wrong_method()
-        if (
-            info.path == SESSION_PATH
-            and self.sessions is not None
-            and SESSION_UPGRADE in request.scope.get("extensions", ())
-        ):
+        if info.path == SESSION_PATH and self.sessions is not None and SESSION_UPGRADE in request.extensions:
             await self.sessions.open(request, send)
             return None
         if info.path == "/metrics":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cathedra.api.status import StatusError, bad_request, failure
@@ -30,7 +31,19 @@ class ClientGone(ConnectionError):
 class Request:
     """One HTTP request: its `RequestInfo`, the parts that are read on demand (query, headers, body), and its record."""
 
-    __slots__ = ("_body", "exchange", "flow_headers", "headers", "info", "query", "receive", "record", "scope", "user")
+    __slots__ = (
+        "_body",
+        "exchange",
+        "extensions",
+        "flow_headers",
+        "headers",
+        "info",
+        "query",
+        "receive",
+        "record",
+        "scope",
+        "user",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, audit_id: str = "", began: float = 0.0) -> None:
         self.scope = scope
@@ -50,7 +63,9 @@ class Request:
         headers = scope["headers"]
         self.headers: RequestHeaders = headers if type(headers) is RequestHeaders else RequestHeaders(headers)
         """Every header."""
-        self.exchange: DirectAnswer | None = scope.get("extensions", {}).get(EXCHANGE)
+        self.extensions: Mapping[str, Any] = scope.get("extensions", {})
+        """What the connection offers."""
+        self.exchange: DirectAnswer | None = self.extensions.get(EXCHANGE)
         """What takes a whole answer in one step, if the connection does."""
         self._body: bytes | None = None
         if self.info.verb == "patch":
