@@ -152,7 +152,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     unchanged = new == old
     converts = call.definition.conversion is not None
     written = await server.stored(call, new) if converts and not unchanged else new
-    if table.get(entry.key) is not entry:
+    # What is written is compared with the latest state once more, when it is.
+    if (unchanged or call.dry_run) and table.get(entry.key) is not entry:
         raise WriteConflict(entry.key)
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
         if not call.dry_run:
