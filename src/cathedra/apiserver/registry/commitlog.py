@@ -121,12 +121,13 @@ class CommitLog:
                     follower.settled(table, change, body, origin)
             if waiting := table.under_way.pop(key, None):
                 wake(waiting)
-            if done.done():
+            try:
+                if error is None:
+                    done.set_result(change.entry)
+                else:
+                    done.set_exception(internal_error(str(error)))
+            except asyncio.InvalidStateError:
                 return  # the caller was cancelled meanwhile and asks no more
-            if error is None:
-                done.set_result(change.entry)
-            else:
-                done.set_exception(internal_error(str(error)))
 
         self._storage.commit(Write(table.stored_under + key, change.revision, body), settled)
         return done

@@ -32,16 +32,16 @@ __all__ = ["connect_create"]
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
-async def connect_create(server: ServerContext, call: Call, obj: Any) -> Any:
+def connect_create(server: ServerContext, call: Call, obj: Any) -> Awaitable[Any]:
     """Do what a POST on the sub-resource asks for.
 
     Raises:
-        StatusError: 404, there is no such sub-resource; or it was refused.
+        StatusError: 404, there is no such sub-resource; or, once it is awaited, it was refused.
     """
     handler = _HANDLERS.get((call.resource, call.subresource))
     if handler is None:
         raise failure(404, "NotFound", "the server could not find the requested resource")
-    return await handler(server, call, obj)
+    return handler(server, call, obj)
 
 
 async def _bind(server: ServerContext, call: Call, obj: Binding) -> Status:

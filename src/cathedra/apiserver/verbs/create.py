@@ -50,7 +50,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     """
     named = obj.metadata.name
     if call.name != named:
-        call = call.but(name=named)
+        call = replace(call, name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
     now = server.clock.now()
     obj = replace(obj, metadata=without_duplicate_owners(call, fresh(obj.metadata, now, server.random)))
@@ -61,7 +61,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
             name = generate_name(obj.metadata.generate_name, server.random)
             candidate = replace(obj, metadata=replace(obj.metadata, name=name))
         if call.name != candidate.metadata.name:
-            call = call.but(name=candidate.metadata.name)
+            call = replace(call, name=candidate.metadata.name)
         try:
             return await _create_named(server, call, candidate, context)
         except WriteConflict:
