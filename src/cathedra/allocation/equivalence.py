@@ -165,15 +165,10 @@ class NodeEquivalence:
         """The rows whose view may have changed; None if that is not known."""
         before = self._inventory
         known = self._nodes
-        if before is None or len(nodes) != len(known):
+        if before is None:
             return None
-        others = () if nodes is known else compress(range(len(nodes)), map(is_not, nodes, known))
-        rows = set()
-        for row in others:
-            if nodes[row].metadata.name != known[row].metadata.name:
-                return None
-            rows.add(row)
-        if inventory is before:
+        rows = set() if nodes is known else _replaced(nodes, known)
+        if rows is None or inventory is before:
             return rows
         changes = inventory.mark.since(before.mark)
         if changes is None or EVERYWHERE in changes or self._features.everywhere:
@@ -322,6 +317,18 @@ _FEW: Final = 8
 EQUIVALENCES: Final[CacheSlot[dict[tuple[Features, Projection | None], NodeEquivalence]]] = CacheSlot(
     "node classes", dict
 )
+
+
+def _replaced(nodes: Sequence[core_v1.Node], known: Sequence[core_v1.Node]) -> set[int] | None:
+    """The rows of nodes that have other objects than before; None if these are not the same nodes."""
+    if len(nodes) != len(known):
+        return None
+    rows = set()
+    for row in compress(range(len(nodes)), map(is_not, nodes, known)):
+        if nodes[row].metadata.name != known[row].metadata.name:
+            return None
+        rows.add(row)
+    return rows
 
 
 def _enlist(finder: dict[str, set[NodeView]], view: NodeView, pool: PoolView) -> None:
