@@ -190,8 +190,7 @@ class Ledger:
 
     def _changeable(self, pool: PoolID) -> dict[str, tuple[Holding, ...]] | SharedMap[str, tuple[Holding, ...]]:
         """What is held of a pool, to be changed and set."""
-        large = self._large.get(pool)
-        if large is not None:
+        if self._large and (large := self._large.get(pool)) is not None:
             return large
         known = (self._pools.get(pool) or NOTHING).holdings
         if len(known) <= _LARGE:
