@@ -99,7 +99,8 @@ class NodeInfo:
             self._leave_order(pod.uid)
             self.order.append(pod.uid)
         self.pods[pod.uid] = pod
-        self.alike.clear()
+        if self.alike:
+            self.alike.clear()
 
     def remove(self, uid: str) -> PodInfo | None:
         """Take a pod off the node; None if it was not there."""
