@@ -42,6 +42,9 @@ class Exchange(RequestResponseCycle):
     """One request and its answer."""
 
     flow: WriteFlow
+    awaited = False
+    """Whether what arrives may be waited for, since a message has been asked for."""
+    _taken = False
 
     @property
     def gone(self) -> bool:
@@ -59,7 +62,7 @@ class Exchange(RequestResponseCycle):
             return None
         if self.flow.read_paused:
             self.flow.resume_reading()
-        self.message_event.clear()
+        self._taken = True
         body = bytes(self.body)
         self.body = bytearray()
         return body
@@ -85,7 +88,8 @@ class Exchange(RequestResponseCycle):
         else:
             self.transport.write(b"".join((STATUS_LINE[status], dated, head, end, body, tail)))
         self.response_complete = True
-        self.message_event.set()
+        if self.awaited:
+            self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
@@ -99,6 +103,14 @@ class Exchange(RequestResponseCycle):
     def on_ready(self, callback: Callable[[], None] | None) -> None:
         """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more."""
         self.flow.callback = callback
+
+    async def receive(self) -> Any:
+        """The next message: a piece of the body, or that the client has left."""
+        if not self.awaited:
+            self.awaited = True
+            if self.body or not (self.more_body or self._taken):
+                self.message_event.set()
+        return await super().receive()
 
     async def run_asgi(self, app: Any) -> None:
         """Let the application answer."""

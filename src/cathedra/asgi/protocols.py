@@ -12,6 +12,7 @@ import urllib.parse
 from typing import Any, Final
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cathedra.asgi.direct import EXCHANGE
@@ -126,6 +127,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _alike = RequestHeaders(())
     """What they are, and those of the next request if it has the same."""
     _expects_100 = False
+    _to_websocket = False
+    """Whether the request changes the protocol to that of WebSockets."""
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
@@ -251,7 +254,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         parser, app = self.parser, self.app
         self.scope["method"] = parser.get_method().decode("ascii")
         wanted = self._get_upgrade() if parser.should_upgrade() else None
-        if wanted == b"websocket" and self._should_upgrade_to_ws():
+        self._to_websocket = wanted == b"websocket" and self._should_upgrade_to_ws()
+        if self._to_websocket:
             return  # uvicorn changes the protocol when the parser stops
         # Not while an answer is still being sent: the other protocol would begin in the middle of it.
         idle = self.cycle is None or self.cycle.response_complete
@@ -271,6 +275,26 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             self.app = app
             self.flow.pause_reading()
             exchange.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body, and read no more while much of it lies there."""
+        exchange: Any = self.cycle
+        if self._to_websocket or exchange.response_complete:
+            return
+        exchange.body += body
+        if len(exchange.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        if exchange.awaited:
+            exchange.message_event.set()
+
+    def on_message_complete(self) -> None:
+        """The body is there."""
+        exchange: Any = self.cycle
+        if self._to_websocket or exchange.response_complete:
+            return
+        exchange.more_body = False
+        if exchange.awaited:
+            exchange.message_event.set()
 
     def _exchange(self, upgrade: _HTTPUpgrade | None) -> Exchange:
         """The request whose head is complete, and what it is answered on."""

@@ -136,6 +136,28 @@ async def test_a_body_that_is_not_all_there_is_waited_for() -> None:
     assert b"".join(found[1:]) == b"12345"
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_behind_its_body_a_request_waits_for_its_client_to_leave(at_once: bool) -> None:
+    asked, left, found = asyncio.Event(), asyncio.Event(), []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        found.append(scope["extensions"][EXCHANGE].arrived() if at_once else (await receive())["body"])
+        asked.set()
+        found.append((await receive())["type"])
+        left.set()
+
+    async with serving(app) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n12")
+        await asked.wait()
+        await asyncio.sleep(0.02)
+        assert found == [b"12"]
+        writer.close()
+        async with asyncio.timeout(60):
+            await left.wait()
+    assert found == [b"12", "http.disconnect"]
+
+
 async def test_a_second_answer_is_refused() -> None:
     refused: list[Exception] = []
 
