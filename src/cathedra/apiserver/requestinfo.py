@@ -67,19 +67,16 @@ class RequestInfo(msgspec.Struct, frozen=True):
     """Whether the client decides how long it takes: such requests hold no seat and have no deadline."""
     reads: bool = False
     """Whether its method changes nothing."""
+    scope: str = ""
+    """``resource``, ``namespace`` or ``cluster``, as metrics have it; "" outside resources."""
 
     def __post_init__(self) -> None:
         connecting = bool(self.subresource) and (self.group, self.resource, self.subresource) in STREAMED
         force_setattr(self, "connecting", connecting)
         force_setattr(self, "long_running", connecting or self.verb == "watch")
         force_setattr(self, "reads", self.method in {"GET", "HEAD"})
-
-    @property
-    def scope(self) -> str:
-        """``resource``, ``namespace`` or ``cluster``, as metrics have it."""
-        if not self.is_resource:
-            return ""
-        return "resource" if self.name else "namespace" if self.namespace else "cluster"
+        if self.is_resource:
+            force_setattr(self, "scope", "resource" if self.name else "namespace" if self.namespace else "cluster")
 
     def addresses(self, *, namespaced: bool) -> bool:
         """Whether the path has the parts that the resource's objects have, and no more; behind ``proxy`` anything may
