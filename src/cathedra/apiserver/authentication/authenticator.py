@@ -70,7 +70,7 @@ class Authenticator:
                 if scheme.lower() == "bearer" and token:
                     return self._token_user(token.strip())
         if certificate is not None:
-            return self._certificate_user(certificate)
+            return self._certificates.get(certificate) or self._certificate_user(certificate)
         if self._anonymous is not None and path not in self._anonymous:
             raise unauthorized()
         return ANONYMOUS
@@ -83,13 +83,11 @@ class Authenticator:
         raise unauthorized()
 
     def _certificate_user(self, certificate: bytes) -> UserInfo:
-        known = self._certificates.get(certificate)
-        if known is None:
-            # With the first certificate that is shown: it loads the cryptography library.
-            from cathedra.apiserver.authentication.certificates import certificate_user
+        # With the first certificate that is shown: it loads the cryptography library.
+        from cathedra.apiserver.authentication.certificates import certificate_user
 
-            known = self._certificates[certificate] = authenticated(certificate_user(certificate))
-        return known
+        user = self._certificates[certificate] = authenticated(certificate_user(certificate))
+        return user
 
 
 def authenticated(user: UserInfo) -> UserInfo:
