@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +41,7 @@ from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
+from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
@@ -58,6 +59,7 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
+_PATCH_TYPES: Final[Mapping[str, PatchType]] = {kind.value: kind for kind in PatchType}
 LONGEST_WATCH: Final = 365 * 24 * 3600
 """Seconds; what asks for more would not fit the event loop's clock."""
 
@@ -111,7 +113,7 @@ class ResourceHandler:
         if allowed and call.version.deprecation_warning:
             call.warnings.append(call.version.deprecation_warning)
         try:
-            if _needs_latest(request, self._server.registry.revision):
+            if _needs_latest(request, self._server.registry):
                 await self._server.registry.catch_up()
             if not allowed:
                 raise wrong_method()
@@ -442,7 +444,7 @@ def _allows(route: Route, info: RequestInfo) -> bool:
     return bool(info.name) or info.verb in {"list", "watch"}
 
 
-def _needs_latest(request: Request, seen: int) -> bool:
+def _needs_latest(request: Request, registry: Registry) -> bool:
     """Whether the answer must know what other servers on the same store have acknowledged."""
     if request.info.verb not in {"get", "list", "watch"}:
         return True
@@ -450,7 +452,7 @@ def _needs_latest(request: Request, seen: int) -> bool:
     if not version:
         return True
     try:
-        return parse_uint64(version) > seen
+        return parse_uint64(version) > registry.revision
     except NumberError:
         return False  # the verb itself says what is wrong with it
 
@@ -472,11 +474,11 @@ def _plain(value: Any) -> JSONObject:
 
 
 def _patch_type(request: Request) -> PatchType:
-    given = request.header(b"content-type").partition(";")[0].strip()
-    try:
-        return PatchType(given)
-    except ValueError:
-        raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails()) from None
+    given = request.header(b"content-type")
+    known = _PATCH_TYPES.get(given) or _PATCH_TYPES.get(given.partition(";")[0].strip())
+    if known is None:
+        raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
+    return known
 
 
 async def _patch_body(request: Request, call: Call, patch_type: PatchType) -> tuple[Any, tuple[str, ...]]:
