@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Binding, Pod, PodCondition
 from cathedra.api.core.meta_v1 import Status
@@ -18,6 +18,7 @@ from cathedra.semantics.conditions import with_condition
 __all__ = ["bind"]
 
 POD_BINDING = GroupResource("", "pods/binding")
+_BOUND: Final = Status(status="Success", code=201)
 
 
 async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
@@ -44,7 +45,7 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
         return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
     await change(server, call, bound, uid=binding.metadata.uid)
-    return Status(status="Success", code=201)
+    return _BOUND
 
 
 def _check_version(call: Call, entry: StoredObject, wanted: str) -> None:
