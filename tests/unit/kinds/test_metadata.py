@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.formats import dns_subdomain
 from cathedra.api.struct import from_dict
 from cathedra.kinds.metadata import (
     _SOUND_FINALIZERS,
@@ -84,6 +85,11 @@ def test_a_prefix_of_a_name_may_end_with_a_dash() -> None:
 
 def test_every_name_stands_in_a_url() -> None:
     assert texts(validate_path_name(meta(name="a/b"))) == ["metadata.name: Invalid value: \"a/b\": may not contain '/'"]
+
+
+@given(st.text(alphabet="ab0.-/%", max_size=6))
+def test_a_subdomain_stands_in_a_url_without_being_asked(name: str) -> None:
+    assert dns_subdomain(name) or not validate_path_name(meta(name=name))
 
 
 def test_what_a_change_may_not_touch() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
+from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
@@ -91,7 +92,7 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     errors = strategy.validate_access(obj, context)
     errors += validate_new_metadata(definition, obj.metadata)
     errors += strategy.validate_create(obj, context)
-    if not errors:
+    if not errors and definition.name_rule is not dns_subdomain:  # such a name can stand in a URL
         errors = validate_path_name(obj.metadata)
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
