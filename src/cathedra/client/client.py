@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ __all__ = ["Client", "ResourceClient"]
 
 T = TypeVar("T", bound=KubeObject)
 
+REMEMBERED: Final = 256
+"""So many resources are remembered with the namespace in which they were asked for last."""
+
 
 class Client:
     """The Kubernetes API as one user and one field manager see it."""
@@ -33,11 +36,23 @@ class Client:
         self.field_manager = field_manager
         self._options = WriteOptions(field_manager=field_manager)
         self._applying = msgspec.structs.replace(self._options, force=True)
+        self._asked_last: dict[str, ResourceClient[Any]] = {}
+        """What was asked for last by each name: a controller writes many objects of one kind and namespace."""
         self._negotiated = transport if isinstance(transport, NegotiatedTransport) else NegotiatedTransport(transport)
 
     def resource(self, ref: ResourceRef[T], namespace: str = "") -> ResourceClient[T]:
         """The verbs of one resource; ``namespace`` is "" for cluster-scoped kinds and for reads over all namespaces."""
-        return ResourceClient(self._negotiated.transport_of(ref), ref, namespace, self._options, self._applying)
+        if ref.resource in self._asked_last:
+            known = self._asked_last[ref.resource]
+            if known.ref is ref and known.namespace == namespace:
+                return known
+        transport = self._negotiated.transport_of(ref)
+        made = ResourceClient(transport, ref, namespace, self._options, self._applying)
+        if transport is not self._negotiated:  # while the version is not known, the way may become another
+            if len(self._asked_last) >= REMEMBERED:
+                self._asked_last.clear()
+            self._asked_last[ref.resource] = made
+        return made
 
     def as_manager(self, field_manager: str) -> Client:
         """The same way to the server, writing under another name."""
