@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from cathedra.api.core.core_v1 import Event, Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.client import events as events_module
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.clock import run_virtual
@@ -104,3 +107,27 @@ def test_a_missing_connection_only_delays() -> None:
         return len(server.objects)
 
     assert run_virtual(main()) == 1
+
+
+def test_what_is_told_while_too_much_waits_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "QUEUED", 2)
+
+    async def body(recorder: EventRecorder) -> None:
+        for number in range(5):
+            recorder.record(POD, "Normal", f"Reason{number}", "text")
+        assert recorder.dropped == 3
+        await recorder.flush()
+        recorder.record(POD, "Normal", "Later", "text")
+
+    assert [event.reason for event in events(body)] == ["Reason0", "Reason1", "Later"]
+
+
+def test_who_waits_until_all_is_written_waits_for_the_last() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        await recorder.flush()
+        for number in range(3):
+            recorder.record(POD, "Normal", f"Reason{number}", "text")
+        await asyncio.gather(recorder.flush(), recorder.flush())
+        assert recorder.unwritten == 0
+
+    assert len(events(body)) == 3
