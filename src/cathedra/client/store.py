@@ -86,9 +86,9 @@ class _Index(Generic[T]):
             self._drop(key, value)
 
     def _drop(self, key: _Key, value: str) -> None:
-        bucket = self.entries.get(value)
-        if bucket is None:
+        if value not in self.entries:
             return
+        bucket = self.entries[value]
         bucket.pop(key, None)
         if not bucket:
             del self.entries[value]
@@ -103,7 +103,7 @@ class Store(Generic[T]):
         """The objects by namespace ("" for cluster-scoped kinds) and name."""
         self._indexes: dict[str, _Index[T]] = {}
         self._filed: tuple[_Index[T], ...] = ()
-        self._moving: dict[Same[T] | None, tuple[_Index[T], ...]] = {}
+        self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T], ...]], ...] = ()
         """Those in which a change may move an object, together where the same question tells that it does not."""
 
     def __len__(self) -> int:
@@ -153,7 +153,9 @@ class Store(Generic[T]):
         self._indexes[name] = index
         self._filed = (*self._filed, index)
         if indexer is not by_namespace:  # the namespace is part of the key
-            self._moving[same] = (*self._moving.get(same, ()), index)
+            moving = dict(self._moving)
+            moving[same] = (*moving.get(same, ()), index)
+            self._moving = tuple(moving.items())
 
     def put(self, obj: T) -> T | None:
         """Enter ``obj`` and answer what was there before."""
@@ -165,7 +167,7 @@ class Store(Generic[T]):
             for index in self._filed:
                 index.add(key, obj)
             return None
-        for same, indexes in self._moving.items():
+        for same, indexes in self._moving:
             if same is None or not same(old, obj):
                 for index in indexes:
                     index.put(key, obj)
