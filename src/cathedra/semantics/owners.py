@@ -51,8 +51,9 @@ def same_owners(old: KubeObject, new: KubeObject) -> bool:
     return old.metadata.owner_references is new.metadata.owner_references
 
 
-def controller_reference(owner: KubeObject) -> OwnerReference:
-    """The reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait."""
+def controller_reference(owner: KubeObject, *, block_owner_deletion: bool | None = True) -> OwnerReference:
+    """The reference that makes ``owner`` the controller of what carries it, and lets foreground deletion wait by
+    default."""
     gvk, metadata = kind_of(type(owner)), owner.metadata
     return OwnerReference(
         api_version=gvk.api_version,
@@ -60,5 +61,5 @@ def controller_reference(owner: KubeObject) -> OwnerReference:
         name=metadata.name,
         uid=metadata.uid,
         controller=True,
-        block_owner_deletion=True,
+        block_owner_deletion=block_owner_deletion,
     )

@@ -30,6 +30,10 @@ def test_the_reference_to_a_controller_names_its_kind_and_holds_its_deletion_bac
     assert is_controlled_by(owned(reference), OWNER)
 
 
+def test_a_reference_may_leave_foreground_deletion_alone() -> None:
+    assert controller_reference(OWNER, block_owner_deletion=None).block_owner_deletion is None
+
+
 def test_an_owner_that_is_no_controller_controls_nothing() -> None:
     plain = OwnerReference(api_version="v1", kind="Node", name="n", uid="u0")
     pod = owned(plain)

@@ -7,7 +7,6 @@ from typing import Final
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
-from cathedra.api.struct import replace
 from cathedra.semantics.owners import controller_reference
 
 __all__ = ["POD_CLAIM_NAME", "FeatureDisabled", "claim_from_template", "generate_name"]
@@ -50,7 +49,7 @@ def claim_from_template(
         raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")
     metadata = owner.metadata
     # The deletion of a pod need not wait for its claims.
-    reference = replace(controller_reference(owner), block_owner_deletion=None)
+    reference = controller_reference(owner, block_owner_deletion=None)
     return ResourceClaim(
         metadata=ObjectMeta(
             generate_name=generate_name(metadata.name, entry),
