@@ -9,7 +9,6 @@ from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
-from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -53,14 +52,14 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     if call.name != named:
         call = replace(call, name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
+    metadata = without_duplicate_owners(call, obj.metadata)
+    if metadata is not obj.metadata:
+        obj = replace(obj, metadata=metadata)
     now = server.clock.now()
-    obj = replace(obj, metadata=without_duplicate_owners(call, fresh(obj.metadata, now, server.random)))
-    obj = call.strategy.prepare_create(obj, context)
     for attempt in range(NAME_ATTEMPTS):
-        candidate = obj
-        if not named and obj.metadata.generate_name:
-            name = generate_name(obj.metadata.generate_name, server.random)
-            candidate = replace(obj, metadata=replace(obj.metadata, name=name))
+        # Named before its kind prepares it: labels may say the name.
+        candidate = replace(obj, metadata=fresh(metadata, now, server.random))
+        candidate = call.strategy.prepare_create(candidate, context)
         if call.name != candidate.metadata.name:
             call = replace(call, name=candidate.metadata.name)
         try:

@@ -8,7 +8,7 @@ from typing import Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import Time, replace
-from cathedra.apiserver.names import generate_uid
+from cathedra.apiserver.names import generate_name, generate_uid
 
 __all__ = ["fresh", "kept", "not_ending"]
 
@@ -23,10 +23,15 @@ _of_server: Final = attrgetter(
 
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
-    """The metadata of a new object: uid and times are the server's alone."""
+    """The metadata of a new object: uid and times are the server's alone, and so is a name that is to be made up."""
+    uid = generate_uid(rng)
+    name = metadata.name
+    if not name and metadata.generate_name:
+        name = generate_name(metadata.generate_name, rng)
     return replace(
         metadata,
-        uid=generate_uid(rng),
+        name=name,
+        uid=uid,
         creation_timestamp=Time(now),
         deletion_timestamp=None,
         deletion_grace_period_seconds=None,

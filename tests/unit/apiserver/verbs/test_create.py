@@ -60,11 +60,23 @@ async def test_a_name_is_taken_once() -> None:
 
 async def test_a_generated_name_that_is_taken_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(["x-1", "x-1", "x-1", "x-2"])
-    monkeypatch.setattr("cathedra.apiserver.verbs.create.generate_name", lambda base, rng: next(names))
+    monkeypatch.setattr("cathedra.apiserver.verbs.objectmeta.generate_name", lambda base, rng: next(names))
     async with open_asgi() as client:
         made = [(await client("POST", MAPS, {"metadata": {"generateName": "x-"}})).json for _ in range(2)]
         assert [one["metadata"]["name"] for one in made] == ["x-1", "x-2"]
         assert made[1]["metadata"]["generateName"] == "x-"
+
+
+async def test_a_kind_prepares_an_object_whose_name_is_made_up_already() -> None:
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
+    async with open_asgi() as client:
+        made = await client(
+            "POST", "/apis/batch/v1/namespaces/default/jobs", {"metadata": {"generateName": "x-"}, "spec": spec}
+        )
+        assert made.status == 201, made.json
+        name, labels = made.json["metadata"]["name"], made.json["spec"]["template"]["metadata"]["labels"]
+        assert name.startswith("x-")
+        assert labels["batch.kubernetes.io/job-name"] == labels["job-name"] == name
 
 
 async def test_a_name_that_is_given_goes_before_one_to_be_generated() -> None:
@@ -80,7 +92,7 @@ async def test_eight_generated_names_that_are_taken_are_a_conflict(monkeypatch: 
         tried.append(base)
         return "a"
 
-    monkeypatch.setattr("cathedra.apiserver.verbs.create.generate_name", taken)
+    monkeypatch.setattr("cathedra.apiserver.verbs.objectmeta.generate_name", taken)
     async with open_asgi() as client:
         await client("POST", MAPS, {"metadata": {"name": "a"}})
         refused = await client("POST", MAPS, {"metadata": {"generateName": "x-"}})
