@@ -56,15 +56,10 @@ def check_nesting(data: bytes | str, limit: int = MAX_DEPTH) -> None:
     Raises:
         NestingError: it is nested more deeply.
     """
-    size = len(data)
-    if size <= limit:
+    if len(data) <= limit:
         return
-    if type(data) is bytes:
-        body = data
-    else:
-        body = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-        size = len(body)
-    if size < _COUNTED and body.count(b"{") + body.count(b"[") <= limit:
+    body = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(body) < _COUNTED and body.count(b"{") + body.count(b"[") <= limit:
         return
     if _depth(body, limit) > limit:
         raise NestingError

@@ -45,6 +45,7 @@ class Exchange(RequestResponseCycle):
     awaited = False
     """Whether what arrives may be waited for, since a message has been asked for."""
     _taken = False
+    """Whether `arrived` has given the whole body away."""
 
     @property
     def gone(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -113,11 +113,7 @@ class EventRecorder:
         self._clock = clock
         self._host = host
         self._instance = instance or host or component
-        self._notes: deque[_Note] = deque()
-        self._arrived = asyncio.Event()
-        self.unwritten = 0
-        """How many notes wait or are being written."""
-        self._all_written = asyncio.Event()
+        self._queue: asyncio.Queue[_Note] = asyncio.Queue(QUEUED)
         self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()))
         self._spam: _Recent[TokenBucket] = _Recent(lambda: TokenBucket(clock, rate=SPAM_RATE, burst=SPAM_BURST))
         self._counted: _Recent[_Written] = _Recent(_Written)
@@ -141,14 +137,12 @@ class EventRecorder:
         ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
         named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
         """
-        if len(self._notes) >= QUEUED:
+        if self._queue.full():
             self.dropped += 1
             return
         regarding, now = self._reference(involved, field_path), self._clock.now()
         note = _Note(regarding, type_, reason, message, action, now, component or self._component)
-        self._notes.append(note)
-        self.unwritten += 1
-        self._arrived.set()
+        self._queue.put_nowait(note)
 
     def _reference(self, involved: KubeObject | ObjectReference, field_path: str) -> ObjectReference:
         """The reference, in the version that the server has of the kind."""
@@ -169,16 +163,11 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Wait until everything recorded so far was handed to the API server."""
-        if self.unwritten:
-            self._all_written.clear()
-            await self._all_written.wait()
+        await self._queue.join()
 
     async def _write_notes(self) -> None:
         while True:
-            while not self._notes:
-                self._arrived.clear()
-                await self._arrived.wait()
-            note = self._notes.popleft()
+            note = await self._queue.get()
             try:
                 if note.action:
                     await self._write_series(note)
@@ -188,9 +177,7 @@ class EventRecorder:
                 # As for every recorder: an event that the server refuses (namespace going away, quota) is given up.
                 _LOG.debug("event %s on %s was refused: %s", note.reason, note.regarding.name, error)
             finally:
-                self.unwritten -= 1
-                if not self.unwritten:
-                    self._all_written.set()
+                self._queue.task_done()
 
     # The classic form.
 

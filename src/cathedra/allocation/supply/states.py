@@ -40,9 +40,8 @@ class PoolState:
             for position, record in enumerate(pool.devices):
                 if record.name in held:
                     holdings = held[record.name]
-                    if holdings[0] is holdings[-1] and holdings[0].share_id is None:
-                        # Nearly all are dedicated to one claim, and there may be hundreds in a pool: where the first
-                        # holding is the last, it is the only one.
+                    if len(holdings) == 1 and holdings[0].share_id is None:
+                        # Nearly all are dedicated to one claim, and there may be hundreds in a pool.
                         self.taken |= 1 << position
                     else:
                         self._enter(position, holdings, shares=shares)

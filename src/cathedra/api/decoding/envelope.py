@@ -80,7 +80,7 @@ def envelope_of(body: bytes) -> Envelope:
         if head is None:
             return Envelope("", "")
         api_version = head.api_version or ""
-        if "/" not in api_version or api_version.count("/") == 1:
+        if api_version.count("/") <= 1:
             return Envelope(api_version, head.kind or "")
         problem = f"unexpected GroupVersion string: {api_version}"
     except NestingError as error:

@@ -86,7 +86,7 @@ class AdmissionChain:
         """Whether no plugin has anything to say about such a request, so that none need be asked."""
         if not self._plugins:
             return True
-        definition, user = call.definition, self._sort_of(call.user) if self._choosing else 0
+        definition, user = call.definition, self._sort_of(call.user)
         sort = (definition.group, definition.plural, call.subresource, operation, user)
         try:
             return self._idle[sort]
@@ -123,7 +123,7 @@ class AdmissionChain:
     def _called_for(self, call: Call, operation: str, method: str) -> tuple[AdmissionPlugin, ...]:
         if not self._plugins:
             return ()
-        definition, user = call.definition, self._sort_of(call.user) if self._choosing else 0
+        definition, user = call.definition, self._sort_of(call.user)
         sort = (method, definition.group, definition.plural, call.subresource, operation, user)
         try:
             return self._called[sort]
@@ -135,6 +135,8 @@ class AdmissionChain:
         return plugins
 
     def _sort_of(self, user: UserInfo) -> int:
+        if not self._choosing:
+            return 0
         key = (user.name, user.groups)
         found = self._users.get(key)
         if found is None:

@@ -139,8 +139,7 @@ class Application:
             await self._refuse(request, observed, text_response(_PANIC, 500))
         finally:
             self.metrics.end(record, now() - record.began)
-            if self._audit is not None:
-                self._log_stage(request, "ResponseComplete")
+            self._log_stage(request, "ResponseComplete")
 
     async def _http(self, request: Request, send: Send) -> None:
         response: Response | None

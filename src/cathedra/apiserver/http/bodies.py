@@ -58,10 +58,7 @@ def media_type(request: Request, *, protobuf: bool = True) -> str:
     Raises:
         StatusError: 415, bodies of that type are not understood.
     """
-    whole = request.header(b"content-type")
-    if not whole or whole == JSON:
-        return JSON
-    given = whole.partition(";")[0].strip().lower()
+    given = request.header(b"content-type").partition(";")[0].strip().lower()
     if not given or given == JSON:
         return JSON
     accepted = (JSON, YAML, PROTOBUF) if protobuf else (JSON, YAML)

@@ -474,8 +474,7 @@ def _plain(value: Any) -> JSONObject:
 
 
 def _patch_type(request: Request) -> PatchType:
-    given = request.header(b"content-type")
-    known = _PATCH_TYPES.get(given) or _PATCH_TYPES.get(given.partition(";")[0].strip())
+    known = _PATCH_TYPES.get(request.header(b"content-type").partition(";")[0].strip())
     if known is None:
         raise failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
     return known

@@ -33,6 +33,7 @@ def kept_fields(call: Call, live: View, after: dict[str, Any]) -> frozenset[str]
 def keeps_metadata(call: Call, metadata: ObjectMeta, live: View, after: dict[str, Any]) -> bool:
     """Whether ``after`` has the very metadata of ``live``, and reading them would give ``metadata`` again: maps are in
     order, owned fields are spelled as the server spells them."""
+    # What a later release stored may say more than an earlier one knows, and is read.
     if call.release != NEWEST or after.get("metadata") is not live.value.get("metadata"):
         return False
     for entry in metadata.managed_fields:

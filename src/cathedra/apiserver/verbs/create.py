@@ -53,8 +53,6 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         call = replace(call, name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
     metadata = without_duplicate_owners(call, obj.metadata)
-    if metadata is not obj.metadata:
-        obj = replace(obj, metadata=metadata)
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
         # Named before its kind prepares it: labels may say the name.

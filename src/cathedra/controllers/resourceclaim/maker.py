@@ -16,6 +16,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
+from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
@@ -25,9 +26,6 @@ __all__ = ["ClaimMaker", "ClaimRefused", "TemplateMissing"]
 
 _BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
-
-_Key = tuple[str, str]
-"""Namespace and name: a plain pair, since claims are looked up with every event of a pod."""
 
 
 class TemplateMissing(Exception):
@@ -55,9 +53,9 @@ class ClaimMaker:
         self._claims = informers.of(RESOURCECLAIMS)
         self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry, _same_owner_and_entry)
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
-        self._fresh: dict[_Key, _Made] = {}
-        self._fresh_by_owner: dict[str, _Key] = {}
-        self._made_at: dict[_Key, float] = {}
+        self._fresh: dict[ObjectKey, _Made] = {}
+        self._fresh_by_owner: dict[str, ObjectKey] = {}
+        self._made_at: dict[ObjectKey, float] = {}
         """When claims were created here (monotonic seconds), those that are gone again included."""
         self._uncertain: set[str] = set()
         """Owners and entries whose claim may have been created although no answer came."""
@@ -65,7 +63,7 @@ class ClaimMaker:
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """The claim of that name as far as known here."""
-        return self._claims.store.by_key.get((namespace, name)) or self._recent((namespace, name))
+        return self._claims.store.by_key.get((namespace, name)) or self._recent(ObjectKey(namespace, name))
 
     def find(self, owner: KubeObject, entry: str) -> ResourceClaim | None:
         """The claim that was generated for this very owner and entry, if there is one."""
@@ -81,7 +79,7 @@ class ClaimMaker:
 
         Kubernetes' controller takes such a claim from its cache of what it has just written.
         """
-        made_at = self._made_at.get((namespace, name))
+        made_at = self._made_at.get(ObjectKey(namespace, name))
         return made_at is not None and self._clock.monotonic() - made_at < _REMEMBERED_SECONDS
 
     async def make(self, owner: KubeObject, entry: str, template_name: str) -> ResourceClaim:
@@ -120,21 +118,21 @@ class ClaimMaker:
     def _note_time(self, claim: ResourceClaim) -> None:
         """Note when a claim was made, and forget the oldest: they stand first."""
         now = self._clock.monotonic()
-        self._made_at[_key_of(claim)] = now
+        self._made_at[key_of(claim)] = now
         while now - self._made_at[oldest := next(iter(self._made_at))] >= _REMEMBERED_SECONDS:
             del self._made_at[oldest]
 
     def _remember(self, claim: ResourceClaim) -> None:
-        self._fresh[_key_of(claim)] = _Made(self._clock.monotonic(), claim)
+        self._fresh[key_of(claim)] = _Made(self._clock.monotonic(), claim)
         for value in _owner_and_entry(claim):
-            self._fresh_by_owner[value] = _key_of(claim)
+            self._fresh_by_owner[value] = key_of(claim)
 
     def _forget(self, claim: ResourceClaim) -> None:
-        if self._fresh and self._fresh.pop(_key_of(claim), None) is not None:
+        if self._fresh and self._fresh.pop(key_of(claim), None) is not None:
             for value in _owner_and_entry(claim):
                 self._fresh_by_owner.pop(value, None)
 
-    def _recent(self, key: _Key) -> ResourceClaim | None:
+    def _recent(self, key: ObjectKey) -> ResourceClaim | None:
         made = self._fresh.get(key)
         if made is None:
             return None
@@ -149,10 +147,6 @@ class _Made(NamedTuple):
 
     at: float
     claim: ResourceClaim
-
-
-def _key_of(claim: ResourceClaim) -> _Key:
-    return claim.metadata.namespace, claim.metadata.name
 
 
 def _owner_and_entry(claim: ResourceClaim) -> tuple[str, ...]:

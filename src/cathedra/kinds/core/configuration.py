@@ -73,14 +73,13 @@ def _file_name(key: str) -> list[str]:
 
 def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
     """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
-    errors, binary, size = ErrorList(), config.binary_data, 0
+    errors, binary = ErrorList(), config.binary_data
     for key in sorted(config.data):
         _validate_key(errors, _DATA, key)
         if key in binary:
             errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
-    if binary:
-        validate_keys(errors, _BINARY_DATA, binary)
-        size = sum(map(len, binary.values()))
+    validate_keys(errors, _BINARY_DATA, binary)
+    size = sum(map(len, binary.values()))
     # A character is four bytes at most; to encode the texts would cost more than the rest.
     if size + 4 * sum(map(len, config.data.values())) > MAX_SIZE:
         size += sum(len(value.encode()) for value in config.data.values())

@@ -55,7 +55,7 @@ class Resolver:
         last = self._last
         if last is not None and last[0] is pod:
             namespace, known = pod.metadata.namespace, last[1]
-            if False not in [self._find(namespace, claim.metadata.name) is claim for claim in known]:
+            if all(self._find(namespace, claim.metadata.name) is claim for claim in known):
                 return [*known]
         group = None if pod.spec.scheduling_group is None else self._group_of(pod)
         claims = []

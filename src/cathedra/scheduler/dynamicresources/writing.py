@@ -14,6 +14,7 @@ from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client, ResourceClient
+from cathedra.client.objects import key_of
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
@@ -105,7 +106,7 @@ class ClaimWriter:
         try:
             return await self._of(claim).create(claim)
         except StatusError as error:
-            raise WriteFailed(f"create claim for extended resources {_named(claim)}: {error}") from error
+            raise WriteFailed(f"create claim for extended resources {key_of(claim)}: {error}") from error
 
     async def latest(self, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim as the server has it; None if it is gone.
@@ -133,7 +134,7 @@ class ClaimWriter:
         stored = allocation or claim.status.allocation
         if self._stamps:
             if stored is None:
-                raise WriteFailed(f"claim {_named(claim)} got deallocated elsewhere in the meantime")
+                raise WriteFailed(f"claim {key_of(claim)} got deallocated elsewhere in the meantime")
             if stored.allocation_timestamp is None:
                 stored = replace(stored, allocation_timestamp=Time(self._clock.now()))
         status = replace(claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, consumer))
@@ -141,7 +142,7 @@ class ClaimWriter:
             return await claims.update_status(replace(claim, status=status))
         except StatusError as error:
             what = "add allocation and reservation to claim" if allocation else "add reservation to claim"
-            raise _worded(f"{what} {_named(claim)}", error) from error
+            raise _worded(f"{what} {key_of(claim)}", error) from error
 
     def _of(self, claim: ResourceClaim) -> ResourceClient[ResourceClaim]:
         return self._client.resource(RESOURCECLAIMS, claim.metadata.namespace)
@@ -151,7 +152,7 @@ async def _refreshed(claims: ResourceClient[ResourceClaim], claim: ResourceClaim
     try:
         return await claims.get(claim.metadata.name)
     except StatusError as error:
-        raise WriteFailed(f"get updated claim {_named(claim)} after conflict: {error}") from error
+        raise WriteFailed(f"get updated claim {key_of(claim)} after conflict: {error}") from error
 
 
 async def _protected(
@@ -160,25 +161,21 @@ async def _protected(
     """The claim with the finalizer, if an allocation is to be stored in it."""
     metadata = claim.metadata
     if metadata.deletion_timestamp is not None:
-        raise WriteFailed(f"claim {_named(claim)} got deleted in the meantime")
+        raise WriteFailed(f"claim {key_of(claim)} got deleted in the meantime")
     if allocation is None:
         return claim
     if claim.status.allocation is not None:
-        raise WriteFailed(f"claim {_named(claim)} got allocated elsewhere in the meantime")
+        raise WriteFailed(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
     if FINALIZER in metadata.finalizers:
         return claim
     try:
         return await claims.update(_with_finalizers(claim, (*metadata.finalizers, FINALIZER)))
     except StatusError as error:
-        raise _worded(f"add finalizer to claim {_named(claim)}", error) from error
+        raise _worded(f"add finalizer to claim {key_of(claim)}", error) from error
 
 
 class _Conflict(WriteFailed):
     """Another client wrote in between."""
-
-
-def _named(claim: ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def _worded(what: str, error: StatusError) -> WriteFailed:

@@ -49,9 +49,8 @@ class InFlight:
         if self.left_at.pop(uid, None) is None:
             return
         if not self.left_at:
-            if self._log:
-                self._first += len(self._log)
-                self._log.clear()
+            self._first += len(self._log)
+            self._log.clear()
             return
         # Pods leave in the order of the log, so the first one in the dict is the oldest.
         oldest = next(iter(self.left_at.values()))

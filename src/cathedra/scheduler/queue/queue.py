@@ -87,7 +87,7 @@ class SchedulingQueue:
         """A waiting pod has a new version; that alone may make it schedulable."""
         uid = new.metadata.uid
         change = ClusterEvent(_TARGET_POD, pod_actions(old, new), old, new)
-        if uid in self._in_flight.left_at:
+        if uid in self._in_flight:
             self._in_flight.record(change)
             return
         entry = self._entries.get(uid)

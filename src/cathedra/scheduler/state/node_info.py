@@ -99,8 +99,7 @@ class NodeInfo:
             self._leave_order(pod.uid)
             self.order.append(pod.uid)
         self.pods[pod.uid] = pod
-        if self.alike:
-            self.alike.clear()
+        self.alike.clear()
 
     def remove(self, uid: str) -> PodInfo | None:
         """Take a pod off the node; None if it was not there."""
@@ -164,8 +163,7 @@ class NodeInfo:
 
     def _changed(self) -> None:
         self.generation += 1
-        if self.alike:
-            self.alike.clear()
+        self.alike.clear()
         if self.changes is not None:
             self.changes.note(self)
 
