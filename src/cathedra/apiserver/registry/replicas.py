@@ -93,7 +93,7 @@ class ReplicaLine(asyncio.Protocol):
             for batch in self._reader.feed(data):
                 for message in batch:
                     if type(message) is Question:
-                        self._put(Reached(message.id, self._log.revision))
+                        self._put(Reached(self._log.revision))
                     else:
                         self._write(message)
         except FrameError as error:

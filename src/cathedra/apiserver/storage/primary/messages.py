@@ -50,9 +50,7 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """How far is the primary?"""
-
-    id: int
+    """How far is the primary? A replica has one question under way at a time."""
 
 
 FromReplica = Forward | Question
@@ -92,9 +90,8 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class Reached(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """The answer to a question: everything up to ``revision`` has been said, and that is how far the primary is."""
+    """The answer to the question: everything up to ``revision`` has been said, and that is how far the primary is."""
 
-    id: int
     revision: int
 
 

@@ -48,8 +48,11 @@ class PrimaryStore(asyncio.Protocol):
         self._early: list[Change] = []
         """What was settled after the content, before it was asked for."""
         self._writes: dict[int, Callable[[Outcome], None]] = {}
-        self._questions: dict[int, asyncio.Future[int]] = {}
         self._ids = 0
+        self._asked: list[asyncio.Future[int]] = []
+        """Who waits for the answer to the question that is under way; empty: none is."""
+        self._next: list[asyncio.Future[int]] = []
+        """Who waits for the answer to the one after it."""
 
     @classmethod
     async def over(cls, connected: socket.socket) -> PrimaryStore:
@@ -110,15 +113,18 @@ class PrimaryStore(asyncio.Protocol):
     async def latest(self) -> int:
         """Wait until everything has been shown that any server acknowledged before this call; how far that is.
 
+        The answer to a question says nothing of what was acknowledged after the primary had read it. So callers that
+        come while one is under way share the next one.
+
         Raises:
             StoreUnavailable: the primary has gone.
         """
         if self._outgoing is None:
             raise StoreUnavailable(_GONE)
-        self._ids += 1
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._questions[self._ids] = answer
-        self._outgoing.put(Question(self._ids), ENVELOPE_BYTES)
+        self._next.append(answer)
+        if not self._asked:
+            self._ask(self._outgoing)
         return await answer
 
     async def close(self) -> None:
@@ -150,12 +156,12 @@ class PrimaryStore(asyncio.Protocol):
         for settled in self._writes.values():
             settled(StoreUnavailable(_GONE, unknown=True))
         self._writes.clear()
-        questions: list[asyncio.Future[Any]] = [*self._questions.values(), self._content]
-        for waiting in questions:
+        unanswered: list[asyncio.Future[Any]] = [*self._asked, *self._next, self._content]
+        for waiting in unanswered:
             if not waiting.done():
                 waiting.set_exception(StoreUnavailable(_GONE))
                 waiting.exception()  # it may not be waited for
-        self._questions.clear()
+        self._asked, self._next = [], []
         if not self._lost.done():
             self._lost.set_result(None)
 
@@ -171,14 +177,26 @@ class PrimaryStore(asyncio.Protocol):
         elif kind is Refused:
             self._writes.pop(message.id)(_refusal(message))
         elif kind is Reached:
-            waiting = self._questions.pop(message.id)
-            if not waiting.done():
-                waiting.set_result(message.revision)
+            self._answer(message.revision)
         elif kind is Content:
             self._records += [Record(*record) for record in message.records]
             if message.last:
                 records, self._records = self._records, []
                 self._content.set_result(StoreContent(message.revision, records))
+
+    def _ask(self, outgoing: Outgoing) -> None:
+        """Put the question for those who wait for the next one."""
+        self._asked, self._next = self._next, []
+        outgoing.put(Question(), ENVELOPE_BYTES)
+
+    def _answer(self, revision: int) -> None:
+        """Let those go on whose question is answered, and put the next one, if it is wanted."""
+        answered, self._asked = self._asked, []
+        for waiting in answered:
+            if not waiting.done():  # else its caller was cancelled meanwhile
+                waiting.set_result(revision)
+        if self._next and self._outgoing is not None:
+            self._ask(self._outgoing)
 
 
 def _refusal(message: Refused) -> Superseded | StorageError:
