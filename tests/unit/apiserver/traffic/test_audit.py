@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import resource
+from itertools import pairwise
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from cathedra.apiserver.config import ServerConfig
-from cathedra.apiserver.traffic.audit import AuditPolicy, PolicyError, load_policy
+from cathedra.apiserver.requestinfo import request_info
+from cathedra.apiserver.traffic.audit import AuditLog, AuditPolicy, PolicyError, load_policy
+from cathedra.apiserver.traffic.record import RequestRecord
 from tests.unit.apiserver.asgi import open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -61,3 +67,50 @@ async def test_a_policy_chooses_what_is_written_down(tmp_path: Path) -> None:
 def test_a_policy_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(PolicyError):
         load_policy(text)
+
+
+def record(agent: str) -> RequestRecord:
+    """A request whose audit event is about as long as its user agent, and 400 bytes."""
+    return RequestRecord(request_info("GET", MAPS), b"", "", 0.0, status=200, user_agent=agent)
+
+
+async def test_lines_of_several_logs_on_one_file_never_mix(tmp_path: Path) -> None:
+    """Batches are larger than a buffer of 8 KiB and no multiple of it."""
+    path, batches, together = tmp_path / "audit.log", 30, 37
+    barrier = Barrier(2)
+
+    async def write(sign: str) -> None:
+        log = AuditLog(path, AuditPolicy())
+        for _ in range(batches):
+            for _ in range(together):
+                log.write(record(sign * 1000), "ResponseComplete", 0.0, 0.0)
+            barrier.wait(30)
+            await asyncio.sleep(0)
+        log.close()
+        assert log.written == batches * together
+
+    await asyncio.gather(*(asyncio.to_thread(asyncio.run, write(sign)) for sign in "ab"))
+    agents = [json.loads(line)["userAgent"] for line in path.read_text().splitlines()]
+    assert [agents.count(sign * 1000) for sign in "ab"] == [batches * together] * 2
+    switches = sum(one != following for one, following in pairwise(agents))
+    assert switches < 2 * batches, "a batch is in one piece"
+
+
+async def test_a_line_that_was_torn_by_a_full_disk_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = AuditLog(path, AuditPolicy())
+    log.write(record("first"), "ResponseComplete", 0.0, 0.0)
+    log.write(record("torn" * 1000), "ResponseComplete", 0.0, 0.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        await asyncio.sleep(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (log.written, path.stat().st_size) == (0, 2000)
+    log.write(record("later"), "ResponseComplete", 0.0, 0.0)
+    log.close()
+    first, torn, later = path.read_text().splitlines()
+    assert [json.loads(line)["userAgent"] for line in (first, later)] == ["first", "later"]
+    assert torn.endswith("torn")
+    assert log.written == 1
