@@ -27,7 +27,6 @@ __all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "loa
 LOG: Final = logging.getLogger(__name__)
 LEVELS: Final = ("None", "Metadata", "Request", "RequestResponse")
 _NEWLINE: Final = ord("\n")
-_REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
 class PolicyError(ValueError):
