@@ -30,6 +30,7 @@ from cathedra.apiserver.http.answers.response import (
     status_response,
     text_response,
 )
+from cathedra.apiserver.http.consistency import carried_out
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import ClientGone, Request
@@ -232,6 +233,19 @@ class Application:
             request.check_query()
 
     async def _handled(self, request: Request, send: Send) -> Response | None:
+        registry = self._server.registry
+        if not registry.shared:
+            return await self._carried_out(request, send)
+        return await carried_out(registry, request, lambda: self._answered(request, send))
+
+    async def _answered(self, request: Request, send: Send) -> Response | None:
+        """As `_carried_out`; a refusal is an answer like any other."""
+        try:
+            return await self._carried_out(request, send)
+        except StatusError as error:
+            return status_response(error)
+
+    async def _carried_out(self, request: Request, send: Send) -> Response | None:
         self._authorize(request)
         info = request.info
         if (service := self._aggregated.behind(info)) is not None:

@@ -40,8 +40,6 @@ from cathedra.apiserver.http.options import check_dry_run, list_options, write_q
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
-from cathedra.apiserver.queryvalues import NumberError, parse_uint64
-from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
@@ -113,8 +111,6 @@ class ResourceHandler:
         if allowed and call.version.deprecation_warning:
             call.warnings.append(call.version.deprecation_warning)
         try:
-            if _needs_latest(request, self._server.registry):
-                await self._server.registry.catch_up()
             if not allowed:
                 raise wrong_method()
             if info.connecting:
@@ -442,19 +438,6 @@ def _allows(route: Route, info: RequestInfo) -> bool:
     if info.verb == "deletecollection":
         return not (route.namespaced and not info.namespace)
     return bool(info.name) or info.verb in {"list", "watch"}
-
-
-def _needs_latest(request: Request, registry: Registry) -> bool:
-    """Whether the answer must know what other servers on the same store have acknowledged."""
-    if request.info.verb not in {"get", "list", "watch"}:
-        return True
-    version = request.parameter("resourceVersion")
-    if not version:
-        return True
-    try:
-        return parse_uint64(version) > registry.revision
-    except NumberError:
-        return False  # the verb itself says what is wrong with it
 
 
 def _posted(call: Call) -> GroupVersionKind:

@@ -45,8 +45,11 @@ class Registry:
         self.settles_at_once = not isinstance(storage, (SharedStorage, PrimaryStore)) and storage.settles_at_once
         """Whether a write is over without having given way to others."""
         self.writes_wait = self.settles_at_once or isinstance(storage, SharedStorage)
-        """Whether a write waits before it begins: for others' turn, or for what other servers acknowledged. A replica
-        hears of that without asking, and what was made of an older state is refused."""
+        """Whether a write waits before it begins: for others' turn, or for what other servers acknowledged."""
+        self.lags = isinstance(storage, PrimaryStore)
+        """Whether what other servers acknowledged may come a moment later, without a write's asking for it first: the
+        primary compares the state that each was made from. So what is refused here is looked at again when this server
+        `has_moved`, and what is left as it is has to be `confirmed`."""
         if isinstance(storage, PrimaryStore):
             self._tables = Tables(definitions, LogLayout())
             self._log = ReplicaLog(storage, self._tables)
@@ -94,6 +97,30 @@ class Registry:
             StatusError: 503 or 504, a shared store does not answer.
         """
         await self._log.catch_up()
+
+    async def has_moved(self, since: int) -> bool:
+        """Whether other servers have acknowledged anything that was not here at a revision, and is now. If not, what
+        was refused then was refused rightly.
+
+        Raises:
+            StatusError: 503 or 504, a shared store does not answer.
+        """
+        if not self.shared:
+            return False
+        await self.catch_up()
+        return self.revision > since
+
+    async def confirmed(self, table: Table, entry: StoredObject) -> None:
+        """See to it that the state of an object that is to be left as it is, is the latest; no write will compare it.
+
+        Raises:
+            WriteConflict: it is not: look at the object again.
+            StatusError: 503, the primary has gone.
+        """
+        if self.lags:
+            await self.catch_up()
+        if table.get(entry.key) is not entry:
+            raise WriteConflict(entry.key)
 
     def table(self, resource: GroupResource) -> Table:
         """The objects of a resource.

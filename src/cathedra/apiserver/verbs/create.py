@@ -101,6 +101,8 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if obj.metadata.resource_version:
         obj = _without_version(call, obj)
     table = server.table(call)
+    if call.dry_run and server.registry.lags:
+        await server.registry.catch_up()
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:
         raise WriteConflict(key)

@@ -101,6 +101,8 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
     table, old = server.table(call), entry.object
     now = server.clock.now()
     new = _marked(call, old, options, now)
+    if new == old or call.dry_run:
+        await server.registry.confirmed(table, entry)
     if new is None:
         last = _ended(old, now) if call.definition.deletion.announced else old
         if call.dry_run:

@@ -152,9 +152,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     unchanged = new == old
     converts = call.definition.conversion is not None
     written = await server.stored(call, new) if converts and not unchanged else new
-    # What is written is compared with the latest state once more, when it is.
-    if (unchanged or call.dry_run) and table.get(entry.key) is not entry:
-        raise WriteConflict(entry.key)
+    if unchanged or call.dry_run:
+        await server.registry.confirmed(table, entry)
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
         if not call.dry_run:
             await server.registry.remove(table, entry, entry.object)

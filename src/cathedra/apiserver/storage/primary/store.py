@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from cathedra.apiserver.storage.primary.messages import (
     ENVELOPE_BYTES,
@@ -55,7 +55,7 @@ class PrimaryStore(asyncio.Protocol):
         """Who waits for the answer to the one after it."""
 
     @classmethod
-    async def over(cls, connected: socket.socket) -> PrimaryStore:
+    async def over(cls, connected: socket.socket) -> Self:
         """The store at the other end of a connected unix socket."""
         connected.setblocking(False)
         store = cls()

@@ -1,0 +1,92 @@
+"""A primary, and a replica whose line brings nothing until the replica says or asks something."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.primary import PrimaryStore
+from cathedra.clock import LoopClock
+from tests.unit.apiserver.asgi import TOKEN, ASGIClient
+
+USER = "token of a user without rights"
+TOKENS = {TOKEN: UserInfo("admin", ("system:masters",)), USER: UserInfo("viewer")}
+
+
+class LaggingStore(PrimaryStore):
+    """The line to a primary that holds back what it says, from `hold` until something is written or asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions = 0
+        """How often it was asked how far the primary is."""
+        self._held: list[bytes] | None = None
+
+    def hold(self) -> None:
+        """From now on nothing arrives."""
+        self._held = []
+
+    def forward(self, *arguments: Any, **options: Any) -> None:
+        super().forward(*arguments, **options)
+        self._release()
+
+    async def latest(self) -> int:
+        self.questions += 1
+        self._release()
+        return await super().latest()
+
+    def data_received(self, data: bytes) -> None:
+        if self._held is not None:
+            self._held.append(data)
+        else:
+            super().data_received(data)
+
+    def _release(self) -> None:
+        held, self._held = self._held or [], None
+        for data in held:
+            super().data_received(data)
+
+
+@dataclass
+class Lagging:
+    """Requests to a primary and to its replica."""
+
+    primary: ASGIClient
+    replica: ASGIClient
+    line: LaggingStore
+
+    async def behind(self, *writes: tuple[str, str, Any]) -> None:
+        """Have the primary acknowledge writes (method, path, body) of which the replica knows nothing yet."""
+        self.line.hold()
+        for method, path, body in writes:
+            answer = await self.primary(method, path, body)
+            assert answer.status < 300, answer.body
+        self.line.questions = 0
+
+
+@asynccontextmanager
+async def lagging(config: ServerConfig | None = None) -> AsyncIterator[Lagging]:
+    """Both servers, with roles."""
+    config = config or ServerConfig(authorization=True)
+    clock = LoopClock(asyncio.get_running_loop())
+    primary = await APIServer.open(config, clock=clock, random=random.Random(3))
+    one, other = socket.socketpair()
+    await primary.serve_replica(one)
+    line = await LaggingStore.over(other)
+    replica = await APIServer.open(config, clock=clock, random=random.Random(4), store=line)
+    replica.context.tokens.key = primary.context.tokens.key
+    for server in (primary, replica):
+        server.add_tokens(TOKENS)
+    try:
+        yield Lagging(ASGIClient(primary), ASGIClient(replica), line)
+    finally:
+        await replica.close()
+        await primary.close()
