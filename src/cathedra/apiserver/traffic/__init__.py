@@ -2,5 +2,5 @@
 
 `flow` finds the priority level of each, `levels` admit a number of them at a time and serve flows in turn, `deadlines`
 ends those that take too long, `record` says what one request was and what became of it, `metrics` counts records,
-`audit` logs them.
+`metricsmerging` adds the counts of several processes, `audit` logs records.
 """
