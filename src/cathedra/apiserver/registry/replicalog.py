@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
+from cathedra.api.status import failure
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry.commitlog import WriteConflict
 from cathedra.apiserver.registry.sharedcommitlog import refusal
@@ -19,7 +20,7 @@ from cathedra.apiserver.registry.table import Table, wake
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.primary.messages import Change
-from cathedra.apiserver.storage.primary.store import Outcome, PrimaryStore
+from cathedra.apiserver.storage.primary.store import Outcome, PrimaryStore, ResourceUnserved
 from cathedra.apiserver.storage.protocol import Record, StorageError, StoreUnavailable, Superseded
 
 __all__ = ["ReplicaLog"]
@@ -33,7 +34,8 @@ _BEFORE: Final = b'"resourceVersion":"'
 
 
 class ReplicaLog:
-    """Writes of one process, which the primary numbers. They end with a StatusError (500, 504) if the store fails."""
+    """Writes of one process, which the primary numbers. They end with a StatusError if the store fails (500, 503, 504),
+    or if their resource has gone (404)."""
 
     def __init__(self, storage: PrimaryStore, tables: Tables) -> None:
         self._storage = storage
@@ -148,4 +150,8 @@ class ReplicaLog:
 
 
 def _failure(key: str, outcome: Superseded | StorageError) -> Exception:
-    return WriteConflict(key) if isinstance(outcome, Superseded) else refusal(outcome)
+    if isinstance(outcome, Superseded):
+        return WriteConflict(key)
+    if isinstance(outcome, ResourceUnserved):
+        return failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
+    return refusal(outcome)

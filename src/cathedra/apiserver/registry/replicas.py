@@ -30,6 +30,7 @@ from cathedra.apiserver.storage.primary.messages import (
     Reached,
     Refused,
     Settled,
+    Unserved,
 )
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.client.local.frames import FULL_BYTES, FrameError, MessageReader
@@ -128,7 +129,7 @@ class ReplicaLine(asyncio.Protocol):
     def _write(self, message: Forward) -> None:
         located = self._tables.locate(message.key)
         if located is None:
-            self._put(Refused(message.id, 0, f"{message.key}: the resource is not served"))
+            self._put(Unserved(message.id))
             return
         table, key = located
         waiting = table.under_way.get(key)

@@ -22,6 +22,7 @@ __all__ = [
     "Reached",
     "Refused",
     "Settled",
+    "Unserved",
 ]
 
 ENVELOPE_BYTES = 64
@@ -89,10 +90,16 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     failure: str = ""
 
 
+class Unserved(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """The replica's own write changed nothing: its resource, a custom one, is served no longer."""
+
+    id: int
+
+
 class Reached(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """The answer to the question: everything up to ``revision`` has been said, and that is how far the primary is."""
 
     revision: int
 
 
-FromPrimary: Any = Content | Change | Settled | Refused | Reached
+FromPrimary: Any = Content | Change | Settled | Refused | Unserved | Reached

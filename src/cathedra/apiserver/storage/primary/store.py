@@ -22,12 +22,18 @@ from cathedra.apiserver.storage.primary.messages import (
     Reached,
     Refused,
     Settled,
+    Unserved,
 )
 from cathedra.apiserver.storage.protocol import Record, StorageError, StoreContent, StoreUnavailable, Superseded
 from cathedra.client.local.frames import FrameError, MessageReader
 from cathedra.client.local.outgoing import Outgoing
 
-__all__ = ["Outcome", "PrimaryStore"]
+__all__ = ["Outcome", "PrimaryStore", "ResourceUnserved"]
+
+
+class ResourceUnserved(StorageError):
+    """Nothing was written: the primary serves the resource no longer."""
+
 
 Outcome = int | Superseded | StorageError
 """What became of a write: the revision at which it was settled, or why it was not."""
@@ -176,6 +182,8 @@ class PrimaryStore(asyncio.Protocol):
             self._writes.pop(message.id)(message.revision)
         elif kind is Refused:
             self._writes.pop(message.id)(_refusal(message))
+        elif kind is Unserved:
+            self._writes.pop(message.id)(ResourceUnserved("the resource is not served"))
         elif kind is Reached:
             self._answer(message.revision)
         elif kind is Content:
