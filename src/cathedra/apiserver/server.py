@@ -40,7 +40,7 @@ from cathedra.apiserver.bootstrap.roles import reconcile_roles
 from cathedra.apiserver.catalog import Catalog, served_definitions, served_virtual
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.custom.conversion import Caller
-from cathedra.apiserver.customresources import CustomResources
+from cathedra.apiserver.customresources import DefinitionController, DefinitionFollower, ServedDefinitions
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.about.health import HealthAndVersion
@@ -89,7 +89,12 @@ class APIServer:
         self._front_proxy: FrontProxyTLS | None = None
         self.aggregated = AggregatedServers(context.registry, lambda: self._front_proxy)
         """The servers that answer for groups of their own."""
-        self._custom = CustomResources(context, catalog, Caller(self._convert, context.random))
+        served = ServedDefinitions(context.registry, catalog, Caller(self._convert, context.random))
+        self._definitions = (
+            DefinitionFollower(context.registry, served)
+            if context.registry.lags
+            else DefinitionController(context, served)
+        )
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
     def take_figures_from(self, summary: Callable[[str], Awaitable[Any] | None]) -> None:
@@ -130,7 +135,7 @@ class APIServer:
         )
         opened = cls(config, context, catalog)
         opened._webhooks = access.webhooks
-        opened._custom.start()
+        opened._definitions.start()
         await create_namespaces(context)
         if config.authorization:
             await reconcile_roles(context)
@@ -322,7 +327,7 @@ class APIServer:
         await self.aggregated.close()
         if self._webhooks is not None:
             await self._webhooks.close()
-        await self._custom.close()
+        await self._definitions.close()
         if self._audit is not None:
             self._audit.close()
         await self.context.registry.close()

@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
@@ -19,6 +19,7 @@ from tests.unit.apiserver.asgi import TOKEN, ASGIClient
 
 USER = "token of a user without rights"
 TOKENS = {TOKEN: UserInfo("admin", ("system:masters",)), USER: UserInfo("viewer")}
+_ROLES: Final = ServerConfig(authorization=True)
 
 
 class LaggingStore(PrimaryStore):
@@ -28,6 +29,8 @@ class LaggingStore(PrimaryStore):
         super().__init__()
         self.questions = 0
         """How often it was asked how far the primary is."""
+        self.writes = 0
+        """How many writes the primary was asked for."""
         self._held: list[bytes] | None = None
 
     def hold(self) -> None:
@@ -35,6 +38,7 @@ class LaggingStore(PrimaryStore):
         self._held = []
 
     def forward(self, *arguments: Any, **options: Any) -> None:
+        self.writes += 1
         super().forward(*arguments, **options)
         self._release()
 
@@ -69,24 +73,32 @@ class Lagging:
         for method, path, body in writes:
             answer = await self.primary(method, path, body)
             assert answer.status < 300, answer.body
-        self.line.questions = 0
+        self.line.questions = self.line.writes = 0
 
 
 @asynccontextmanager
-async def lagging(config: ServerConfig | None = None) -> AsyncIterator[Lagging]:
+async def lagging(config: ServerConfig = _ROLES) -> AsyncIterator[Lagging]:
     """Both servers, with roles."""
-    config = config or ServerConfig(authorization=True)
     clock = LoopClock(asyncio.get_running_loop())
     primary = await APIServer.open(config, clock=clock, random=random.Random(3))
+    primary.add_tokens(TOKENS)
+    try:
+        async with joined(primary) as (replica, line):
+            yield Lagging(ASGIClient(primary), replica, line)
+    finally:
+        await primary.close()
+
+
+@asynccontextmanager
+async def joined(primary: APIServer) -> AsyncIterator[tuple[ASGIClient, LaggingStore]]:
+    """A replica, and its line."""
     one, other = socket.socketpair()
     await primary.serve_replica(one)
     line = await LaggingStore.over(other)
-    replica = await APIServer.open(config, clock=clock, random=random.Random(4), store=line)
+    replica = await APIServer.open(primary.config, clock=primary.context.clock, random=random.Random(4), store=line)
     replica.context.tokens.key = primary.context.tokens.key
-    for server in (primary, replica):
-        server.add_tokens(TOKENS)
+    replica.add_tokens(TOKENS)
     try:
-        yield Lagging(ASGIClient(primary), ASGIClient(replica), line)
+        yield ASGIClient(replica), line
     finally:
         await replica.close()
-        await primary.close()

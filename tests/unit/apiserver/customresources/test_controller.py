@@ -1,4 +1,4 @@
-"""Definitions put into force."""
+"""Definitions put into force by the server that decides on them."""
 
 from __future__ import annotations
 

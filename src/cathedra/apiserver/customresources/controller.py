@@ -1,15 +1,14 @@
-"""Definitions put into force: each accepted one is served at once, a deleted one goes with all its instances.
+"""Decides which definitions are in force: accepted ones are served at once, deleted ones go with their instances.
 
-Watches the definitions' table and keeps catalog and registry in step; a client that waits for the condition Established
-finds the kind served, in discovery and in OpenAPI.
+Watches the definitions' table; a client that waits for the condition Established finds the kind served, in discovery
+and in OpenAPI.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api.core.apiextensions_v1 import (
     CustomResourceDefinition,
@@ -21,11 +20,8 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.authentication.user import LOOPBACK
-from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.custom.definitions import CRDS
-from cathedra.apiserver.custom.kinds import kind_of_definition
-from cathedra.apiserver.custom.objects import CustomObject, content, normalized, stored_version, with_content
+from cathedra.apiserver.customresources.served import ServedDefinitions, is_established
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -35,9 +31,9 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete_collection
 from cathedra.apiserver.verbs.update import change
-from cathedra.semantics.conditions import find_condition, is_true, with_condition
+from cathedra.semantics.conditions import find_condition, with_condition
 
-__all__ = ["CLEANUP", "CustomResources"]
+__all__ = ["CLEANUP", "DefinitionController"]
 
 LOG: Final = logging.getLogger(__name__)
 _FIRST_DELAY: Final = 0.005
@@ -45,15 +41,12 @@ _LONGEST_DELAY: Final = 30.0
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
-class CustomResources:
-    """The custom kinds of one server. Made by the server, started once, closed with it."""
+class DefinitionController:
+    """Puts definitions into force and takes them out again. Made by the server, started once, closed with it."""
 
-    def __init__(self, server: ServerContext, catalog: Catalog, caller: Caller) -> None:
-        """``caller`` reaches conversion webhooks."""
+    def __init__(self, server: ServerContext, served: ServedDefinitions) -> None:
         self._server = server
-        self._caller = caller
-        self._catalog = catalog
-        self._served: dict[str, tuple[int, GroupResource]] = {}
+        self._served = served
         self._waiting: dict[str, None] = {}
         self._leaving: set[str] = set()
         self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
@@ -62,11 +55,11 @@ class CustomResources:
 
     def start(self) -> None:
         """Serve what is defined already, and follow what comes. Does nothing where definitions are not served."""
-        if self._catalog.definition(CRDS) is None:
+        if CRDS not in self._server.registry.by_resource:
             return
         for entry in self._server.registry.table(CRDS).entries():
-            if _is_established(entry.object):
-                self._serve(entry.object)
+            if is_established(entry.object):
+                self._served.serve(entry.object)
             self._enqueue(entry.key)
         self._server.registry.observe(CRDS, self._changed)
 
@@ -82,7 +75,7 @@ class CustomResources:
         if change.deleted:
             self._waiting.pop(change.entry.key, None)
             self._forget_failures(change.entry.key)
-            self._withdraw(change.entry.key)
+            self._served.withdraw(change.entry.key)
             return
         self._enqueue(change.entry.key)
 
@@ -125,7 +118,7 @@ class CustomResources:
         if obj.metadata.deletion_timestamp is not None:
             await self._clean_up(obj)
             return
-        problem = self._name_conflict(obj)
+        problem = self._served.name_conflict(obj)
         now = Time(self._server.clock.now())
         if problem is None:
             await self._replace_served(obj)
@@ -139,7 +132,7 @@ class CustomResources:
             accepted = _condition("NamesAccepted", "False", reason, message, now)
             established = _condition("Established", "False", "NotAccepted", "not all names are accepted", now)
             names = obj.status.accepted_names or CustomResourceDefinitionNames()
-            if _is_established(obj):
+            if is_established(obj):
                 established = find_condition(obj.status.conditions, "Established") or established
 
         def settled(entry: StoredObject) -> CustomResourceDefinition:
@@ -150,36 +143,20 @@ class CustomResources:
         await change(self._server, self._call(obj, "status"), settled)
 
     async def _replace_served(self, obj: CustomResourceDefinition) -> None:
-        known = self._served.get(obj.metadata.name)
-        if known is not None and known[0] == obj.metadata.generation:
+        if self._served.is_current(obj):
             return
-        if known is not None:
-            await self._server.registry.all_quiet(known[1])
-        self._serve(obj)
-
-    def _serve(self, obj: CustomResourceDefinition) -> None:
-        definition = kind_of_definition(obj, self._caller)
-        resource = definition.group_resource
-        if obj.metadata.name in self._served:
-            self._server.registry.redefine_table(definition, _adapted)
-        else:
-            self._server.registry.add_table(definition, _adapted)
-        self._catalog.add(definition)
-        self._served[obj.metadata.name] = (obj.metadata.generation, resource)
-
-    def _withdraw(self, name: str) -> None:
-        served = self._served.pop(name, None)
-        if served is not None:
-            self._catalog.remove(served[1])
-            self._server.registry.remove_table(served[1])
+        resource = self._served.resource_of(obj.metadata.name)
+        if resource is not None:
+            await self._server.registry.all_quiet(resource)
+        self._served.serve(obj)
 
     async def _clean_up(self, obj: CustomResourceDefinition) -> None:
         """Delete every instance, then let the definition go."""
         if CLEANUP not in obj.metadata.finalizers:
             return
-        served = self._served.get(obj.metadata.name)
-        if served is not None and not await self._delete_instances(served[1]):
-            self._await_the_last(obj.metadata.name, served[1])
+        resource = self._served.resource_of(obj.metadata.name)
+        if resource is not None and not await self._delete_instances(resource):
+            self._await_the_last(obj.metadata.name, resource)
             return
 
         def released(entry: StoredObject) -> CustomResourceDefinition:
@@ -223,45 +200,6 @@ class CustomResources:
             name=obj.metadata.name,
             subresource=subresource,
         )
-
-    def _name_conflict(self, obj: CustomResourceDefinition) -> tuple[str, str] | None:
-        """Why the names cannot be accepted: reason and message; None if they can."""
-        names, own = obj.spec.names, obj.metadata.name
-        resources: set[str] = set()
-        kinds: set[str] = set()
-        for definition in self._others(obj.spec.group, own):
-            resources |= {definition.plural, definition.singular, *definition.short_names}
-            kinds |= {definition.kind, f"{definition.kind}List"}
-        checks = (
-            ("PluralConflict", (names.plural,), resources),
-            ("SingularConflict", (names.singular,), resources),
-            ("ShortNamesConflict", names.short_names, resources),
-            ("KindConflict", (names.kind,), kinds),
-            ("ListKindConflict", (names.list_kind,), kinds),
-        )
-        for reason, wanted, taken in checks:
-            for name in wanted:
-                if name in taken:
-                    return reason, f'"{name}" is already in use'
-        return None
-
-    def _others(self, group: str, own: str) -> Iterator[Any]:
-        served = self._served.get(own)
-        for definition in self._catalog:
-            if definition.group == group and (served is None or definition.group_resource != served[1]):
-                yield definition
-
-
-def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
-    """An instance that was read or made under an earlier definition; it stays of the version that it was stored in,
-    where a webhook converts."""
-    types = definition.stored_types
-    kind = types.get(stored_version(type(obj)), definition.type) if types else definition.type
-    return normalized(with_content(kind, obj.metadata, content(obj)))
-
-
-def _is_established(obj: CustomResourceDefinition) -> bool:
-    return is_true(obj.status.conditions, "Established")
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: Time) -> CustomResourceDefinitionCondition:

@@ -1,0 +1,98 @@
+"""The custom kinds that this server serves: catalog and registry, kept in step with definitions that are in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.custom.conversion import Caller
+from cathedra.apiserver.custom.kinds import kind_of_definition
+from cathedra.apiserver.custom.objects import CustomObject, content, normalized, stored_version, with_content
+from cathedra.apiserver.registry.registry import Registry
+from cathedra.semantics.conditions import is_true
+
+__all__ = ["ServedDefinitions", "is_established"]
+
+
+def is_established(obj: CustomResourceDefinition) -> bool:
+    """Whether the definition has been put into force."""
+    return is_true(obj.status.conditions, "Established")
+
+
+class ServedDefinitions:
+    """What is served of the definitions of custom resources, by their names."""
+
+    def __init__(self, registry: Registry, catalog: Catalog, caller: Caller) -> None:
+        """``caller`` reaches conversion webhooks."""
+        self._registry = registry
+        self._catalog = catalog
+        self._caller = caller
+        self._served: dict[str, tuple[int, GroupResource]] = {}
+        """Name → generation, resource."""
+
+    def resource_of(self, name: str) -> GroupResource | None:
+        """The resource of a definition, if it is served."""
+        served = self._served.get(name)
+        return None if served is None else served[1]
+
+    def is_current(self, obj: CustomResourceDefinition) -> bool:
+        """Whether the definition is served as it is."""
+        served = self._served.get(obj.metadata.name)
+        return served is not None and served[0] == obj.metadata.generation
+
+    def serve(self, obj: CustomResourceDefinition) -> None:
+        """Serve a definition, or go on with a new generation of it; then no write on its instances may be under way.
+
+        Raises:
+            StorageError: an instance that the store holds cannot be read.
+        """
+        definition = kind_of_definition(obj, self._caller)
+        if obj.metadata.name in self._served:
+            self._registry.redefine_table(definition, _adapted)
+        else:
+            self._registry.add_table(definition, _adapted)
+        self._catalog.add(definition)
+        self._served[obj.metadata.name] = (obj.metadata.generation, definition.group_resource)
+
+    def withdraw(self, name: str) -> None:
+        """Serve a definition no longer."""
+        served = self._served.pop(name, None)
+        if served is not None:
+            self._catalog.remove(served[1])
+            self._registry.remove_table(served[1])
+
+    def name_conflict(self, obj: CustomResourceDefinition) -> tuple[str, str] | None:
+        """Why the names cannot be accepted beside what else is served: reason and message; None if they can."""
+        names, own = obj.spec.names, obj.metadata.name
+        resources: set[str] = set()
+        kinds: set[str] = set()
+        for definition in self._others(obj.spec.group, own):
+            resources |= {definition.plural, definition.singular, *definition.short_names}
+            kinds |= {definition.kind, f"{definition.kind}List"}
+        checks = (
+            ("PluralConflict", (names.plural,), resources),
+            ("SingularConflict", (names.singular,), resources),
+            ("ShortNamesConflict", names.short_names, resources),
+            ("KindConflict", (names.kind,), kinds),
+            ("ListKindConflict", (names.list_kind,), kinds),
+        )
+        for reason, wanted, taken in checks:
+            for name in wanted:
+                if name in taken:
+                    return reason, f'"{name}" is already in use'
+        return None
+
+    def _others(self, group: str, own: str) -> Iterator[Any]:
+        resource = self.resource_of(own)
+        return (one for one in self._catalog if one.group == group and one.group_resource != resource)
+
+
+def _adapted(definition: Any, obj: CustomObject) -> CustomObject:
+    """An instance that was read or made under an earlier definition; it stays of the version that it was stored in,
+    where a webhook converts."""
+    types = definition.stored_types
+    kind = types.get(stored_version(type(obj)), definition.type) if types else definition.type
+    return normalized(with_content(kind, obj.metadata, content(obj)))
