@@ -21,6 +21,7 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.subresources.comparison import is_compared
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
@@ -50,6 +51,7 @@ class InProcessTransport:
         self._trusted = always_allows(server.authorizer, user)
         self._waits = server.registry.writes_wait
         """Whether a write waits before it begins."""
+        self._lags = server.registry.lags
 
     @property
     def user(self) -> UserInfo:
@@ -81,8 +83,9 @@ class InProcessTransport:
         call = self._call(
             "list", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
         )
-        if not options.resource_version and self._server.registry.shared:
-            await self._server.registry.catch_up()
+        registry = self._server.registry
+        if registry.shared and read.needs_latest(options.resource_version, registry.revision):
+            await registry.catch_up()
         page = read.list_objects(self._server, call, options)
         version = call.version
         entries = await self._server.seen(call, page.entries)
@@ -129,6 +132,8 @@ class InProcessTransport:
         call = self._call("create", ref, namespace, name, subresource, options=options)
         if self._waits:
             await self._turn()
+        elif self._lags and not is_compared("create", call.resource, subresource):
+            await self._server.registry.catch_up()
         if ref.resource in _REVIEWED and (review := REVIEWS.get(call.resource)) is not None:
             return review.answer(self._server, call, obj)
         if subresource:
@@ -192,6 +197,8 @@ class InProcessTransport:
         selection = Selection.parse(
             call.definition, namespace, list_options.label_selector, list_options.field_selector
         )
+        if self._server.registry.shared:
+            await self._server.registry.catch_up()
         await delete.delete_collection(self._server, call, selection, options)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:

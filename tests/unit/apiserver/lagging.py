@@ -31,11 +31,25 @@ class LaggingStore(PrimaryStore):
         """How often it was asked how far the primary is."""
         self.writes = 0
         """How many writes the primary was asked for."""
+        self.asked = asyncio.Event()
+        """That it was asked since `mute`."""
         self._held: list[bytes] | None = None
+        self._mute = False
 
     def hold(self) -> None:
         """From now on nothing arrives."""
         self._held = []
+
+    def mute(self) -> None:
+        """From now on nothing arrives, whatever is written or asked for, until `unmute`."""
+        self.hold()
+        self._mute = True
+        self.asked.clear()
+
+    def unmute(self) -> None:
+        """Let everything arrive."""
+        self._mute = False
+        self._release()
 
     def forward(self, *arguments: Any, **options: Any) -> None:
         self.writes += 1
@@ -44,6 +58,7 @@ class LaggingStore(PrimaryStore):
 
     async def latest(self) -> int:
         self.questions += 1
+        self.asked.set()
         self._release()
         return await super().latest()
 
@@ -54,6 +69,8 @@ class LaggingStore(PrimaryStore):
             super().data_received(data)
 
     def _release(self) -> None:
+        if self._mute:
+            return
         held, self._held = self._held or [], None
         for data in held:
             super().data_received(data)

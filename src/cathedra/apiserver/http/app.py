@@ -159,7 +159,9 @@ class Application:
 
     async def _websocket(self, request: Request, send: Send) -> None:
         try:
-            self._authenticate(request)
+            await self._identify(request)
+            if self._server.registry.shared:
+                await self._server.registry.catch_up()
             self._authorize(request)
             response = await self._passed_websocket(request, send)
         except StatusError as error:
@@ -199,7 +201,7 @@ class Application:
         await send({"type": "websocket.http.response.body", "body": response.body})
 
     async def _answer(self, request: Request, send: Send) -> Response | None:
-        self._authenticate(request)
+        await self._identify(request)
         place = self._flow.place(request.user, request.info)
         request.flow_headers = place.headers
         if request.info.long_running:
@@ -219,6 +221,21 @@ class Application:
         finally:
             if level is not None:
                 level.release()
+
+    async def _identify(self, request: Request) -> None:
+        """Authenticate; a credential that is no good may be one that another server has just given out.
+
+        Raises:
+            StatusError: 401, it is no good; 403, its user may not impersonate another.
+        """
+        registry = self._server.registry
+        began = registry.revision
+        try:
+            self._authenticate(request)
+        except StatusError:
+            if not await registry.has_moved(began):
+                raise
+            self._authenticate(request)
 
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""

@@ -15,12 +15,12 @@ from typing import Final
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.requestinfo import RequestInfo
-from cathedra.apiserver.subresources.reviews import REVIEWS
+from cathedra.apiserver.subresources.comparison import is_compared
+from cathedra.apiserver.verbs import read
+from cathedra.asgi.upgrade import UPGRADE
 
-__all__ = ["carried_out", "needs_latest"]
+__all__ = ["carried_out", "may_be_outdated", "needs_latest"]
 
 Attempt = Callable[[], Awaitable[Response | None]]
 """Carries out a request: an answer, or None if it went out as a stream already."""
@@ -28,7 +28,7 @@ _READS: Final = frozenset({"get", "list", "watch"})
 _BY_STATE: Final = frozenset({400, 401, 403, 404, 405, 409, 422})
 """The statuses of refusals that a newer state may take back. Of the others, 429 has to do with seats, and 413 leaves a
 body unread."""
-_DESCRIBED: Final = ("/api", "/apis", "/openapi/")
+_DESCRIBED: Final = ("/api", "/openapi/")
 """Where the resources that are served are told of."""
 
 
@@ -43,7 +43,7 @@ async def carried_out(registry: Registry, request: Request, attempt: Attempt) ->
         return await attempt()
     began = registry.revision
     response = await attempt()
-    if response is None or response.status not in _BY_STATE or not await registry.has_moved(began):
+    if response is None or not may_be_outdated(response.status) or not await registry.has_moved(began):
         return response
     request.record.annotations.clear()
     return await attempt()
@@ -55,19 +55,12 @@ def needs_latest(request: Request, registry: Registry) -> bool:
     if not info.is_resource:
         return info.path.startswith(_DESCRIBED)
     if info.verb not in _READS:
-        return not registry.lags or info.connecting or _is_not_compared(info)
-    version = request.parameter("resourceVersion")
-    if not version:
-        return True
-    try:
-        return parse_uint64(version) > registry.revision
-    except NumberError:
-        return False  # the verb itself says what is wrong with it
+        if info.connecting or UPGRADE in request.extensions or not registry.lags:
+            return True  # what is passed on is passed on once
+        return not is_compared(info.verb, GroupResource(info.group, info.resource), info.subresource)
+    return read.needs_latest(request.parameter("resourceVersion"), registry.revision)
 
 
-def _is_not_compared(info: RequestInfo) -> bool:
-    """Whether what is written is not the object itself that is named, so that no comparison would find the state too
-    old: all that are in a collection, what a budget allows, or nothing at all."""
-    if info.verb == "deletecollection" or info.subresource in {"eviction", "token"}:
-        return True
-    return GroupResource(info.group, info.resource) in REVIEWS
+def may_be_outdated(status: int) -> bool:
+    """Whether a newer state may take back a refusal with that status."""
+    return status in _BY_STATE

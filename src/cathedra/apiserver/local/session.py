@@ -19,6 +19,7 @@ from cathedra.api.struct import KubeStruct, encode, replace
 from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.http.consistency import may_be_outdated
 from cathedra.apiserver.http.options import manager_named
 from cathedra.apiserver.local.limits import Traffic, Turnstile
 from cathedra.apiserver.local.records import Recorder, request_path
@@ -145,7 +146,8 @@ class Session(asyncio.Protocol):
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way = 0
         """Bytes of bodies."""
-        self._converting: dict[int, asyncio.Task[None]] = {}
+        self._watching: dict[int, asyncio.Task[None]] = {}
+        """Watches that have not begun yet, and those whose objects a webhook converts."""
         self._watches: dict[int, _Watch] = {}
         self._ready: dict[int, None] = {}
         self._outgoing: Outgoing | None = None
@@ -171,7 +173,7 @@ class Session(asyncio.Protocol):
         for timer in (self._bookmarks, self._retiring):
             if timer is not None:
                 timer.cancel()
-        for task in (*self._tasks.values(), *self._converting.values()):
+        for task in (*self._tasks.values(), *self._watching.values()):
             self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
         for watch in tuple(self._watches.values()):
             self._end_watch(watch)
@@ -200,7 +202,7 @@ class Session(asyncio.Protocol):
                 self._mark(watch)
             self._put(Ended(watch.id))
             self._end_watch(watch)
-        for task in self._converting.values():
+        for task in self._watching.values():
             self._loop.call_soon(task.cancel)
         self._put(Retiring())
 
@@ -261,11 +263,14 @@ class Session(asyncio.Protocol):
         if user is None:
             self._put(StatusFailure(request.id, refused(unauthorized())))
             return
-        if request.id in self._tasks or request.id in self._watches or request.id in self._converting:
+        if request.id in self._tasks or request.id in self._watches or request.id in self._watching:
             raise FrameError(f"a second request {request.id}")
         record = self._server.recorder.begin(request, user.info, user.agent, self._server.source)
         if request.verb == "watch":
-            self._watch(request, user, record)
+            if self._server.registry.shared:
+                self._watching[request.id] = self._loop.create_task(self._watch_latest(request, user, record))
+            else:
+                self._watch(request, user, record)
             return
         task = self._loop.create_task(self._answer(request, user, record))
         self._tasks[request.id] = task
@@ -277,7 +282,7 @@ class Session(asyncio.Protocol):
         watch = self._watches.get(number)
         if watch is not None:
             self._end_watch(watch)
-        task = self._tasks.get(number) or self._converting.get(number)
+        task = self._tasks.get(number) or self._watching.get(number)
         if task is not None:
             self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
 
@@ -300,11 +305,7 @@ class Session(asyncio.Protocol):
         try:
             while self._slow is not None:
                 await self._taken.wait()
-            found = self._found(request, user)
-            if user.turnstile is None:
-                answer = await carry_out(transport, found, request)
-            else:
-                answer = await user.turnstile.carry(request, lambda: carry_out(transport, found, request, user.manager))
+            found, answer = await self._carried_out(request, user, transport, record)
             status = 201 if request.verb == "create" else 200
             self._show(request, found, answer, record)
         except StatusError as error:
@@ -325,6 +326,32 @@ class Session(asyncio.Protocol):
             self._under_way -= len(request.body)
             if not self._reading:
                 self._read_or_wait()
+
+    async def _carried_out(
+        self, request: LocalRequest, user: _User, transport: InProcessTransport, record: RequestRecord
+    ) -> tuple[RequestedResource, Any]:
+        """What a request asks of, and its answer, by a state in which everything is that was acknowledged before it.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        registry = self._server.registry
+        began = registry.revision
+        try:
+            return await self._attempted(request, user, transport)
+        except StatusError as error:
+            if not may_be_outdated(error.code) or not await registry.has_moved(began):
+                raise
+        record.annotations.clear()
+        return await self._attempted(request, user, transport)
+
+    async def _attempted(
+        self, request: LocalRequest, user: _User, transport: InProcessTransport
+    ) -> tuple[RequestedResource, Any]:
+        found = self._found(request, user)
+        if user.turnstile is None:
+            return found, await carry_out(transport, found, request)
+        return found, await user.turnstile.carry(request, lambda: carry_out(transport, found, request, user.manager))
 
     def _found(self, request: LocalRequest, user: _User) -> RequestedResource:
         """What a request asks of.
@@ -384,18 +411,38 @@ class Session(asyncio.Protocol):
         entry = self._server.registry.entry(found.definition.group_resource, key)
         return entry.body(found.version) if entry is not None and entry.object is obj else encode(obj)
 
+    async def _watch_latest(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
+        """Begin a watch when everything is here that other servers acknowledged before."""
+        try:
+            await self._server.registry.catch_up()
+        except StatusError as error:
+            del self._watching[request.id]
+            self._refuse_watch(request, record, error)
+            return
+        except asyncio.CancelledError:
+            del self._watching[request.id]
+            self._server.recorder.end(record, 499)
+            if self._retiring is not None:
+                self._put(Ended(request.id))
+            raise
+        del self._watching[request.id]
+        self._watch(request, user, record)
+
+    def _refuse_watch(self, request: LocalRequest, record: RequestRecord, error: StatusError) -> None:
+        self._put(StatusFailure(request.id, refused(error)))
+        self._server.recorder.end(record, error.code)
+
     def _watch(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
         try:
-            if len(self._watches) + len(self._converting) >= MOST_WATCHES:
+            if len(self._watches) + len(self._watching) >= MOST_WATCHES:
                 raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
             found = self._found(request, user)
             if found.definition.conversion is not None:
-                self._converting[request.id] = self._loop.create_task(self._converted(request, user, found, record))
+                self._watching[request.id] = self._loop.create_task(self._converted(request, user, found, record))
                 return
             call, start = user.transport.start_watch(found.ref, request.namespace, list_options(request.options))
         except StatusError as error:
-            self._put(StatusFailure(request.id, refused(error)))
-            self._server.recorder.end(record, error.code)
+            self._refuse_watch(request, record, error)
             return
         self._server.recorder.streams(record)
         watch = self._watches[request.id] = _Watch(request, call, start, record)
@@ -421,7 +468,7 @@ class Session(asyncio.Protocol):
             self._put(StatusFailure(request.id, refused(error)))
         finally:
             self._server.recorder.end(record, status)
-            del self._converting[request.id]
+            del self._watching[request.id]
             if self._retiring is not None:
                 self._put(Ended(request.id))
 

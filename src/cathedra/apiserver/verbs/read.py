@@ -25,7 +25,16 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import EventType, ListOptions
 
-__all__ = ["Listing", "WatchStart", "expired_watch", "get", "list_objects", "parse_revision", "start_watch"]
+__all__ = [
+    "Listing",
+    "WatchStart",
+    "expired_watch",
+    "get",
+    "list_objects",
+    "needs_latest",
+    "parse_revision",
+    "start_watch",
+]
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -135,6 +144,17 @@ def start_watch(
         return WatchStart([], table.watch(selection, after), table, after)
     except TooOld:
         raise expired_watch(after, table.floor) from None
+
+
+def needs_latest(resource_version: str, current: int) -> bool:
+    """Whether a read at a resource version has to know what other servers have acknowledged: none is given, or one that
+    is not here yet."""
+    if not resource_version:
+        return True
+    try:
+        return parse_uint64(resource_version) > current
+    except NumberError:
+        return False  # the verb itself says what is wrong with it
 
 
 def expired_watch(after: int, floor: int) -> StatusError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.apiserver.lagging import USER, lagging
+from tests.unit.apiserver.lagging import USER, Lagging, lagging
 
 NAMESPACES = "/api/v1/namespaces"
 MAPS = f"{NAMESPACES}/default/configmaps"
@@ -173,3 +173,54 @@ async def test_warnings_of_a_request_that_was_looked_at_again_come_once() -> Non
         answer = await servers.replica("POST", f"{NAMESPACES}/new/configmaps", unknown)
         assert answer.status == 201, answer.body
         assert answer.warnings == ['299 - "unknown field \\"unknown\\""']
+
+
+async def whose(servers: Lagging, token: str) -> str:
+    """Whose token it is, as the replica says."""
+    review = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
+    answer = await servers.replica("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review, user=token)
+    assert answer.status == 201, answer.body
+    name: str = answer.json["status"]["userInfo"]["username"]
+    return name
+
+
+async def test_a_token_of_an_account_that_another_server_has_just_made_is_good() -> None:
+    accounts = f"{NAMESPACES}/default/serviceaccounts"
+    async with lagging() as servers:
+        await servers.behind(("POST", accounts, named("ServiceAccount", "new")))
+        asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+        issued = await servers.primary("POST", f"{accounts}/new/token", asked)
+        assert await whose(servers, issued.json["status"]["token"]) == "system:serviceaccount:default:new"
+
+
+async def test_a_token_is_issued_for_an_account_that_another_server_has_just_made() -> None:
+    accounts = f"{NAMESPACES}/default/serviceaccounts"
+    async with lagging() as servers:
+        await servers.behind(("POST", accounts, named("ServiceAccount", "new")))
+        asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+        issued = await servers.replica("POST", f"{accounts}/new/token", asked)
+        assert issued.status == 201, issued.body
+        assert await whose(servers, issued.json["status"]["token"]) == "system:serviceaccount:default:new"
+
+
+async def test_a_bootstrap_token_that_another_server_has_just_taken_is_good() -> None:
+    data = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"}
+    secret = named("Secret", "bootstrap-token-abcdef", type="bootstrap.kubernetes.io/token", stringData=data)
+    async with lagging() as servers:
+        await servers.behind(("POST", f"{NAMESPACES}/kube-system/secrets", secret))
+        assert await whose(servers, "abcdef.0123456789abcdef") == "system:bootstrap:abcdef"
+
+
+async def test_a_token_that_no_server_knows_is_refused() -> None:
+    async with lagging() as servers:
+        await servers.behind(("POST", MAPS, config_map("a")))
+        assert (await servers.replica("GET", MAPS, user="none")).status == 401
+
+
+async def test_a_web_socket_leads_to_what_another_server_has_just_made() -> None:
+    pod = named("Pod", "p", spec={"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False})
+    async with lagging() as servers:
+        await servers.behind(("POST", f"{NAMESPACES}/default/pods", pod))
+        answer = await servers.replica.upgrade(f"{NAMESPACES}/default/pods/p/exec?command=ls&stdout=true")
+        assert answer.status == 400, answer.body
+        assert b"does not have a host assigned" in answer.body

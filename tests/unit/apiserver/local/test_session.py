@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,9 +17,12 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.local import listener, session
 from cathedra.client.local.messages import Attach
+from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
 from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from tests.unit.apiserver.asgi import TOKEN
+from tests.unit.apiserver.lagging import TOKENS, Lagging, lagging
 from tests.unit.apiserver.local.serving import ADMIN, UNKNOWN, VIEWER, served
 
 WRITE = WriteOptions()
@@ -305,3 +310,93 @@ async def test_what_an_update_leaves_alone_are_the_very_parts_that_were_stored(t
         assert after.metadata.labels == {"a": "b"}
         assert after.spec is before.spec
         assert after.status is before.status
+
+
+@asynccontextmanager
+async def at_a_replica(folder: Path) -> AsyncIterator[tuple[Lagging, LocalTransport]]:
+    """A primary, its replica, and an administrator who has a session at the replica."""
+    async with lagging() as servers:
+        await servers.replica.server.serve_locally(folder / "api.sock", TOKENS)
+        connection = LocalConnection(folder / "api.sock")
+        try:
+            yield servers, LocalTransport(connection, TOKEN, agent="tests")
+        finally:
+            connection.close()
+
+
+async def test_what_a_replica_has_refused_is_looked_at_again(tmp_path: Path) -> None:
+    namespace = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "new"}}
+    async with at_a_replica(tmp_path) as (servers, user):
+        await servers.behind(("POST", "/api/v1/namespaces", namespace))
+        await user.create(CONFIGMAPS, "new", config_map("a"), WRITE)
+        await servers.behind(("DELETE", "/api/v1/namespaces/new/configmaps/a", None))
+        made = await user.create(CONFIGMAPS, "new", config_map("a", key="2"), WRITE)
+        assert made.data == {"key": "2"}
+        servers.line.questions = 0
+        with pytest.raises(StatusError) as refused:
+            await user.delete(CONFIGMAPS, "new", "none", DeleteOptions())
+        assert refused.value.code == 404
+        assert servers.line.questions == 1
+
+
+async def test_a_replica_does_not_ask_before_it_writes(tmp_path: Path) -> None:
+    async with at_a_replica(tmp_path) as (servers, user):
+        await user.list(CONFIGMAPS, "default", EVERYTHING)
+        servers.line.questions = 0
+        made = await user.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        await user.update(CONFIGMAPS, "default", replace(made, data={"key": "2"}), WRITE)
+        await user.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+        assert servers.line.questions == 0
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+async def test_a_replica_shows_what_was_acknowledged_before(tmp_path: Path, ahead: bool) -> None:
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}}
+    async with at_a_replica(tmp_path) as (servers, user):
+        await servers.behind(("POST", "/api/v1/namespaces/default/configmaps", body))
+        version = str(servers.primary.server.revision) if ahead else ""
+        page = await user.list(CONFIGMAPS, "default", ListOptions(resource_version=version))
+        assert [one.metadata.name for one in page.items] == ["a"]
+
+
+async def test_a_watch_at_a_replica_begins_with_what_was_acknowledged_before(tmp_path: Path) -> None:
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}}
+    async with at_a_replica(tmp_path) as (servers, user):
+        await servers.behind(("POST", "/api/v1/namespaces/default/configmaps", body))
+        async with user.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+            assert (await anext(events)).object.metadata.name == "a"
+        with pytest.raises(StatusError) as refused:
+            async with user.watch(CONFIGMAPS, "default", ListOptions(resource_version="junk")) as events:
+                await anext(events)
+        assert refused.value.code == 500
+
+
+async def test_a_collection_is_deleted_whole_at_a_replica(tmp_path: Path) -> None:
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}}
+    async with at_a_replica(tmp_path) as (servers, user):
+        await servers.behind(("POST", "/api/v1/namespaces/default/configmaps", body))
+        await user.delete_collection(CONFIGMAPS, "default", EVERYTHING, DeleteOptions())
+        assert (await servers.primary("GET", "/api/v1/namespaces/default/configmaps")).json["items"] == []
+
+
+async def test_a_watch_ends_when_the_primary_has_gone(tmp_path: Path) -> None:
+    async with at_a_replica(tmp_path) as (servers, user):
+        await user.list(CONFIGMAPS, "default", EVERYTHING)
+        await servers.primary.server.close()
+        await servers.line.lost()
+        with pytest.raises(StatusError) as refused:
+            async with user.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+                await anext(events)
+        assert refused.value.code == 503
+
+
+async def test_a_watch_that_is_given_up_before_it_begins_is_forgotten(tmp_path: Path) -> None:
+    async with at_a_replica(tmp_path) as (servers, user):
+        servers.line.mute()
+        async with user.watch(CONFIGMAPS, "default", EVERYTHING):
+            await servers.line.asked.wait()
+        servers.line.unmute()
+        assert (await user.list(CONFIGMAPS, "default", EVERYTHING)).items == ()
+        counted = (await servers.replica("GET", "/metrics")).body.decode().splitlines()
+        (watches,) = (line for line in counted if line.startswith("apiserver_request_total") and 'verb="WATCH"' in line)
+        assert 'code="499"' in watches
