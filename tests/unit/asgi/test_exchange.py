@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cathedra.asgi import listener
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.asgi.direct import EXCHANGE, framed, header_lines
 from cathedra.asgi.listener import Listener, bind
@@ -205,7 +204,7 @@ async def test_a_stream_is_written_to_until_its_client_leaves_it_lying() -> None
 
 
 async def test_a_connection_is_closed_when_nothing_comes_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", 1)
+    monkeypatch.setattr("cathedra.asgi.serving.KEEP_ALIVE_SECONDS", 1)
     directly, _ = answering(b"ok")
     async with serving(directly) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
