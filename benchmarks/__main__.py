@@ -5,6 +5,7 @@ as it is there. Nothing here asserts a time: a miss is printed like a hit.
 
     python -m benchmarks [MODULE ...]
     python -m benchmarks scheduler apiserver --against KUBECONFIG
+    python -m benchmarks apiserver --apiserver-count 2
     python -m benchmarks scheduler --only 2000pods_100nodes
 """
 
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(known)} (default: all)")
     parser.add_argument("--against", metavar="KUBECONFIG", help="the loads of scheduler and apiserver on that cluster")
     parser.add_argument("--only", action="append", metavar="NAME", help="the scheduler's workloads whose name has this")
+    parser.add_argument("--apiserver-count", type=int, metavar="N", help="apiserver with so many processes")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.modules if name not in known]
     if unknown:
@@ -40,7 +42,13 @@ def main() -> int:
         parser.error(f"--against goes with {' and '.join(sorted(ANYWHERE))} alone")
     if arguments.only is not None and arguments.modules != ["scheduler"]:
         parser.error("--only goes with scheduler alone")
-    options = {"against": arguments.against, "names": arguments.only}
+    if arguments.apiserver_count is not None and arguments.modules != ["apiserver"]:
+        parser.error("--apiserver-count goes with apiserver alone")
+    options = {
+        "against": arguments.against,
+        "names": arguments.only,
+        "apiserver_count": arguments.apiserver_count,
+    }
     given = {name: value for name, value in options.items() if value is not None}
     print(f"{'measurement':<64} {'measured':>14} {'Kubernetes':>14} {'goal':>14}  unit")
     for name in arguments.modules or known:

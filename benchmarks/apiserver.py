@@ -4,7 +4,7 @@ The server is ``cathedra apiserver`` on its SQLite store, in a process of its ow
 64 connections that each send a request when the answer to the last is complete. Kubernetes' figures are those of
 kube-apiserver with etcd on a machine of this kind, measured with the same load; ``--against`` puts it on any server.
 
-    python -m benchmarks apiserver [--against KUBECONFIG]
+    python -m benchmarks apiserver [--against KUBECONFIG] [--apiserver-count N]
     python benchmarks/apiserver.py [SECONDS]
 """
 
@@ -46,13 +46,14 @@ LAST_CHUNK = b"0\r\n\r\n"
 """What ends an answer that has no length."""
 
 
-def rows(seconds: float = SECONDS, against: str = "") -> Iterator[Row]:
-    """The measurements, one by one; with a kubeconfig in ``against``, of that server, as far as others can see it."""
+def rows(seconds: float = SECONDS, against: str = "", apiserver_count: int = 1) -> Iterator[Row]:
+    """The measurements, one by one; with a kubeconfig in ``against``, of that server, as far as others can see it.
+    ``apiserver_count``: processes that answer requests."""
     with tempfile.TemporaryDirectory() as folder:
         if against:
             yield from _foreign(Foreign(Path(against), Path(folder)), seconds)
             return
-        server = Server(Path(folder))
+        server = Server(Path(folder), apiserver_count)
         try:
             yield "API server, cold start to ready", server.start(), "s", 2.9, 1.0
             load = Load(server, seconds)
@@ -102,16 +103,18 @@ def _latencies(name: str, found: dict[str, float]) -> Iterator[Row]:
 
 
 class Server:
-    """``cathedra apiserver`` in a process of its own."""
+    """``cathedra apiserver`` in a process of its own, or in several."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, count: int = 1) -> None:
         self.folder = folder
+        self.count = count
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
         """Start it; seconds until it accepts requests."""
         began = time.perf_counter()
         command = [sys.executable, "-m", "cathedra.cli.main", "apiserver", f"--data-dir={self.folder}"]
+        command += [f"--apiserver-count={self.count}"]
         log = (self.folder / "bench.log").open("wb")
         self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
         while not self._answers():

@@ -59,7 +59,8 @@ from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.asgi.listener import Listener, bind
+from cathedra.asgi.dealing import DealtConnections
+from cathedra.asgi.listener import Listener, TLSFiles, bind
 from cathedra.clock import Clock
 
 __all__ = ["APIServer"]
@@ -80,7 +81,7 @@ class APIServer:
         self._anonymous: frozenset[str] | None = None
         self._kubelet: KubeletTLS | None = None
         self._app: Application | None = None
-        self._listener: Listener | None = None
+        self._listener: Listener | DealtConnections | None = None
         self._local: LocalListener | None = None
         self._proxy: Proxy | None = None
         self._own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
@@ -184,24 +185,41 @@ class APIServer:
             OSError: the address is in use.
         """
         listening = bind(options.host, options.port)
-        self.port = listening.getsockname()[1]
-        self._host = options.advertised or options.host
-        tls = None
-        if options.pki is not None:
-            self.pki = PKI(options.pki, self.context.clock.now())
-            self.context.tokens.key.keep_in(self.pki.service_account_key)
-            hosts = options.names or (options.host, "localhost", "127.0.0.1")
-            tls = self.pki.tls_files((*hosts, *SERVICE_NAMES), options.client_authority)
-            self._client_authorities = tls.client_authority.read_bytes()
-            self._kubelet = options.kubelet or self.pki.kubelet_client()
-            self._front_proxy = self.pki.front_proxy()
-        self._tokens.add(options.tokens)
-        self._anonymous = options.anonymous
+        tls = self._prepare(options, listening.getsockname()[1])
         self._listener = Listener(self.app, listening, tls)
         await self._listener.start()
         if options.advertised:
             await self._keep_objects(options.advertised)
         return self.url
+
+    def deal_to(self, line: socket.socket) -> None:
+        """Let the API server of another process, on the same store, serve its share of the connections
+        (`serve_dealt`, at the other end of ``line``). Only where this server serves."""
+        assert isinstance(self._listener, Listener), "the server listens"
+        self._listener.deal_to(line)
+
+    async def serve_dealt(self, options: ServeOptions, line: socket.socket) -> None:
+        """Serve the connections that the server which listens at these options' address deals out over ``line``."""
+        tls = self._prepare(options, options.port)
+        self._listener = DealtConnections(self.app, line, tls)
+        await self._listener.start()
+
+    def _prepare(self, options: ServeOptions, port: int) -> TLSFiles | None:
+        """Let in whom the options let in; the certificates to serve with."""
+        self.port = port
+        self._host = options.advertised or options.host
+        self._tokens.add(options.tokens)
+        self._anonymous = options.anonymous
+        if options.pki is None:
+            return None
+        self.pki = PKI(options.pki, self.context.clock.now())
+        self.context.tokens.key.keep_in(self.pki.service_account_key)
+        hosts = options.names or (options.host, "localhost", "127.0.0.1")
+        tls = self.pki.tls_files((*hosts, *SERVICE_NAMES), options.client_authority)
+        self._client_authorities = tls.client_authority.read_bytes()
+        self._kubelet = options.kubelet or self.pki.kubelet_client()
+        self._front_proxy = self.pki.front_proxy()
+        return tls
 
     async def serve_locally(self, path: Path, tokens: Mapping[str, UserInfo]) -> None:
         """Listen on a unix socket too, for processes of the same user that show one of ``tokens``.

@@ -52,8 +52,6 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         server_config(arguments),
         nodes=arguments.nodes,
         processes=arguments.processes,
-        log_level=arguments.log_level,
-        log_format=arguments.log_format,
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
         faults=tuple(_fault(entry) for entry in arguments.fail),
@@ -79,6 +77,8 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
     return ClusterConfig(
         data_dir=data_dir(arguments),
         nodes=0,
+        log_level=arguments.log_level,
+        log_format=arguments.log_format,
         port=arguments.port,
         reach=Reach(
             bind_address=arguments.bind_address,
@@ -91,6 +91,7 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
         release=arguments.kubernetes_version,
         gates=gate_overrides(arguments.feature_gates),
         runtime_config=_switches("--runtime-config", arguments.runtime_config),
+        apiserver_count=arguments.apiserver_count,
         max_requests_inflight=arguments.max_requests_inflight,
         kubelet=KubeletOptions(
             client_certificate=absolute(arguments.kubelet_client_certificate),

@@ -205,6 +205,13 @@ SERVER: Final = (
         about="who signs nodes' serving certificates (default: the cluster's authority)",
     ),
     CommandOption(
+        name="--apiserver-count",
+        type=int,
+        default=1,
+        metavar="N",
+        about="processes that answer requests, on one port (default 1)",
+    ),
+    CommandOption(
         name="--max-requests-inflight",
         type=int,
         default=600,

@@ -204,11 +204,12 @@ class RunningCluster:
     async def _in_several_processes(self) -> AsyncIterator[None]:
         """The API server and the controllers here, everything else in children."""
         # start-up time: with several processes alone
-        from cathedra.cluster.processes.order import Passes
+        from cathedra.cluster.processes.order import LAYOUTS, Passes
         from cathedra.cluster.processes.supervisor import Supervisor
 
         passes = Passes(self.config)
-        children = self._nodes = Supervisor(self.config, passes, clock=self._clock, say=self._say)
+        layout = LAYOUTS[self.config.processes]
+        children = self._nodes = Supervisor(self.config, layout, clock=self._clock, say=self._say, tokens=passes.of)
         await children.launch()
         try:
             async with self._serving():
@@ -216,7 +217,7 @@ class RunningCluster:
                 base = self._foundation()
                 async with asyncio.TaskGroup() as parts:
                     tasks = [parts.create_task(job) for job in control_plane(base, (CONTROLLERS,))]
-                    tasks.append(parts.create_task(children.run(base.served, self.server.serve_replica)))
+                    tasks.append(parts.create_task(children.run(base.served, self.server)))
                     try:
                         yield
                     finally:
@@ -227,12 +228,26 @@ class RunningCluster:
 
     @asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
-        self._server = await self._open_server()
-        try:
+        async with self._opened() as self._server:
             await self._install_drivers(self.config.profile)
             yield
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[APIServer]:
+        """The API server, with further ones beside it if there are to be any."""
+        if self.config.apiserver_count > 1:
+            from cathedra.cluster.processes.apiservers import several_servers  # start-up time: with several alone
+
+            async with several_servers(
+                self.config, self._open_server, clock=self._clock, say=self._say, usage=self._usage
+            ) as server:
+                yield server
+            return
+        server = await self._open_server()
+        try:
+            yield server
         finally:
-            await self._server.close()
+            await server.close()
 
     async def _open_server(self) -> APIServer:
         server = await open_server(self.config, gates=self.gates, clock=self._clock, random=self._random)
@@ -285,6 +300,11 @@ class RunningCluster:
         await nodes.silence(name)
         await remove_node(client, name)
         self._say(f"node {name} is drained ({counted(count, 'pod')} deleted) and removed")
+
+    async def _usage(self, name: str) -> Any:
+        """The same for a process that has no nodes; None also of a node that is asked itself."""
+        told = self._figures(name) if self._nodes is not None else None
+        return None if told is None else await told
 
     def _figures(self, name: str) -> Awaitable[Any] | None:
         """What the pods of a node of this cluster use: simulated nodes have no server that could be asked."""

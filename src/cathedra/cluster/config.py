@@ -20,6 +20,7 @@ from cathedra.profiles import HardwareProfile
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 
 PROCESSES: Final = (1, 2, 3)
+MOST_SERVERS: Final = 64
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 
 PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
@@ -145,6 +146,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 1
     processes: int = 1
     """1: all in one. 2: API server and controllers; scheduler and nodes. 3: the nodes apart, too."""
+    apiserver_count: int = 1
+    """Processes that answer requests to the one port; all but the first are children."""
     log_level: str = "info"
     log_format: str = "text"
     """What further processes log, and how."""
@@ -183,6 +186,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption(f"--nodes must not be negative, got {self.nodes}")
         if self.processes not in PROCESSES:
             raise InvalidOption(f"--processes must be 1, 2 or 3, got {self.processes}")
+        if not 1 <= self.apiserver_count <= MOST_SERVERS:
+            raise InvalidOption(f"--apiserver-count must be between 1 and {MOST_SERVERS}, got {self.apiserver_count}")
         if not 0 <= self.port <= 65535:
             raise InvalidOption(f"--port must be between 0 and 65535, got {self.port}")
         if self.max_requests_inflight < 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import secrets
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
 
-__all__ = ["open_replica", "open_server", "serve_parts", "write_kubeconfig"]
+__all__ = ["open_beside", "open_server", "serve_beside", "serve_parts", "write_kubeconfig"]
 
 _METRICS: Final = "metrics.k8s.io/v1beta1"
 """Served in a metrics server's stead, for ``kubectl top``."""
@@ -57,21 +58,9 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     )
     remembered = config.data_dir / "port"
     port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
-    pki, reach = config.data_dir / "pki", config.reach
-    kubelet = _kubelet_tls(config.kubelet, PKI(pki, clock.now()))
+    reach, options = config.reach, _serve_options(config, port, clock)
     try:
-        await server.serve(
-            ServeOptions(
-                host=reach.bind_address,
-                port=port,
-                pki=pki,
-                anonymous=PUBLIC_PATHS,
-                kubelet=kubelet,
-                names=reach.certificate_names,
-                advertised=reach.advertised,
-                client_authority=reach.client_authority,
-            )
-        )
+        await server.serve(options)
         await install_kubelet_permissions(Client(server.transport(), clock=clock))
     except OSError as error:
         await server.close()
@@ -90,18 +79,39 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     return server
 
 
-async def open_replica(
-    config: ClusterConfig, store: PrimaryStore, *, gates: FeatureGates, clock: Clock, random: Random
+async def open_beside(
+    config: ClusterConfig, primary: PrimaryStore | None, *, gates: FeatureGates, clock: Clock, random: Random
 ) -> APIServer:
-    """An API server for the parts of this process, on the store of the one that serves ``config.data_dir``; its caller
-    closes it.
+    """An API server for the parts of this process, beside the one that serves ``config.data_dir``: on that one's store,
+    or without ``primary`` on the store that both share. Its caller closes it.
 
     Raises:
         StoreUnavailable: that server has gone.
+        StorageError: the store cannot be read.
     """
+    store = primary or _store(config, clock)
     server = await APIServer.open(_server_config(config, gates), clock=clock, random=random, store=store)
     server.serve_process(PKI(config.data_dir / "pki", clock.now()))
     return server
+
+
+async def serve_beside(server: APIServer, config: ClusterConfig, port: int, connections: socket.socket) -> None:
+    """Let a server that was opened beside the first serve clients too: the first one deals out its connections."""
+    await server.serve_dealt(_serve_options(config, port, server.context.clock), connections)
+
+
+def _serve_options(config: ClusterConfig, port: int, clock: Clock) -> ServeOptions:
+    pki, reach = config.data_dir / "pki", config.reach
+    return ServeOptions(
+        host=reach.bind_address,
+        port=port,
+        pki=pki,
+        anonymous=PUBLIC_PATHS,
+        kubelet=_kubelet_tls(config.kubelet, PKI(pki, clock.now())),
+        names=reach.certificate_names,
+        advertised=reach.advertised,
+        client_authority=reach.client_authority,
+    )
 
 
 def _server_config(config: ClusterConfig, gates: FeatureGates) -> ServerConfig:
@@ -113,7 +123,7 @@ def _server_config(config: ClusterConfig, gates: FeatureGates) -> ServerConfig:
         authorization=True,
         service_accounts=True,
         node_lifecycle=True,
-        max_requests_inflight=config.max_requests_inflight,
+        max_requests_inflight=-(-config.max_requests_inflight // config.apiserver_count),
         audit_log=config.audit_log,
         audit_policy=_audit_policy(config.audit_policy),
     )

@@ -32,6 +32,7 @@ from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.cluster.process.switching import switch_soon
 
 if TYPE_CHECKING:
+    from cathedra.apiserver.server import APIServer
     from cathedra.controllers.certificates.signers import Signer
     from cathedra.scheduler.configuration.reading import LeaseConfiguration, SchedulerConfiguration
 
@@ -50,23 +51,41 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
         OSError: the port is taken.
     """
     # Only this part: the others would double the start of its process.
-    from cathedra.cluster.serving import open_server, serve_parts, write_kubeconfig
+    from cathedra.cluster.serving import serve_parts, write_kubeconfig
 
     data = DataDir(config.data_dir)
     switch_soon()
     with data.held():
         stopped = stop_event()
         gates = FeatureGates.for_release(config.release, config.gates)
-        server = await open_server(config, gates=gates, clock=SystemClock(), random=_random())
-        try:
+        async with _opened(config, gates, say) as server:
             write_kubeconfig(server, config, data.kubeconfig, merge=False, say=say)
             await serve_parts(server, config, {})
             say(f"API server {server.url}")
             say(f"export KUBECONFIG={data.kubeconfig}")
             tune_collection()
             await stopped.wait()
-        finally:
-            await server.close()
+
+
+@asynccontextmanager
+async def _opened(config: ClusterConfig, gates: FeatureGates, say: Say) -> AsyncIterator[APIServer]:
+    """The API server of a data directory, with further ones beside it if there are to be any."""
+    from cathedra.cluster.serving import open_server  # as above
+
+    async def opened() -> APIServer:
+        return await open_server(config, gates=gates, clock=SystemClock(), random=_random())
+
+    if config.apiserver_count > 1:
+        from cathedra.cluster.processes.apiservers import several_servers  # start-up time: with several alone
+
+        async with several_servers(config, opened, clock=SystemClock(), say=say) as server:
+            yield server
+        return
+    server = await opened()
+    try:
+        yield server
+    finally:
+        await server.close()
 
 
 async def run_scheduler(config: PartConfig, *, say: Say) -> None:

@@ -16,6 +16,7 @@ from cathedra.profiles import load_profile
     [
         ({"nodes": -1}, "--nodes must not be negative"),
         ({"port": 70000}, "--port must be between 0 and 65535"),
+        ({"apiserver_count": 0}, "--apiserver-count must be between 1 and 64, got 0"),
         ({"store": "postgres"}, "--store must be sqlite, memory or etcd://"),
         ({"runtime": "docker"}, "--runtime must be one of"),
         ({"release": "1.20"}, "--kubernetes-version must be one of"),

@@ -16,10 +16,14 @@ from cathedra.cluster.identity.permissions import SCHEDULER, driver_user, node_u
 from cathedra.cluster.parts.controlplane import SCHEDULING
 from cathedra.cluster.parts.foundation import Served
 
-__all__ = ["LAYOUTS", "NODES", "Order", "Passes", "has_replica", "identity_of"]
+__all__ = ["APISERVER", "LAYOUTS", "NODES", "Layout", "Order", "Passes", "has_replica", "identity_of"]
 
 NODES: Final = "nodes"
-LAYOUTS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = {
+APISERVER: Final = "apiserver"
+"""Answers requests beside the first process, which alone listens."""
+Layout = tuple[tuple[str, ...], ...]
+"""The parts of each process beside the first."""
+LAYOUTS: Final[Mapping[int, Layout]] = {
     1: (),
     2: ((SCHEDULING, NODES),),
     3: ((SCHEDULING,), (NODES,)),
@@ -38,10 +42,12 @@ def identity_of(user: UserInfo) -> Identity:
 def has_replica(config: ClusterConfig, parts: Collection[str]) -> bool:
     """Whether a process has an API server of its own on the first one's store, which saves its parts the way there.
 
-    Not with a store that others write too, and not where every request is to be audited: that is the first one's work.
-    Nor for nodes alone, which are many and each see what is theirs.
+    Not with a store that others write too. The scheduler's has none where every request is to be audited: that is the
+    work of who answers requests. Nor have nodes alone, which are many and each see what is theirs.
     """
-    return SCHEDULING in parts and not config.shares_store and config.audit_log is None
+    if config.shares_store:
+        return False
+    return APISERVER in parts or (SCHEDULING in parts and config.audit_log is None)
 
 
 class Passes:

@@ -1,6 +1,6 @@
 """A child that does as it is told: what it was given for an order, it answers, fails or ends with.
 
-python scripted_child.py FOLDER SOCKET: the folder's file ``plan`` has a line for each life, which takes it away.
+python scripted_child.py FOLDER line=SOCKET …: the folder's file ``plan`` has a line for each life, which takes it away.
 """
 
 from __future__ import annotations
@@ -43,4 +43,4 @@ async def _live(folder: Path, inherited: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_live(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))))
+    asyncio.run(_live(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2].removeprefix("line=")))))

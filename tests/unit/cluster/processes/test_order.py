@@ -11,7 +11,7 @@ from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.identity.permissions import SCHEDULER, driver_user, node_user
 from cathedra.cluster.parts.controlplane import SCHEDULING
 from cathedra.cluster.parts.foundation import Served
-from cathedra.cluster.processes.order import LAYOUTS, NODES, Order, Passes, has_replica, identity_of
+from cathedra.cluster.processes.order import APISERVER, LAYOUTS, NODES, Order, Passes, has_replica, identity_of
 from cathedra.profiles import load_profile
 
 CONFIG = ClusterConfig(data_dir=Path("/d"), nodes=2, processes=3, leaving=("node-2",), store="etcd://127.0.0.1:2379")
@@ -52,6 +52,11 @@ def test_who_shares_a_store_or_audits_asks_the_first_process() -> None:
     assert not has_replica(CONFIG, (SCHEDULING, NODES))
     assert not has_replica(replace(CONFIG, store="sqlite", audit_log=Path("/d/audit")), (SCHEDULING, NODES))
     assert not has_replica(replace(CONFIG, store="sqlite"), (NODES,))
+
+
+def test_an_api_server_has_a_replica_unless_all_servers_share_a_store() -> None:
+    assert has_replica(replace(CONFIG, store="sqlite", audit_log=Path("/d/audit")), (APISERVER,))
+    assert not has_replica(CONFIG, (APISERVER,))
 
 
 def test_layouts_put_every_part_beside_the_server_into_one_process() -> None:

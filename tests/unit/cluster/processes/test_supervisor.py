@@ -14,7 +14,7 @@ import pytest
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.parts.foundation import Served
-from cathedra.cluster.processes.order import Passes
+from cathedra.cluster.processes.order import APISERVER, LAYOUTS, Layout
 from cathedra.cluster.processes.supervisor import ChildEnded, Supervisor
 from tests.unit.cluster.processes import scripted_child
 
@@ -34,24 +34,28 @@ class Impatient(SystemClock):
 class Case:
     """A supervisor of one child, and what is heard of it."""
 
-    def __init__(self, folder: Path, lives: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, lives: tuple[str, ...], layout: Layout = LAYOUTS[2]) -> None:
         (folder / "plan").write_text("\n".join(lives))
         config = ClusterConfig(data_dir=folder, nodes=1, processes=2)
         self.clock = Impatient()
         self.said: list[str] = []
         self.stores: list[socket.socket] = []
+        self.dealt: asyncio.Queue[socket.socket] = asyncio.Queue()
         program = (sys.executable, scripted_child.__file__, str(folder))
-        self.children = Supervisor(config, Passes(config), clock=self.clock, say=self.said.append, program=program)
+        self.children = Supervisor(config, layout, clock=self.clock, say=self.said.append, program=program)
 
-    async def serve(self, store: socket.socket) -> None:
-        self.stores.append(store)
+    async def serve_replica(self, connected: socket.socket) -> None:
+        self.stores.append(connected)
+
+    def deal_to(self, line: socket.socket) -> None:
+        self.dealt.put_nowait(line)
 
 
 @asynccontextmanager
-async def running(folder: Path, *lives: str) -> AsyncIterator[Case]:
-    case = Case(folder, lives)
+async def running(folder: Path, *lives: str, layout: Layout = LAYOUTS[2]) -> AsyncIterator[Case]:
+    case = Case(folder, lives, layout)
     await case.children.launch()
-    task = asyncio.create_task(case.children.run(SERVED, case.serve))
+    task = asyncio.create_task(case.children.run(SERVED, case))
     try:
         await case.children.wait_ready()
         yield case
@@ -65,7 +69,7 @@ async def outcome(folder: Path, life: str) -> BaseException:
     case = Case(folder, (life,))
     await case.children.launch()
     with pytest.raises(ExceptionGroup) as raised:
-        await case.children.run(SERVED, case.serve)
+        await case.children.run(SERVED, case)
     (error,) = raised.value.exceptions
     return error
 
@@ -112,3 +116,16 @@ async def test_children_that_were_never_told_anything_end(tmp_path: Path) -> Non
     await case.children.launch()
     await case.children.stop()
     assert (tmp_path / "never-told").exists()
+
+
+async def test_an_api_server_is_dealt_connections_once_it_is_ready_and_again_in_each_life(tmp_path: Path) -> None:
+    async with running(tmp_path, "ends later", "second life", layout=((APISERVER,),)) as case:
+        first = await case.dealt.get()
+        assert await case.children.ask_all("summary") == ["ends later"]
+        assert await case.children.ask_all("silence") == [], "who has gone meanwhile says nothing"
+        second = await case.dealt.get()
+        assert await case.children.ask_all("summary") == ["second life"]
+        (said,) = case.said
+        assert said.startswith("the process of apiserver (")
+        for line in (first, second, *case.stores):
+            line.close()
