@@ -38,7 +38,8 @@ class LaggingStore(PrimaryStore):
 
     def hold(self) -> None:
         """From now on nothing arrives."""
-        self._held = []
+        if self._held is None:
+            self._held = []
 
     def mute(self) -> None:
         """From now on nothing arrives, whatever is written or asked for, until `unmute`."""

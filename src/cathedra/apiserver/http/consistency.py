@@ -3,8 +3,8 @@
 Each server hears of the others' writes a moment later. So a read that wants the latest state asks first how far the
 store is. A write on a store such as etcd does so too; at a replica it does not, for the primary compares the state that
 it was made from: what was refused is looked at again when this server has caught up, as kube-apiserver's
-``GuaranteedUpdate`` does with its cached state. What admission let pass by an older policy or quota has passed, as in
-kube-apiserver, where admission reads informers.
+``GuaranteedUpdate`` does with its cached state. What admission let pass by an older policy, quota or namespace has
+passed, as in kube-apiserver, where admission reads informers.
 """
 
 from __future__ import annotations

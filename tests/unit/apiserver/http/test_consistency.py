@@ -7,8 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.unit.apiserver.lagging import USER, Lagging, lagging
+from cathedra.apiserver.config import ServerConfig
+from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
+from tests.unit.apiserver.lagging import USER, Lagging, joined, lagging
 
 NAMESPACES = "/api/v1/namespaces"
 MAPS = f"{NAMESPACES}/default/configmaps"
@@ -173,6 +177,74 @@ async def test_warnings_of_a_request_that_was_looked_at_again_come_once() -> Non
         answer = await servers.replica("POST", f"{NAMESPACES}/new/configmaps", unknown)
         assert answer.status == 201, answer.body
         assert answer.warnings == ['299 - "unknown field \\"unknown\\""']
+
+
+async def _create(server: ASGIClient, name: str, turn: int) -> Answer:
+    return await server("POST", MAPS, config_map(name, str(turn)))
+
+
+async def _replace(server: ASGIClient, name: str, turn: int) -> Answer:
+    return await server("PUT", f"{MAPS}/{name}", config_map(name, str(turn)))
+
+
+async def _repeat(server: ASGIClient, name: str, turn: int) -> Answer:
+    """An update that changes nothing, where the one before was the same."""
+    return await server("PUT", f"{MAPS}/{name}", config_map(name, "same"))
+
+
+async def _merge(server: ASGIClient, name: str, turn: int) -> Answer:
+    patch = json.dumps({"data": {f"merged-{turn % 3}": "1"}}).encode()
+    return await server("PATCH", f"{MAPS}/{name}", patch, content_type="application/merge-patch+json")
+
+
+async def _apply(server: ASGIClient, name: str, turn: int) -> Answer:
+    body = json.dumps(config_map(name, str(turn % 3))).encode()
+    path = f"{MAPS}/{name}?fieldManager=applier&force=true"
+    return await server("PATCH", path, body, content_type="application/apply-patch+yaml")
+
+
+async def _delete(server: ASGIClient, name: str, turn: int) -> Answer:
+    return await server("DELETE", f"{MAPS}/{name}")
+
+
+async def _delete_all(server: ASGIClient, name: str, turn: int) -> Answer:
+    return await server("DELETE", MAPS)
+
+
+async def _get(server: ASGIClient, name: str, turn: int) -> Answer:
+    return await server("GET", f"{MAPS}/{name}")
+
+
+async def _list(server: ASGIClient, name: str, turn: int) -> Answer:
+    return await server("GET", MAPS)
+
+
+REQUESTS = (_create, _replace, _repeat, _merge, _apply, _delete, _delete_all, _get, _list)
+
+
+def told(answer: Answer) -> tuple[int, Any, list[tuple[str, Any]]]:
+    """What an answer says that does not depend on the server."""
+    shown = answer.json
+    objects = shown.get("items", [shown])
+    return answer.status, shown.get("reason"), [(one["metadata"].get("name"), one.get("data")) for one in objects]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(REQUESTS), st.sampled_from("ab")), max_size=30))
+@settings(deadline=None, max_examples=40)
+def test_requests_to_several_servers_are_answered_as_by_one(requests: list[tuple[int, Any, str]]) -> None:
+    async def check() -> None:
+        async with (
+            open_asgi() as alone,
+            lagging(ServerConfig()) as servers,
+            joined(servers.primary.server) as (third, line),
+        ):
+            for turn, (number, request, name) in enumerate(requests):
+                servers.line.hold()
+                line.hold()
+                answer = await request((servers.primary, servers.replica, third)[number], name, turn)
+                assert told(answer) == told(await request(alone, name, turn))
+
+    asyncio.run(check())
 
 
 async def whose(servers: Lagging, token: str) -> str:
