@@ -159,9 +159,9 @@ class Application:
 
     async def _websocket(self, request: Request, send: Send) -> None:
         try:
-            await self._identify(request)
             if self._server.registry.shared:
                 await self._server.registry.catch_up()
+            self._authenticate(request)
             self._authorize(request)
             response = await self._passed_websocket(request, send)
         except StatusError as error:
@@ -201,7 +201,10 @@ class Application:
         await send({"type": "websocket.http.response.body", "body": response.body})
 
     async def _answer(self, request: Request, send: Send) -> Response | None:
-        await self._identify(request)
+        try:
+            self._authenticate(request)
+        except StatusError as error:
+            await self._authenticate_again(request, error)
         place = self._flow.place(request.user, request.info)
         request.flow_headers = place.headers
         if request.info.long_running:
@@ -222,20 +225,16 @@ class Application:
             if level is not None:
                 level.release()
 
-    async def _identify(self, request: Request) -> None:
-        """Authenticate; a credential that is no good may be one that another server has just given out.
+    async def _authenticate_again(self, request: Request, error: StatusError) -> None:
+        """Take a credential that is no good for one that another server may just have given out.
 
         Raises:
             StatusError: 401, it is no good; 403, its user may not impersonate another.
         """
         registry = self._server.registry
-        began = registry.revision
-        try:
-            self._authenticate(request)
-        except StatusError:
-            if not await registry.has_moved(began):
-                raise
-            self._authenticate(request)
+        if not await registry.has_moved(registry.revision):
+            raise error
+        self._authenticate(request)
 
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""
@@ -249,11 +248,11 @@ class Application:
         if record.query:
             request.check_query()
 
-    async def _handled(self, request: Request, send: Send) -> Response | None:
+    def _handled(self, request: Request, send: Send) -> Awaitable[Response | None]:
         registry = self._server.registry
         if not registry.shared:
-            return await self._carried_out(request, send)
-        return await carried_out(registry, request, lambda: self._answered(request, send))
+            return self._carried_out(request, send)
+        return carried_out(registry, request, lambda: self._answered(request, send))
 
     async def _answered(self, request: Request, send: Send) -> Response | None:
         """As `_carried_out`; a refusal is an answer like any other."""
