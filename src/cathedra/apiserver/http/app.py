@@ -98,7 +98,7 @@ class Application:
         self.sessions: SessionDoor | None = None
         """None: this server speaks HTTP alone."""
         self._audit = audit
-        self.metrics = Metrics(server.registry, flow)
+        self.metrics = Metrics(server.registry, flow, catalog)
         """What is counted, also of requests that come another way."""
         if audit is not None:
             self.metrics.audit_events = lambda: audit.written

@@ -2,34 +2,58 @@
 
 Counting must cost next to nothing on the way of a request, so figures are kept in plain dictionaries and turned into
 Prometheus' form when they are scraped.
+
+A path may name anything, and what is counted once is shown from then on. So a request is counted under what it names
+only if that is served, as Kubernetes counts what reaches installed routes; all others are counted together, by verb.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs
 
+from cathedra.apiserver.authentication.user import ANONYMOUS
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.histogram import Histogram
 
-__all__ = ["Metrics"]
+__all__ = ["Metrics", "ServedRoutes"]
 
 BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _LABELS: Final = ("verb", "group", "version", "resource", "subresource", "scope")
+_KEY: Final = slice(1, 5)
+"""What a route is found by, among the labels."""
+_QUERY_FIELDS: Final = 1000
+
+
+class ServedRoutes(Protocol):
+    """What is served, as the catalog knows it."""
+
+    @property
+    def by_key(self) -> Container[tuple[str, str, str, str]]:
+        """The routes, by group, version, resource and sub-resource."""
+
+    @property
+    def generation(self) -> int:
+        """How often they have changed."""
 
 
 class Metrics:
     """The figures of one server."""
 
-    def __init__(self, registry: Registry, flow: Flow) -> None:
+    def __init__(self, registry: Registry, flow: Flow, routes: ServedRoutes) -> None:
         self._registry = registry
         self._flow = flow
+        self._routes = routes
+        self._generation = routes.generation
+        self._served: set[tuple[str, ...]] = set()
+        """Labels that have been looked up among the routes and may be counted."""
         self._requests: defaultdict[tuple[Any, ...], int] = defaultdict(int)
-        self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
+        self._durations: defaultdict[tuple[Any, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
         self._long_running: dict[tuple[str, ...], int] = {}
         self._reading = 0
         self._writing = 0
@@ -38,7 +62,8 @@ class Metrics:
     def begin(self, record: RequestRecord) -> None:
         """A request has come."""
         if record.info.long_running:
-            labels = record.labels()
+            # It ends under the labels that it began with: its resource may have gone by then.
+            labels = record.counted_as = self._labels(record)
             self._long_running[labels] = self._long_running.get(labels, 0) + 1
         elif record.info.reads:
             self._reading += 1
@@ -47,17 +72,47 @@ class Metrics:
 
     def end(self, record: RequestRecord, seconds: float) -> None:
         """It has been answered."""
-        labels = record.labels()
-        dry_run = "All" if b"dryRun=All" in record.query else ""
-        self._requests[*labels, record.status, dry_run] += 1
+        labels = self._labels(record)
+        if record.user is None or (record.user is ANONYMOUS and not record.allowed):
+            # It reached no route. Else a client without credentials could fill the tables with one series for each
+            # verb of each route.
+            labels = _without_route(labels)
+        self._requests[*labels, record.status, _dry_run(record.query)] += 1
         if record.info.long_running:
-            self._long_running[labels] = self._long_running.get(labels, 1) - 1
+            self._end_long_running(record.counted_as)
             return
         if record.info.reads:
             self._reading -= 1
         else:
             self._writing -= 1
         self._durations[labels].add(seconds)
+
+    def _labels(self, record: RequestRecord) -> tuple[str, ...]:
+        """What a request is counted under."""
+        if self._generation != self._routes.generation:
+            self._forget_unserved()
+        labels = record.labels()
+        if labels in self._served:
+            return labels
+        if labels[_KEY] not in self._routes.by_key:
+            return _without_route(labels)
+        self._served.add(labels)
+        return labels
+
+    def _forget_unserved(self) -> None:
+        """Drop the series of custom resources that have gone: there may be new ones again and again."""
+        self._generation = self._routes.generation
+        self._served.clear()
+        for table in (self._requests, self._durations):
+            for labels in [labels for labels in table if any(labels[_KEY]) and labels[_KEY] not in self._routes.by_key]:
+                del table[labels]
+
+    def _end_long_running(self, labels: tuple[str, ...]) -> None:
+        left = self._long_running[labels] - 1
+        if left:
+            self._long_running[labels] = left
+        else:
+            del self._long_running[labels]
 
     def text(self) -> bytes:
         """Everything in the exposition format."""
@@ -136,6 +191,21 @@ class Metrics:
             older.add_metric([name], len(table))
             newer.add_metric([resource.group, resource.resource], len(table))
         return older, newer
+
+
+def _without_route(labels: tuple[str, ...]) -> tuple[str, ...]:
+    return labels[0], "", "", "", "", ""
+
+
+def _dry_run(query: bytes) -> str:
+    """``All``, "" or ``invalid``, as Kubernetes shows what the query says."""
+    if b"dryRun" not in query:
+        return ""
+    try:
+        values = parse_qs(query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS).get(b"dryRun", [])
+    except ValueError:
+        return "invalid"  # refused for its length
+    return "invalid" if any(value != b"All" for value in values) else "All" if values else ""
 
 
 class _Collected:

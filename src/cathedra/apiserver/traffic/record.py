@@ -13,6 +13,10 @@ from cathedra.apiserver.requestinfo import RequestInfo
 __all__ = ["RequestRecord"]
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
+_SHOWN: Final = {"get": "GET", "list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION"}
+_METHODS: Final = {"HEAD": "GET"} | {method: method for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
+_OTHER: Final = "other"
+"""What Kubernetes shows for every other method: clients can make up as many as they like."""
 
 
 class RequestRecord(msgspec.Struct):
@@ -41,21 +45,24 @@ class RequestRecord(msgspec.Struct):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """What authorization and admission add to the audit event."""
     counted_as: tuple[str, ...] = ()
-    """The labels, where they are known from another request of the sort."""
+    """The labels, where they are known already."""
 
     def labels(self) -> tuple[str, ...]:
-        """Verb, group, version, resource, sub-resource and scope, as metrics have them."""
+        """Verb, group, version, resource, sub-resource and scope, as metrics have them.
+
+        The verb is one of a few. The rest is what the request names, whether that is served or not.
+        """
         if self.counted_as:
             return self.counted_as
         info = self.info
         if not info.is_resource:
-            return info.method, "", "", "", "", ""
-        if info.connecting:
+            shown = _METHODS.get(info.method, _OTHER)
+        elif info.connecting:
             shown = "CONNECT"
         elif info.verb in _WRITES:
             shown = "APPLY" if "apply-patch" in self.content_type else info.method
         else:
-            shown = info.verb.upper()
+            shown = _SHOWN.get(info.verb, _OTHER)
         return shown, info.group, info.version, info.resource, info.subresource, info.scope
 
     def object_ref(self) -> JSONObject:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from tests.unit.apiserver.asgi import open_asgi
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServerConfig
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
+from tests.unit.apiserver.custom.test_custom_resources import CONFIGS, CRDS, config, definition
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+REQUESTS = "apiserver_request_total"
+OPEN = "apiserver_longrunning_requests"
+ROUTE = ("group", "version", "resource", "subresource", "scope")
+NO_ROUTE = ("", "", "", "", "")
 
 
 async def test_requests_are_counted_under_kubernetes_names() -> None:
@@ -31,6 +43,126 @@ async def test_a_server_of_several_processes_answers_with_the_figures_of_all() -
     assert answer.status == 200
     assert answer.header("content-type").startswith("text/plain; version=0.0.4")
     assert answer.body.endswith(b"# and of others\n")
+
+
+async def test_what_is_not_served_is_counted_without_its_names() -> None:
+    async with open_asgi() as asgi:
+        for n in range(20):
+            for path in (
+                f"/apis/g{n}.example.com/v1/things/a",
+                f"/api/v{n + 2}/pods/a",
+                f"/api/v1/things{n}/a",
+                f"{MAPS}/a/status{n}",
+                f"/nowhere/{n}",
+            ):
+                assert (await asgi("GET", path)).status == 404
+        found = requests(asgi)
+    assert [count for labels, count in found if labels["code"] == "404"] == [100]
+    assert {route(labels) for labels, _ in found} == {NO_ROUTE}
+
+
+@pytest.mark.parametrize("path", [f"{MAPS}/a", "/healthz", "/apis/example.com/v1/things"])
+async def test_methods_that_mean_nothing_are_counted_as_one(path: str) -> None:
+    async with open_asgi() as asgi:
+        for method in ("OPTIONS", "PROPFIND", "TRACE", "MADEUP", "get"):
+            await asgi(method, path)
+        found = requests(asgi)
+    assert {labels["verb"] for labels, _ in found} == {"other"}
+
+
+async def test_without_credentials_no_resource_gets_a_series() -> None:
+    async with open_asgi(ServerConfig(authorization=True)) as asgi:
+        for user, status in (("", 403), ("made up", 401)):
+            for path in (f"{MAPS}/a", "/api/v1/nodes", "/api/v1/pods?watch=true", f"{MAPS}?{'a&' * 1000}"):
+                assert (await asgi("GET", path, user=user)).status in {status, 400}
+        found = requests(asgi)
+        assert samples(asgi, OPEN) == []
+    assert {route(labels) for labels, _ in found} == {NO_ROUTE}
+    assert sum(count for _, count in found) == 8
+
+
+async def test_what_a_user_may_not_do_is_counted_under_its_resource() -> None:
+    async with open_asgi(ServerConfig(authorization=True)) as asgi:
+        asgi.server.add_tokens({"weak": UserInfo("weak")})
+        await asgi("GET", f"{MAPS}/a", user="weak")
+        ((labels, _),) = requests(asgi)
+    assert (route(labels), labels["code"]) == (("", "v1", "configmaps", "", "resource"), "403")
+
+
+async def test_custom_resources_are_counted_while_they_are_served() -> None:
+    async with open_asgi() as asgi:
+        made = (await asgi("POST", CRDS, definition())).json
+        await asgi.settle()
+        await asgi("POST", CONFIGS, config())
+        await asgi("GET", f"{CONFIGS}/c/status")
+        changed = made | {"metadata": made["metadata"] | {"labels": {"a": "b"}, "resourceVersion": ""}}
+        assert (await asgi("PUT", f"{CRDS}/gpuconfigs.d.x", changed)).status == 200
+        await asgi.settle()
+        await asgi("GET", f"{CONFIGS}/c")
+        before = {route(labels) for labels, _ in requests(asgi) if labels["group"] == "d.x"}
+        await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x")
+        await asgi.settle()
+        assert (await asgi("GET", f"{CONFIGS}/c")).status == 404
+        after = [labels for labels, _ in requests(asgi) if labels["group"] == "d.x"]
+        timed = [labels for labels, _ in samples(asgi, "apiserver_request_duration_seconds_count")]
+    assert before == {
+        ("d.x", "v1", "gpuconfigs", "", "namespace"),
+        ("d.x", "v1", "gpuconfigs", "", "resource"),
+        ("d.x", "v1", "gpuconfigs", "status", "resource"),
+    }
+    assert after == []
+    assert not [labels for labels in timed if labels["group"] == "d.x"]
+
+
+async def test_a_watch_is_open_until_it_ends_also_where_its_resource_has_gone_meanwhile() -> None:
+    async with open_asgi() as asgi:
+        await asgi("POST", CRDS, definition())
+        await asgi.settle()
+        watching = asyncio.create_task(asgi("GET", f"{CONFIGS}?watch=true"))
+        await asgi.settle()
+        ((labels, count),) = samples(asgi, OPEN)
+        assert (labels["verb"], labels["resource"], count) == ("WATCH", "gpuconfigs", 1)
+        await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x")
+        await asgi.settle()
+        watching.cancel()
+        await asyncio.wait([watching])
+        assert samples(asgi, OPEN) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", ""),
+        ("dryRun=All", "All"),
+        ("dryRun=All&dryRun=%41ll", "All"),
+        ("dryRun=None", "invalid"),
+        ("dryRun=All&dryRun=", "invalid"),
+        ("labelSelector=dryRun", ""),
+        ("dryRun=All" + "&a" * 1000, "invalid"),
+    ],
+)
+async def test_dry_runs_are_told_apart_as_far_as_they_mean_something(query: str, shown: str) -> None:
+    async with open_asgi() as asgi:
+        await asgi("POST", f"{MAPS}?{query}", {"metadata": {"name": "a"}})
+        ((labels, _),) = requests(asgi)
+    assert labels["dry_run"] == shown
+
+
+Labels = dict[str, str]
+
+
+def samples(asgi: ASGIClient, name: str) -> list[tuple[Labels, float]]:
+    """The series of a figure, as a scrape would find them, which itself is not counted."""
+    families = text_string_to_metric_families(asgi.server.app.metrics.text().decode())
+    return [(one.labels, one.value) for family in families for one in family.samples if one.name == name]
+
+
+def requests(asgi: ASGIClient) -> list[tuple[Labels, float]]:
+    return samples(asgi, REQUESTS)
+
+
+def route(labels: Labels) -> tuple[str, ...]:
+    return tuple(labels[name] for name in ROUTE)
 
 
 def _sample(text: str, name: str, *labels: str) -> float:
