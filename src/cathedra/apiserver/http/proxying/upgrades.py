@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -23,6 +24,8 @@ __all__ = ["BadAnswer", "NodeAnswer", "NodeRequestHead", "ask_node", "copy_both_
 
 _CONNECT_SECONDS: Final = 30.0
 _CHUNK: Final = 64 * 1024
+_STATUS: Final = re.compile(rb"[1-9][0-9]{2}")
+"""A code of any length would go on to the client, and into metrics."""
 _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_BODY: Final = 64 * 1024
 """Bytes of a node's refusal that are passed on."""
@@ -113,7 +116,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, tuple[tuple[bytes, b
     try:
         first, *lines = (await reader.readuntil(b"\r\n\r\n")).removesuffix(b"\r\n\r\n").split(b"\r\n")
         version, status, *_ = first.split(b" ")
-        if not version.startswith(b"HTTP/1."):
+        if not version.startswith(b"HTTP/1.") or not _STATUS.fullmatch(status):
             raise ValueError(first)
         pairs = (line.partition(b":") for line in lines)
         return int(status), tuple((name.strip().lower(), value.strip()) for name, _, value in pairs)

@@ -171,6 +171,7 @@ async def test_a_refusal_that_kubectl_would_read_as_yaml_is_a_status(way: Way) -
     [
         (b"HTTP/1.1 302 Found\r\nLocation: /secret\r\n\r\n", 502, b"not permitted"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", 500, b"is not HTTP"),
+        (b"HTTP/1.1 5000 Something\r\n\r\n", 500, b"is not HTTP"),
         (b"", 500, b"is not HTTP"),
     ],
 )
