@@ -29,6 +29,10 @@ _METHODS: Final = {
 }
 _SORTS: Final = 1024
 """Sorts of requests that are known at a time: a kind has a few."""
+_KNOWN_LENGTH: Final = 512
+"""Characters of a sort's names. Longer ones name nothing that is served, and are not kept: together they could take as
+many times the size of a message."""
+_DRY_RUN: Final = b"dryRun=All"
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 
 
@@ -49,7 +53,8 @@ class Recorder:
         began = self._now()
         if self._audit is None:
             sort = self._sort(request)
-            record = RequestRecord(sort.info, b"", "", began, user, counted_as=sort.counted_as)
+            query = _DRY_RUN if request.options.dry_run else b""
+            record = RequestRecord(sort.info, query, "", began, user, counted_as=sort.counted_as)
         else:
             record = self._audited(request, user, agent, began)
             record.source = source
@@ -71,11 +76,13 @@ class Recorder:
         )
         found = self._sorts.get(key)
         if found is None:
-            if len(self._sorts) >= _SORTS:
-                self._sorts.clear()
-            found = self._sorts[key] = RequestRecord(request_info_of(request), b"", "", 0.0)
+            found = RequestRecord(request_info_of(request), b"", "", 0.0)
             found.content_type = _content_type(request)
             found.counted_as = found.labels()
+            if len(self._sorts) >= _SORTS:
+                self._sorts.clear()
+            if sum(map(len, key[:6])) <= _KNOWN_LENGTH:
+                self._sorts[key] = found
         return found
 
     def streams(self, record: RequestRecord) -> None:

@@ -212,6 +212,23 @@ async def test_requests_are_audited_and_counted_as_over_http(tmp_path: Path) -> 
     assert 'code="201",component="apiserver",dry_run="",group="",resource="configmaps"' in counted
 
 
+async def test_dry_runs_are_counted_as_over_http(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        await there.user().create(CONFIGMAPS, "default", config_map("a"), WriteOptions(dry_run=True))
+        counted = there.server.app.metrics.text().decode()
+    assert 'code="201",component="apiserver",dry_run="All",group="",resource="configmaps"' in counted
+
+
+async def test_what_is_not_served_is_counted_without_its_names(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        for name in ("gadgets", "widgets"):
+            with pytest.raises(StatusError):
+                await there.user().get(msgspec.structs.replace(CONFIGMAPS, resource=name), "default", "a")
+        counted = there.server.app.metrics.text().decode()
+    assert 'dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""} 2.0' in counted
+    assert "gadgets" not in counted
+
+
 async def test_what_is_not_served_is_not_found_and_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     async with served(tmp_path) as there:
         local = there.user()
