@@ -65,14 +65,12 @@ COMMON: Final[Mapping[str, Callable[[_Series, _Series], _Series]]] = MappingProx
         # The objects of the one store, which each process holds all of.
         "apiserver_storage_objects": _first,
         "apiserver_resource_objects": _first,
-        # A limit of each process, which children inherit.
-        "process_max_fds": _first,
         # The server has run for as long as its first process; a child may have been started again since.
         "process_start_time_seconds": _earliest,
     }
 )
 """What the processes have in common, so that a sum would be wrong → what it is merged to. All other figures are about
-each process' own work and means, and are added."""
+each process' own work and means, and are added; so are limits of means, with which alerts compare them."""
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ def test_requests_are_added_and_objects_are_not() -> None:
     }
 
 
-def test_a_process_means_are_added_but_not_its_limit_and_its_start() -> None:
+def test_a_process_means_and_their_limits_are_added_but_not_its_start() -> None:
     text = merged(
         [
             process(start_time_seconds=1.7e9, max_fds=1024, open_fds=9, resident_memory_bytes=5.0e7),
@@ -96,7 +96,7 @@ def test_a_process_means_are_added_but_not_its_limit_and_its_start() -> None:
     )
     assert {name: value for (name, _), value in samples(text).items()} == {
         "process_start_time_seconds": 1.6e9,
-        "process_max_fds": 1024,
+        "process_max_fds": 1536,
         "process_open_fds": 17,
         "process_resident_memory_bytes": 9.0e7,
     }
@@ -161,6 +161,7 @@ async def test_of_every_gauge_it_is_known_whether_processes_have_it_in_common() 
         "apiserver_flowcontrol_current_executing_seats",
         "apiserver_flowcontrol_current_inqueue_requests",
         "apiserver_longrunning_requests",
+        "process_max_fds",
         "process_open_fds",
         "process_resident_memory_bytes",
         "process_virtual_memory_bytes",
