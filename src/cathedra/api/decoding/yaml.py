@@ -33,6 +33,9 @@ _TEXT_LIMIT: Final = 16 * 1024 * 1024
 _TOO_MANY_ALIASES: Final = "yaml: document contains excessive aliasing"
 _REPETITIONS: Final = 1000
 """Keys said twice that are told of at most."""
+_TOO_DEEP: Final = f"yaml: exceeded max depth of {MAX_DEPTH}"
+_PARSER_TOO_DEEP: Final = "exceeded maximum nesting depth"
+"""What libyaml says of a text that is deeper than its own limit, which it may find before it gives any event."""
 _TAG: Final = "tag:yaml.org,2002:"
 _MISSING: Final[Any] = object()
 
@@ -77,7 +80,8 @@ def read_yaml_documents(body: bytes | str, *, own: bool = False) -> Iterator[YAM
             elif composer is not None:
                 composer.take(event, kind.__name__)
     except yaml.YAMLError as error:
-        raise DecodeError(_in_go_words(error)) from error
+        too_deep = getattr(error, "problem", None) == _PARSER_TOO_DEEP
+        raise DecodeError(_TOO_DEEP if too_deep else _in_go_words(error)) from error
     except UnicodeError as error:
         raise DecodeError("yaml: invalid Unicode character") from error
 
@@ -173,7 +177,7 @@ class _Composer(msgspec.Struct):
             self._enter(self._alias(event.anchor), event.start_mark.line)
         elif kind in ("SequenceStartEvent", "MappingStartEvent"):
             if len(self._stack) >= MAX_DEPTH:
-                raise DecodeError(f"yaml: exceeded max depth of {MAX_DEPTH}")
+                raise DecodeError(_TOO_DEEP)
             node = _Node([] if kind == "SequenceStartEvent" else {}, is_open=True)
             self._counted(node, 1)
             self._anchored(event, node)

@@ -113,6 +113,7 @@ def test_every_document_of_a_text_is_read() -> None:
         ("<<: 1", "yaml: map merge requires map or sequence of maps as the value"),
         ("- \x01", "yaml: control characters are not allowed"),
         ("[" * 60_000, f"yaml: exceeded max depth of {MAX_DEPTH}"),
+        ("a:\n  " + "[" * 60_000, f"yaml: exceeded max depth of {MAX_DEPTH}"),
         ("- " * 60_000, f"yaml: exceeded max depth of {MAX_DEPTH}"),
         ("? " * 60_000, f"yaml: exceeded max depth of {MAX_DEPTH}"),
     ],
