@@ -32,6 +32,10 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._group: asyncio.TaskGroup | None = None
         self._found: dict[str, list[ContainerRun]] = {}
+        self._synced = False
+        """Whether every pod that is bound to the node has its worker."""
+        self._ended: dict[str, ContainerRun] = {}
+        """Runs that ended before their pods had workers, by ID."""
 
     async def run(self, found: Iterable[ContainerRun]) -> None:
         """Run the node's pods until cancelled; ``found`` are containers that an earlier agent left."""
@@ -43,6 +47,8 @@ class PodManager:
             try:
                 stop = self._source.follow(self._changed, self._deleted)
                 await self._source.wait_synced()
+                self._synced = True
+                self._ended.clear()
                 for uid in tuple(self._found):
                     group.create_task(self._end_orphans(self._found.pop(uid)))
                 group.create_task(self._remove_sandboxes())
@@ -72,6 +78,8 @@ class PodManager:
         worker = self._workers.get(run.pod.uid)
         if worker is not None:
             worker.container_ended(run)
+        elif not self._synced:
+            self._ended[run.id] = run
 
     def retry_all(self) -> None:
         """Something that pods may be waiting for, as a driver, is there now."""
@@ -109,7 +117,7 @@ class PodManager:
             worker = PodWorker(
                 pod,
                 self._context,
-                self._found.pop(uid, ()),
+                [self._ended.pop(run.id, run) for run in self._found.pop(uid, ())],
                 admit=self._admit,
                 others=lambda: self._beside(uid),
                 freed=self._freed,

@@ -66,6 +66,7 @@ class ContainerRunner:
         self._tasks = tasks
         self._changed = changed
         self._early_ends: dict[str, ContainerRun] = {}
+        """Runs that ended before they were in the table, by ID."""
         images = context.runtime.images
         self._images = None
         if images is not None:
@@ -76,6 +77,8 @@ class ContainerRunner:
         """Go on from what an earlier agent left."""
         for record in records:
             self.table.put(record)
+            if record.current is not None and (early := self._early_ends.pop(record.current.id, None)) is not None:
+                self._note_end(record.name, early)
 
     def add_ephemeral(self) -> None:
         """Ephemeral containers are added to a pod while it runs."""
@@ -273,7 +276,7 @@ class ContainerRunner:
         if record is None:
             return
         if record.current is None or record.current.id != run.id:
-            # It ended before its own start was answered; `start` will look here.
+            # It ended before its own start was answered, or before it was adopted; `start` and `adopt` look here.
             self._early_ends[run.id] = run
             return
         self._note_end(run.name, run)

@@ -153,10 +153,14 @@ class HostedRuntime:
             ShimLost: it cannot be started.
             IncompatibleShim: one of another version holds the containers.
         """
-        self._on_exit = on_exit
+        ended: dict[str, ContainerRun] = {}
+        # What ends after the shim has listed it is told before its list is looked at here.
+        self._on_exit = lambda run: ended.update({run.id: run})
         self._shim = await self._connect()
-        runs = tuple(_run(container) for container in self._shim.containers)
+        listed = (_run(container) for container in self._shim.containers)
+        runs = tuple(ended.get(run.id, run) for run in listed)
         self._running = {run.id: run for run in runs if run.running}
+        self._on_exit = on_exit
         return runs
 
     async def warm_up(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
@@ -138,6 +139,27 @@ def test_containers_of_pods_that_are_no_more_are_ended_and_others_are_taken_over
         source.synced.set()
         await one.clock.sleep(1)
         assert set(one.runtime.specs) == {"mine"}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    play_one(body)
+
+
+def test_the_end_of_an_earlier_agents_container_is_not_lost_while_its_pod_is_unknown() -> None:
+    async def body(one: OnePod) -> None:
+        pod = make_pod("mine")
+        run = await one.runtime.start(
+            ContainerSpec("mine", PodIdentity("default", "mine", pod.metadata.uid), "c", 0, ("sleep",))
+        )
+        node = Node(one, source := Source(), PodManager(one.context, source))
+        ended = msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0)
+        node.manager.container_ended(ended)
+        running = asyncio.ensure_future(node.manager.run([run]))
+        await asyncio.sleep(0)
+        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        source.synced.set()
+        await one.clock.sleep(1)
+        assert one.stored().status.phase == "Succeeded"
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -23,7 +23,7 @@ from cathedra.node.containers.termination import GracePeriod
 from cathedra.node.pods.lifecycle import PodStage
 from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.pods.runner import ContainerRunner
-from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, RuntimeFailure
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, RuntimeFailure
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.pods.onepod import OnePod
@@ -123,6 +123,18 @@ def test_an_end_that_is_told_before_the_start_is_not_lost() -> None:
         assert one.events.messages("Started") == ["Container started"]
 
     play(story, runtime=Hasty)
+
+
+def test_an_end_that_is_told_before_an_earlier_agents_container_is_adopted_is_not_lost() -> None:
+    async def story(one: OnePod, runner: ContainerRunner) -> None:
+        run = ContainerRun("left", PodIdentity("default", "pod", "uid"), "c", 0, one.clock.now())
+        runner.container_ended(msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=3))
+        runner.adopt([runner.table["c"].adopt(run)])
+        ended = runner.table["c"].ended
+        assert ended is not None
+        assert ended.exit_code == 3
+
+    play(story)
 
 
 def test_the_pauses_between_runs_that_fail_are_told_as_go_prints_them() -> None:

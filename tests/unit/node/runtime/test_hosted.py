@@ -9,13 +9,16 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cathedra.clock import SystemClock
+from cathedra.node.runtime import hosted
 from cathedra.node.runtime.hosted import HostedRuntime
 from cathedra.node.runtime.process import ProcessLauncher
 from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun, ContainerSpec, PodIdentity
+from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
 from cathedra.node.shim.connection import ShimConnection
 
 
@@ -124,6 +127,30 @@ async def test_a_broken_connection_to_a_living_shim_loses_no_container(held: Hel
     await held.runtime.signal("c", signal.SIGTERM)
     await held.until(lambda: len(held.ended) == 1)
     assert (held.ended[0].exit_code, held.ended[0].signal) == (143, signal.SIGTERM)
+
+
+async def test_what_ends_while_the_shims_list_is_on_its_way_is_found_as_ended(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await held.runtime.start(held.spec("c", "sleep", "600"))
+
+    async def connect_slowly(options: ShimOptions, on_exit: Callable[[dict[str, Any]], None]) -> ShimListing:
+        told = asyncio.Event()
+
+        def tell(container: dict[str, Any]) -> None:
+            on_exit(container)
+            told.set()
+
+        listing = await connect_or_launch(options, tell)
+        await held.runtime.signal("c", signal.SIGKILL)
+        await told.wait()
+        return listing
+
+    monkeypatch.setattr(hosted, "connect_or_launch", connect_slowly)
+    later = HostedRuntime(ProcessLauncher(()), held.directory / "containers", clock=SystemClock())
+    (run,) = await later.open(held.ended.append)
+    assert run.signal == signal.SIGKILL
+    await later.close(stop_containers=False)
 
 
 async def test_a_runtime_that_is_closed_after_its_shim_was_lost_leaves_no_process_behind(held: Held) -> None:
