@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -419,19 +419,33 @@ async def _watch(target: Target, seconds: float, count: int, server: int) -> dic
 
 
 def _writes(label: str) -> Iterator[bytes]:
-    stamp = os.getpid()
+    """New config maps without end. Only what differs is put into each: the load has the server's processors."""
+    name = f"{label}-{os.getpid()}-%(number)d"
+    data = {"key": "x" * 200, "sent": "%(sent).6f"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {label: "yes"}}, "data": data}
+    make = _numbered("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", body)
     for number in itertools.count():
-        metadata = {"name": f"{label}-{stamp}-{number}", "labels": {label: "yes"}}
-        data = {"key": "x" * 200, "sent": f"{time.perf_counter():.6f}"}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        yield _request("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", json.dumps(body).encode())
+        yield make(number)
 
 
 def _patches() -> Iterator[bytes]:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/patched-"
-    for number in itertools.count():
-        body = json.dumps({"data": {"key": str(number)}}).encode()
-        yield _request("PATCH", f"{path}{number % (CONNECTIONS * 2)}", body, "application/merge-patch+json")
+    kind = "application/merge-patch+json"
+    made = [_numbered("PATCH", f"{path}{n}", {"data": {"key": "%(number)d"}}, kind) for n in range(CONNECTIONS * 2)]
+    for number, make in enumerate(itertools.cycle(made)):
+        yield make(number)
+
+
+def _numbered(method: str, path: str, body: Any, kind: str = "application/json") -> Callable[[int], bytes]:
+    """Requests that differ in a number and in when they were made, which stand in the body as formats."""
+    head, _, rest = _request(method, path, b"-", kind).partition(b"Content-Length: 1\r\n\r\n-")
+    form = json.dumps(body).encode()
+
+    def made(number: int) -> bytes:
+        sent = form % {b"number": number, b"sent": time.perf_counter()}
+        return b"%bContent-Length: %d\r\n\r\n%b%b" % (head, len(sent), sent, rest)
+
+    return made
 
 
 def _objects(what: str, count: int) -> Iterator[bytes]:
