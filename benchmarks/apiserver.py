@@ -33,6 +33,10 @@ Row = tuple[str, float, str, str | float | None, str | float | None]
 
 CONNECTIONS = 64
 SECONDS = 5.0
+COUNTS = (1, 2)
+"""Processes that answer requests."""
+ANSWERING = b"processes answer on"
+"""What the server says when all of them do."""
 WATCHERS = ((50, 9022, 45_110), (100, 22667, 100_000))
 """How many; what kube-apiserver delivers to so many, the first on a slower day; the goal."""
 TIMED = 5
@@ -46,14 +50,22 @@ LAST_CHUNK = b"0\r\n\r\n"
 """What ends an answer that has no length."""
 
 
-def rows(seconds: float = SECONDS, against: str = "", apiserver_count: int = 1) -> Iterator[Row]:
+def rows(seconds: float = SECONDS, against: str = "", apiserver_count: int = 0) -> Iterator[Row]:
     """The measurements, one by one; with a kubeconfig in ``against``, of that server, as far as others can see it.
-    ``apiserver_count``: processes that answer requests."""
-    with tempfile.TemporaryDirectory() as folder:
-        if against:
+    ``apiserver_count``: processes that answer requests (0: one, and then `COUNTS` of them)."""
+    if against:
+        with tempfile.TemporaryDirectory() as folder:
             yield from _foreign(Foreign(Path(against), Path(folder)), seconds)
-            return
-        server = Server(Path(folder), apiserver_count)
+        return
+    for count in (apiserver_count,) if apiserver_count else COUNTS:
+        for name, *found in _own(count, seconds):
+            yield f"{name}, {count} processes" if count > 1 else name, *found
+
+
+def _own(count: int, seconds: float) -> Iterator[Row]:
+    """What an API server of so many processes does, from its start on."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(Path(folder), count)
         try:
             yield "API server, cold start to ready", server.start(), "s", 2.9, 1.0
             load = Load(server, seconds)
@@ -111,7 +123,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Start it; seconds until it accepts requests."""
+        """Start it; seconds until all of it answers requests."""
         began = time.perf_counter()
         command = [sys.executable, "-m", "cathedra.cli.main", "apiserver", f"--data-dir={self.folder}"]
         command += [f"--apiserver-count={self.count}"]
@@ -124,6 +136,8 @@ class Server:
         return time.perf_counter() - began
 
     def _answers(self) -> bool:
+        if self.count > 1 and ANSWERING not in (self.folder / "bench.log").read_bytes():
+            return False
         try:
             return b" 200 " in asyncio.run(_once(self.target, _request("GET", "/readyz")))
         except (OSError, KeyError, ValueError):
@@ -145,17 +159,28 @@ class Server:
         return self._process.pid
 
     def resident(self) -> float:
-        """Its memory in MiB."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 1024
-        return float("nan")
+        """The memory of its processes in MiB."""
+        return sum(_resident(pid) for pid in _processes(self.pid))
 
     def stop(self) -> None:
         """End it."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(30)
+
+
+def _resident(pid: int) -> float:
+    """The memory of a process in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def _processes(pid: int) -> tuple[int, ...]:
+    """A process and its children; none if there is no such process."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return (pid, *(int(child) for one in lists for child in one.read_text().split())) if pid else ()
 
 
 @dataclass(frozen=True)
@@ -320,9 +345,9 @@ async def _once(target: Target, request: bytes) -> bytes:
 
 
 def _processor_seconds(pid: int) -> float:
-    """What all threads of a process have computed; 0 where the system does not tell."""
-    told = (Path(one, "schedstat").read_text() for one in Path(f"/proc/{pid}/task").glob("*"))
-    return sum(int(line.split()[0]) for line in told) / 1e9
+    """What all threads of a process and its children have computed; 0 where the system does not tell."""
+    threads = itertools.chain.from_iterable(Path(f"/proc/{one}/task").glob("*") for one in _processes(pid))
+    return sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 async def _load(target: Target, requests: Iterator[bytes], seconds: float | None, server: int) -> dict[str, float]:
