@@ -18,7 +18,7 @@ from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
 from cathedra.apiserver.ownership.plainwrites import Entries
-from cathedra.apiserver.ownership.structs import Field, Given, added, changed, fields_of
+from cathedra.apiserver.ownership.structs import Field, Given, added, changed, fields_of, keys_of
 from cathedra.apiserver.ownership.typed import MISSING
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
@@ -93,6 +93,8 @@ def _tracked(shape: StructShape) -> Given:
 
 def _owned(before: Any, after: Any, field: Field) -> FieldSet | None:
     """What the creator of an object owns of one field that is no leaf; ``before`` is what an empty object has there."""
+    if field.is_flat:  # its values are other ones in every object
+        return keys_of(after, member=True) if after else None
     return _of_shared(before, after, field) if field.element == _SPEC else _of_spelled(before, after, field)
 
 

@@ -7,7 +7,7 @@ of a write whose states are both structs; values that are not, as a custom resou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache, lru_cache
 from itertools import compress
 from operator import attrgetter, is_not
@@ -19,9 +19,9 @@ from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_d
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
-from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShape
+from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
 
-__all__ = ["Field", "Given", "added", "changed", "fields_of", "struct_changes"]
+__all__ = ["Field", "Given", "added", "changed", "fields_of", "keys_of", "struct_changes"]
 
 _SCALARS: Final = frozenset({str, int, bool})
 _SAME: Final[Changes] = NOTHING, NOTHING
@@ -29,14 +29,14 @@ _SET: Final[Changes] = ONE_FIELD, NOTHING
 _OWN_KEYS: Final = ("uid",)
 """The key of lists whose elements are found by what no other object has."""
 _FEW: Final = 8
-"""Texts of a list up to which its path elements are remembered."""
+"""Texts of a list, or keys of a map, up to which their path elements are remembered."""
 
 
 class Field:
-    """A field of a struct: its path element, its shape, the value with which it is left out, and whether it counts as
-    one piece. There is one of each."""
+    """A field of a struct: its path element, its shape, the value with which it is left out, whether it counts as one
+    piece, and whether it is a map whose values do, left out when it is empty. There is one of each."""
 
-    __slots__ = ("_is_map", "default", "element", "is_leaf", "shape")
+    __slots__ = ("_is_map", "default", "element", "is_flat", "is_leaf", "shape")
 
     def __init__(self, element: str, shape: Shape, default: Any) -> None:
         self.element = element
@@ -44,6 +44,7 @@ class Field:
         self.default = default
         self.is_leaf = is_leaf(shape)
         self._is_map = getattr(default, "factory", None) is dict
+        self.is_flat = self._is_map and type(shape) is MapShape and not self.is_leaf and is_leaf(shape.value)
 
     def omits(self, value: Any) -> bool:
         """Whether the field is not stored with this value, as msgspec decides it: the default itself, an empty map, or
@@ -148,9 +149,29 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
     shape = field.shape
     if field.is_leaf:
         return _SAME if _is_same(before, after, shape) else _SET
+    if field.is_flat and type(shape) is MapShape:
+        return _changed_keys(before, after, shape.value)
     if type(shape) is StructShape and type(before) is type(after) is shape.type:
         return struct_changes(before, after, shape)
     return _changed(before, after, shape)
+
+
+def _changed_keys(old: dict[str, Any], new: dict[str, Any], inner: Shape) -> Changes:
+    """What differs between two maps of values of a shape that counts as one piece."""
+    touched = [key for key, value in new.items() if key not in old or not _is_same(old[key], value, inner)]
+    removed = [key for key in old if key not in new]
+    return keys_of(touched) if touched else NOTHING, keys_of(removed) if removed else NOTHING
+
+
+def keys_of(keys: Collection[str], *, member: bool = False) -> FieldSet:
+    """The set of these keys of a map whose values count as one piece each, and with ``member`` of the map itself.
+    Objects of one sort have the same few keys, whatever the values are."""
+    return _known_keys(tuple(keys), member) if len(keys) <= _FEW else _known_keys.__wrapped__(tuple(keys), member)
+
+
+@lru_cache(maxsize=512)
+def _known_keys(keys: tuple[str, ...], member: bool) -> FieldSet:
+    return FieldSet.of({f"f:{key}": ONE_FIELD for key in keys}, member=member)
 
 
 def _changed(old: Any, new: Any, shape: Shape) -> Changes:
@@ -202,6 +223,8 @@ def added(value: Any, shape: Shape) -> FieldSet:
         return FieldSet.of(fields, member=True)
     if type(value) is tuple and value and type(value[0]) is str and len(value) <= _FEW:
         return _added_texts(value, shape)
+    if type(value) is dict and type(shape) is MapShape and is_leaf(shape.value):
+        return keys_of(value, member=True)
     if type(shape) is ListShape and type(value) is tuple:
         inner = shape.element
         if shape.keys == _OWN_KEYS and len(value) == 1:

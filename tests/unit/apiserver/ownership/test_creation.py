@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.api.core.core_v1 import Event, Pod
+from cathedra.api.core.core_v1 import ConfigMap, Event, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import Time, from_dict
@@ -17,6 +17,7 @@ from cathedra.apiserver.ownership.plainwrites import Entries
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import StructShape, struct_shape
+from tests.unit.apiserver.ownership.test_structs import CONFIG_MAPS
 
 MANAGER = Manager("ann", UPDATE, "v1")
 IGNORED = field_set(("status",))
@@ -96,6 +97,12 @@ def test_objects_of_one_form_are_owned_by_the_very_same_set() -> None:
     first, second = (from_dict(Event, {"message": text, "involvedObject": {"uid": text}}) for text in "ab")
     (one,), (other,) = taken_apart(first), taken_apart(second)
     assert one.fields_v1 is other.fields_v1
+
+
+@given(CONFIG_MAPS)
+def test_a_creator_owns_the_keys_of_maps_of_scalars(values: dict[str, Any]) -> None:
+    config = from_dict(ConfigMap, values)
+    assert taken_apart(config) == compared_with_empty(config).entries()
 
 
 def test_claims_of_different_pods_have_their_own_owners() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.api.core.core_v1 import Event, Pod
+from cathedra.api.core.core_v1 import ConfigMap, Event, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import EMPTY_LIST, from_dict, replace
@@ -71,6 +71,18 @@ CLAIMS = st.fixed_dictionaries(
     },
 )
 
+KEYS = st.one_of(NAMES, st.sampled_from([f"k{n}" for n in range(12)]))
+CONFIG_MAPS = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.fixed_dictionaries(
+            {}, optional={"labels": st.dictionaries(KEYS, NAMES), "annotations": st.dictionaries(KEYS, NAMES)}
+        ),
+        "data": st.dictionaries(KEYS, st.sampled_from("xy"), max_size=12),
+        "binaryData": st.dictionaries(KEYS, st.sampled_from(["eA==", "eQ=="])),
+    },
+)
+
 
 def both_ways(old: KubeObject, new: KubeObject) -> tuple[Changes, Changes]:
     shape = struct_shape(type(old))
@@ -91,6 +103,19 @@ def test_pods_differ_as_their_json_does(old: Any, new: Any) -> None:
 def test_claims_differ_as_their_json_does(old: Any, new: Any) -> None:
     found, expected = both_ways(from_dict(ResourceClaim, old), from_dict(ResourceClaim, new))
     assert found == expected
+
+
+@settings(max_examples=300)
+@given(CONFIG_MAPS, CONFIG_MAPS)
+def test_maps_of_scalars_differ_as_their_json_does(old: Any, new: Any) -> None:
+    found, expected = both_ways(from_dict(ConfigMap, old), from_dict(ConfigMap, new))
+    assert found == expected
+
+
+def test_the_same_keys_are_the_very_same_set() -> None:
+    before, after, later = (ConfigMap(data={"a": text, "b": "same"}) for text in "xyz")
+    shape = struct_shape(ConfigMap)
+    assert struct_changes(before, after, shape)[0] is struct_changes(after, later, shape)[0]
 
 
 def test_what_is_empty_is_left_out_also_where_it_was_spelled_out() -> None:
