@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
@@ -13,6 +13,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.identity import KnownValues
 from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
@@ -73,35 +74,45 @@ def _file_name(key: str) -> list[str]:
 
 def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
     """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
-    errors, binary = ErrorList(), config.binary_data
-    for key in sorted(config.data):
-        _validate_key(errors, _DATA, key)
-        if key in binary:
-            errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
-    validate_keys(errors, _BINARY_DATA, binary)
-    size = sum(map(len, binary.values()))
+    errors, data, binary = ErrorList(), config.data, config.binary_data
+    if binary or not _SOUND_KEYS.issuperset(data):
+        _key_errors(errors, data, binary)
+    size = sum(map(len, binary.values())) if binary else 0
     # A character is four bytes at most; to encode the texts would cost more than the rest.
-    if size + 4 * sum(map(len, config.data.values())) > MAX_SIZE:
-        size += sum(len(value.encode()) for value in config.data.values())
+    if size + 4 * sum(map(len, data.values())) > MAX_SIZE:
+        size += sum(len(value.encode()) for value in data.values())
         if size > MAX_SIZE:
             errors.too_long(FieldPath("[]"), MAX_SIZE)
     return errors
 
 
+def _key_errors(errors: ErrorList, data: Mapping[str, str], binary: Mapping[str, bytes]) -> None:
+    for key in sorted(data):
+        _validate_key(errors, _DATA, key)
+        if key in binary:
+            errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
+    validate_keys(errors, _BINARY_DATA, binary)
+    if not errors:
+        _SOUND_KEYS.note(*data)
+
+
+_SOUND_KEYS: Final = KnownValues()
+"""Keys in which no rule found anything wrong."""
 _DATA: Final = FieldPath("data")
 _BINARY_DATA: Final = FieldPath("binaryData")
 
 
 def validate_config_map_update(new: core_v1.ConfigMap, old: core_v1.ConfigMap) -> ErrorList:
     """What was declared immutable stays."""
+    if not old.immutable:
+        return validate_config_map(new)
     errors = ErrorList()
-    if old.immutable:
-        if not new.immutable:
-            errors.forbidden("immutable", _FIXED)
-        if new.data != old.data:
-            errors.forbidden("data", _FIXED)
-        if new.binary_data != old.binary_data:
-            errors.forbidden("binaryData", _FIXED)
+    if not new.immutable:
+        errors.forbidden("immutable", _FIXED)
+    if new.data != old.data:
+        errors.forbidden("data", _FIXED)
+    if new.binary_data != old.binary_data:
+        errors.forbidden("binaryData", _FIXED)
     errors.extend(validate_config_map(new))
     return errors
 

@@ -38,3 +38,17 @@ def test_keys_that_are_paths_elsewhere_are_refused() -> None:
         ["data[..a]: Invalid value: \"..a\": must not start with '..'"],
         [],
     ]
+
+
+def test_a_key_that_was_fine_is_refused_where_it_stands_twice() -> None:
+    config = {"data": {"a": "x"}}
+    assert problems_of("configmaps", core_v1.ConfigMap, config) == []
+    assert problems_of("configmaps", core_v1.ConfigMap, config | {"binaryData": {"a": "eA=="}}) == [
+        'data[a]: Invalid value: "a": duplicate of key present in binaryData'
+    ]
+
+
+def test_a_bad_key_is_refused_again_and_beside_good_ones() -> None:
+    for data in ({"a/b": "x"}, {"a/b": "x"}, {"a": "x", "a/b": "x"}):
+        (text,) = problems_of("configmaps", core_v1.ConfigMap, {"data": data})
+        assert text.startswith('data[a/b]: Invalid value: "a/b"')
