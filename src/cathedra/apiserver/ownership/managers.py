@@ -178,6 +178,8 @@ def tracked_part(fields: FieldSet) -> FieldSet:
 
 def in_order(entries: list[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
     """Entries as ``managedFields``: Apply first, then by time, then by name."""
+    if len(entries) < 2:
+        return tuple(entries)
     places = [(e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource) for e in entries]
     if sorted(places) != places:  # nearly always they are in order
         entries = [entry for _, entry in sorted(zip(places, entries, strict=True), key=itemgetter(0))]

@@ -19,7 +19,7 @@ from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_d
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
-from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
+from cathedra.apiserver.patches.schema import STRING, Leaf, ListShape, MapShape, Shape, StructShape
 
 __all__ = ["Field", "Given", "added", "changed", "fields_of", "keys_of", "struct_changes"]
 
@@ -141,6 +141,8 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
     Raises:
         TypedError: an element of a keyed list has no key.
     """
+    if field.is_flat and not before and not after:
+        return _SAME
     default = field.default
     if after is default or (not after and field.omits(after)):
         return _SAME if field.omits(before) else (NOTHING, added(before, field.shape))
@@ -158,8 +160,11 @@ def changed(before: Any, after: Any, field: Field) -> Changes:
 
 def _changed_keys(old: dict[str, Any], new: dict[str, Any], inner: Shape) -> Changes:
     """What differs between two maps of values of a shape that counts as one piece."""
-    touched = [key for key, value in new.items() if key not in old or not _is_same(old[key], value, inner)]
-    removed = [key for key in old if key not in new]
+    if inner is STRING:  # as in most maps
+        touched = [key for key, value in new.items() if old.get(key) != value]
+    else:
+        touched = [key for key, value in new.items() if key not in old or not _is_same(old[key], value, inner)]
+    removed = () if old.keys() <= new.keys() else [key for key in old if key not in new]
     return keys_of(touched) if touched else NOTHING, keys_of(removed) if removed else NOTHING
 
 
