@@ -6,6 +6,7 @@ give the same.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -26,8 +27,11 @@ def kept_fields(call: Call, live: View, after: dict[str, Any]) -> frozenset[str]
     """The fields of the top level, metadata aside, whose values are the very ones of ``live`` in ``after``."""
     if not isinstance(live.shape, StructShape) or call.gvk.kind in KINDS_WITH_SCHEMAS:
         return frozenset()
-    same = (key for key, value in live.value.items() if key != "metadata" and after.get(key) is value)
-    return frozenset(key for key in same if live.is_plain(key))
+    kept = []
+    for key, value in live.value.items():
+        if after.get(key) is value and key != "metadata" and live.is_plain(key):
+            kept.append(key)  # a comprehension is a call more, and mostly there is nothing
+    return frozenset(kept)
 
 
 def keeps_metadata(call: Call, metadata: ObjectMeta, live: View, after: dict[str, Any]) -> bool:
@@ -51,5 +55,11 @@ def with_kept(made: K, kept: frozenset[str], live: K) -> K:
     """What was read, beside what is kept of the live object of the same version."""
     if not kept:
         return made
-    names = json_names(type(made))
-    return replace(made, **{name: getattr(live, name) for name, key in names.items() if key in kept})
+    names = _attributes(type(made))
+    return replace(made, **{names[key]: getattr(live, names[key]) for key in kept})
+
+
+@lru_cache(maxsize=256)
+def _attributes(kind: type[KubeStruct]) -> dict[str, str]:
+    """JSON name → attribute name."""
+    return {key: name for name, key in json_names(kind).items()}

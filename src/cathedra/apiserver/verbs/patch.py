@@ -229,42 +229,54 @@ def _decoded(call: Call, patched: _PatchedValues, live: View, entry: StoredObjec
 
     if not isinstance(after, dict):
         raise undecodable(f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
-    values = dict(_as_patched(before, after))
-    kind, api_version = values.pop("kind", None), values.pop("apiVersion", None)
     if patch_type is not PatchType.STRATEGIC:
-        problem = _kind_problem(call, kind, api_version)
+        problem = _kind_problem(call, after.get("kind"), after.get("apiVersion"))
         if problem:
             raise undecodable(problem)
     try:
-        obj, unknown = _read_beside(call, values, live, entry) or _read(call, values)
+        obj, unknown = _read_beside(call, patched, live, entry) or _read(call, _without_type(before, after))
     except DecodeError as error:
         why = str(error)
         if patch_type is PatchType.STRATEGIC:
-            why = unrestorable(values, go_type_of(call.gvk, call.release)) or why
+            why = unrestorable(_without_type(before, after), go_type_of(call.gvk, call.release)) or why
         raise undecodable(why) from None
     if problems := (*repeated, *unknown):
         note_problems(call, problems, undecodable)
     return call.version.to_hub(obj)
 
 
-def _read_beside(call: Call, values: JSONObject, live: View, entry: StoredObject) -> tuple[Any, tuple[str, ...]] | None:
+def _without_type(before: JSONObject, after: JSONObject) -> JSONObject:
+    """The patched values in order, without kind and apiVersion."""
+    return {key: value for key, value in _as_patched(before, after).items() if key not in _TYPE}
+
+
+_TYPE: Final = frozenset({"kind", "apiVersion"})
+
+
+def _read_beside(
+    call: Call, patched: _PatchedValues, live: View, entry: StoredObject
+) -> tuple[Any, tuple[str, ...]] | None:
     """The same as `_read` gives, where nothing is wrong with the values: those that the patch left alone are not read.
 
     None: something may be wrong, which reading all values will tell.
     """
     if is_custom(call.version.type):
         return None
-    kept = kept_fields(call, live, values)
-    kept = frozenset(key for key in kept if live.has_known_fields(key, call.gvk, call.release))
+    before, after, gvk = patched.before, patched.after, call.gvk
+    kept = kept_fields(call, live, after)
+    if kept:
+        kept = frozenset(key for key in kept if live.has_known_fields(key, gvk, call.release))
     viewed = entry.view(call.version)
-    if keeps_metadata(call, viewed.metadata, live, values):
+    if keeps_metadata(call, viewed.metadata, live, after):
         kept |= {"metadata"}
     if not kept:
         return None
+    # Only within fields does order matter; where something is wrong all values are read in theirs.
+    rest = {
+        key: _as_patched(before.get(key), value) for key, value in after.items() if key not in kept and key not in _TYPE
+    }
     try:
-        decoded = decode_values(
-            call.version.type, call.gvk, {key: values[key] for key in values if key not in kept}, call.release
-        )
+        decoded = decode_values(call.version.type, gvk, rest, call.release)
     except DecodeError:
         return None
     return None if decoded.problems else (with_kept(decoded.object, kept, viewed), ())
@@ -283,13 +295,15 @@ def _read(call: Call, values: JSONObject) -> tuple[Any, tuple[str, ...]]:
 
 
 def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
+    if kind == call.definition.kind and api_version == call.api_version:
+        return ""
     scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if value is not None and not isinstance(value, str):
             kind_of_value = f"json: cannot unmarshal {_go_kind(value)} into Go struct field .{name} of type string"
             return f"couldn't get version/kind; json parse error: {kind_of_value}"
     kind, api_version = kind or "", api_version or ""
-    if (not kind and not api_version) or (kind == call.definition.kind and api_version == call.api_version):
+    if not kind and not api_version:
         return ""
     if kind == call.definition.kind and api_version.rpartition("/")[0] == call.definition.group:
         versions = {version.name for version in call.definition.versions}

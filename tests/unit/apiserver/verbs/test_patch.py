@@ -139,6 +139,26 @@ async def test_unknown_fields_are_warned_of_and_strictly_refused() -> None:
         assert 'strict decoding error: unknown field "odd"' in strict.json["message"]
 
 
+async def test_what_a_patch_went_through_is_in_order_and_the_rest_as_it_was() -> None:
+    async with open_asgi() as client:
+        texts = {"l": "w", "k": "v"}
+        await client("POST", MAPS, {"metadata": {"name": "a", "annotations": texts}, "data": texts})
+        new = await patched(client, "merge-patch", {"data": {"j": "new"}, "kind": "ConfigMap", "odd": 1})
+        assert list(new.json["data"]) == ["j", "k", "l"]
+        assert list(new.json["metadata"]["annotations"]) == ["l", "k"]
+        assert new.warnings == ['299 - "unknown field \\"odd\\""']
+        new = await patched(client, "merge-patch", {"data": {"i": "new"}})
+        assert list(new.json["data"]) == ["i", "j", "k", "l"]
+
+
+async def test_a_patch_to_another_kind_is_refused() -> None:
+    async with open_asgi() as client:
+        await client("POST", MAPS, STORED)
+        for body in ({"kind": "Secret"}, {"apiVersion": "v2"}, {"kind": 1}):
+            refused = await patched(client, "merge-patch", body)
+            assert (refused.status, refused.json["reason"]) == (422, "Invalid")
+
+
 async def test_a_dry_run_changes_nothing() -> None:
     async with open_asgi() as client:
         old = (await client("POST", MAPS, STORED)).json
