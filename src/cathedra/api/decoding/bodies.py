@@ -13,7 +13,7 @@ from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
 from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.reader import Reader, parse, well_formed
 from cathedra.api.gates import NEWEST
-from cathedra.api.nesting import TOO_DEEP
+from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
 
@@ -21,6 +21,7 @@ __all__ = [
     "KINDS_WITH_SCHEMAS",
     "Decoded",
     "decode_json",
+    "decode_sound",
     "decode_values",
     "encode_with_kind",
     "has_known_fields",
@@ -36,6 +37,23 @@ class Decoded(msgspec.Struct, Generic[T], frozen=True):
     object: T
     problems: tuple[str, ...] = ()
     """As ``unknown field "spec.foo"`` and ``duplicate field "metadata"``, in order of appearance."""
+
+
+def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str = NEWEST) -> T | None:
+    """The object of a JSON body in which nothing is wrong, its kind included, as most are. None for any other: what is
+    wrong, if anything is, its envelope and `decode_json` tell."""
+    if gvk.kind in KINDS_WITH_SCHEMAS:
+        return None
+    try:
+        check_nesting(body)
+        body = well_formed(body)
+        values = msgspec.json.decode(body)
+        obj = decoder_of(kind).decode(body)
+    except (RecursionError, msgspec.DecodeError, ValueError):
+        return None
+    if values.get("kind", gvk.kind) != gvk.kind or values.get("apiVersion", gvk.api_version) != gvk.api_version:
+        return None
+    return _with_known_keys(obj, values, body, go_type_of(gvk, release))
 
 
 def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str = NEWEST) -> Decoded[T]:
@@ -57,10 +75,17 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
         raise DecodeError(TOO_DEEP) from error
     except (msgspec.DecodeError, ValueError):
         return _read(kind, gvk, body, release)
-    keys = _known_keys(values, go_type_of(gvk, release))
+    sound = _with_known_keys(obj, values, body, go_type_of(gvk, release))
+    return _read(kind, gvk, body, release) if sound is None else Decoded(sound)
+
+
+def _with_known_keys(obj: T, values: Any, body: bytes, shape: GoType) -> T | None:
+    """The object that a body was decoded to, if it has no unknown key, and none twice."""
+    keys = _known_keys(values, shape)
     if keys < 0 or written_keys(body) != keys:
-        return _read(kind, gvk, body, release)
-    return Decoded(_finished(restore_opaque(obj, body), body))
+        return None
+    found: T = _finished(restore_opaque(obj, body), body)
+    return found
 
 
 def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: str = NEWEST) -> Decoded[T]:
@@ -139,13 +164,17 @@ def _known_keys(value: Any, shape: GoType) -> int:
         mapping = type(holder) is dict
         if mapping and held.form is Form.STRUCT:
             fields = held.fields
+            count += len(holder)
             for key, item in holder.items():
                 if key not in fields:
                     return -1
-                count += 1
                 kind = type(item)
                 if (kind is dict or kind is list) and item:
-                    pending.append((item, fields[key]))
+                    inner = fields[key]
+                    if kind is list or inner.element is None or inner.element.form is not Form.STRING:
+                        pending.append((item, inner))
+                    else:
+                        count += len(item)
             continue
         if mapping:
             count += len(holder)

@@ -10,7 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions
-from cathedra.api.decoding import DecodeError, YAMLDocument, decode_json, decode_values, read_envelope, read_yaml
+from cathedra.api.decoding import (
+    DecodeError,
+    YAMLDocument,
+    decode_json,
+    decode_sound,
+    decode_values,
+    read_envelope,
+    read_yaml,
+)
 from cathedra.api.decoding.envelope import envelope_of, shown_body
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.gates import NEWEST
@@ -19,7 +27,7 @@ from cathedra.api.parts import with_parts_of
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import encode, from_dict
+from cathedra.api.struct import KubeStruct, encode, from_dict
 from cathedra.apiserver.custom.bodies import decode_instance
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers.protobuf import from_protobuf
@@ -58,7 +66,8 @@ def media_type(request: Request, *, protobuf: bool = True) -> str:
     Raises:
         StatusError: 415, bodies of that type are not understood.
     """
-    given = request.header(b"content-type").partition(";")[0].strip().lower()
+    named = request.header(b"content-type")
+    given = JSON if named == JSON else named.partition(";")[0].strip().lower()
     if not given or given == JSON:
         return JSON
     accepted = (JSON, YAML, PROTOBUF) if protobuf else (JSON, YAML)
@@ -128,21 +137,39 @@ async def decode_object(
     repeated: tuple[str, ...] = ()
     if media == YAML:
         raw, repeated = await _from_yaml(raw, expected.kind)
-    try:
-        if is_custom(target):
+    if is_custom(target):
+        try:
             return decode_instance(call, raw, repeated)
+        except DecodeError as error:
+            raise bad_request(str(error)) from None
+    obj = None if repeated else decode_sound(target, expected, raw, call.release)
+    if obj is None:
+        obj, problems = _decode_closely(target, expected, raw, call.release)
+        if problems := (*repeated, *problems):
+            note_problems(call, problems, lambda text: _unfit(expected, text))
+            return obj
+    if stored is not None and media != YAML and type(stored.object) is target:
+        return with_parts_of(obj, raw, stored.object, stored.body(call.version))
+    return obj
+
+
+def _decode_closely(
+    target: type[KubeStruct], expected: GroupVersionKind, raw: bytes, release: str
+) -> tuple[Any, tuple[str, ...]]:
+    """The object of a JSON body in which something may be wrong, and the problems with its fields.
+
+    Raises:
+        StatusError: 400, it cannot be understood.
+    """
+    try:
         read_envelope(raw, expected.kind).check(expected, is_registered)
     except DecodeError as error:
         raise bad_request(str(error)) from None
     try:
-        decoded = decode_json(target, expected, raw, call.release)
+        decoded = decode_json(target, expected, raw, release)
     except DecodeError as error:
         raise _unfit(expected, str(error)) from None
-    if problems := (*repeated, *decoded.problems):
-        note_problems(call, problems, lambda text: _unfit(expected, text))
-    elif stored is not None and media != YAML and type(stored.object) is target:
-        return with_parts_of(decoded.object, raw, stored.object, stored.body(call.version))
-    return decoded.object
+    return decoded.object, decoded.problems
 
 
 async def _from_yaml(raw: bytes, kind: str) -> tuple[bytes, tuple[str, ...]]:

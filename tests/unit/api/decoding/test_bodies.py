@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1
-from cathedra.api.decoding import Decoded, DecodeError, bodies, decode_json, has_known_fields, written_keys
+from cathedra.api.decoding import (
+    Decoded,
+    DecodeError,
+    bodies,
+    decode_json,
+    decode_sound,
+    has_known_fields,
+    written_keys,
+)
 from cathedra.api.decoding.envelope import read_envelope
 from cathedra.api.scheme import GroupVersionKind, kind_of
 from cathedra.api.struct import EMPTY_LIST, to_dict
@@ -137,6 +145,49 @@ def test_the_fast_way_finds_what_the_reader_finds(body: dict[str, Any], spaced: 
     assert decoded.object.data == body.get("data", {})
     assert decoded.object.metadata.labels == body["metadata"]["labels"]
     assert has_known_fields(body, gvk) is ("bogus" not in body)
+
+
+@given(body=_BODIES, spaced=st.booleans())
+def test_a_sound_body_is_decoded_as_any_other(body: dict[str, Any], spaced: bool) -> None:
+    raw = json.dumps(body, separators=(", ", " : ") if spaced else (",", ":")).encode()
+    gvk = GroupVersionKind("", "v1", "ConfigMap")
+    found, decoded = decode_sound(core_v1.ConfigMap, gvk, raw), decode_json(core_v1.ConfigMap, gvk, raw)
+    assert found is None or not decoded.problems
+    assert found is None or found == decoded.object
+    if spaced is False and "bogus" not in body and '\\"' not in raw.decode():
+        assert found is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"kind":"Secret"}',
+        b'{"kind":null}',
+        b'{"apiVersion":"v2","kind":"ConfigMap"}',
+        b'{"data":{"a":"1","a":"2"}}',
+        b'{"data":{"a":1}}',
+        b'{"odd":1}',
+        b'{"data":{}',
+        b'{"metadata":{"name":"\xff"}}',
+        b"null",
+        b"[]",
+        b"[" * 300,
+        b'{"odd":' * 500 + b"1" + b"}" * 500,
+    ],
+)
+def test_a_body_in_which_something_may_be_wrong_is_not_sound(body: bytes) -> None:
+    assert decode_sound(core_v1.ConfigMap, GroupVersionKind("", "v1", "ConfigMap"), body) is None
+
+
+def test_half_a_character_is_replaced_in_a_sound_body() -> None:
+    found = decode_sound(core_v1.ConfigMap, GroupVersionKind("", "v1", "ConfigMap"), rb'{"data":{"a":"\ud800"}}')
+    assert found is not None
+    assert found.data == {"a": "\ufffd"}
+
+
+def test_a_kind_with_schemas_is_always_read_closely() -> None:
+    gvk = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    assert decode_sound(core_v1.ConfigMap, gvk, b"{}") is None
 
 
 _PAIRS = st.lists(st.tuples(st.text('k":\\ ', max_size=5), st.text('v":\\ ', max_size=5)), max_size=5)
