@@ -2,7 +2,8 @@
 
 There is nothing to compare a new object with but an empty one, and no other manager; so it is taken apart, and each
 field of the top level and of the metadata is worked out as if the object had nothing else. Most are those of the object
-made before and are remembered by their JSON. Owner references alone name something else in every object.
+made before and are remembered by their JSON. Owner references alone name something else in every object. Of maps of
+scalars, as labels and a config map's data, the keys are all that matters, whatever the values are.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.struct import KubeStruct, Time, encode
-from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
+from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
 from cathedra.apiserver.ownership.plainwrites import Entries
-from cathedra.apiserver.ownership.structs import Field, Given, added, changed, fields_of, keys_of
+from cathedra.apiserver.ownership.structs import METADATA, Field, Given, GivenFields, added, changed, fields_of, keys_of
 from cathedra.apiserver.ownership.typed import MISSING
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
@@ -29,10 +30,11 @@ REMEMBERED_PART: Final = 4 * 1024
 """Bytes of a field's JSON up to which it is remembered what it spells."""
 KNOWN: Final = 1024
 """Fields of which that is remembered; the first give way."""
-_METADATA: Final = "f:metadata"
+_FEW: Final = 16
+"""Keys of maps up to which it is remembered what an object of nothing else spells."""
 _OWNERS: Final = "f:ownerReferences"
 _SPEC: Final = "f:spec"
-_UNTRACKED: Final = frozenset(never_tracked().children[_METADATA].children)
+_UNTRACKED: Final = frozenset(never_tracked().children[METADATA].children)
 
 
 def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ignored: FieldSet) -> Entries:
@@ -43,6 +45,47 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
     """
     nothing, values = _empty(type(new)), msgspec.structs.astuple(new)
     given = nothing.given[tuple(map(is_not, values, nothing.given.silent))]
+    fields = _of_flat(nothing, given, values) if given.flat is not None and not ignored.children else None
+    if fields is None:
+        fields = _of_parts(nothing, given, values, ignored)
+    if fields is NOTHING:
+        return ()
+    fields.is_tracked = True
+    return (new_entry(manager, fields, now),)
+
+
+def _of_flat(nothing: _Nothing, given: GivenFields, values: tuple[Any, ...]) -> FieldSet | None:
+    """What an object spells that has nothing but metadata and maps of scalars; None if its metadata has more."""
+    assert given.flat is not None
+    metadata = msgspec.structs.astuple(values[nothing.metadata])
+    inner = nothing.tracked[tuple(map(is_not, metadata, nothing.tracked.silent))]
+    if inner.flat is None:
+        return None
+    keys = (*[tuple(metadata[index]) for index in inner.flat], *[tuple(values[index]) for index in given.flat])
+    return (_of_keys if sum(map(len, keys)) <= _FEW else _of_keys.__wrapped__)(given, inner, keys)
+
+
+@lru_cache(maxsize=512)
+def _of_keys(given: GivenFields, inner: GivenFields, keys: tuple[tuple[str, ...], ...]) -> FieldSet:
+    """What objects spell of which the same is given, in their metadata, too, and whose maps have the same keys."""
+    count = len(inner.asked)
+    below = _with_maps(inner, keys[:count])
+    children = _with_maps(given, keys[count:])
+    if below:
+        children[METADATA] = FieldSet.of(below, member=False)
+    return FieldSet.of(children, member=False) if children else NOTHING
+
+
+def _with_maps(given: GivenFields, keys: tuple[tuple[str, ...], ...]) -> dict[str, FieldSet]:
+    """The fields that are certain, and the maps of scalars that have these keys."""
+    maps = [field for _, field in given.asked if field.element != METADATA]
+    return given.certain | {
+        field.element: keys_of(names, member=True) for field, names in zip(maps, keys, strict=True) if names
+    }
+
+
+def _of_parts(nothing: _Nothing, given: GivenFields, values: tuple[Any, ...], ignored: FieldSet) -> FieldSet:
+    """What an object spells, worked out part by part."""
     children = dict(given.certain)
     for element in ignored.children:
         children.pop(element, None)
@@ -55,14 +98,10 @@ def created(manager: Manager, new: KubeStruct, shape: StructShape, now: Time, ig
             if is_given and (not before.spelled or before.differs_from(after, field)):
                 children[field.element] = ONE_FIELD
             continue
-        below = _metadata(after, field.shape) if field.element == _METADATA else _owned(before.value, after, field)
+        below = _metadata(after, field.shape) if field.element == METADATA else _owned(before.value, after, field)
         if below is not None:
             children[field.element] = below
-    if not children:
-        return ()
-    fields = FieldSet.of(children, member=False)
-    fields.is_tracked = True
-    return (new_entry(manager, fields, now),)
+    return FieldSet.of(children, member=False) if children else NOTHING
 
 
 def _metadata(metadata: KubeStruct, shape: Shape) -> FieldSet | None:
@@ -154,6 +193,10 @@ class _Nothing(msgspec.Struct, frozen=True):
 
     parts: tuple[_Empty, ...]
     given: _GivenBeside
+    metadata: int
+    """The place of the metadata."""
+    tracked: Given
+    """What metadata of another one spell."""
 
 
 @lru_cache(maxsize=256)
@@ -163,4 +206,6 @@ def _empty(kind: type[KubeStruct]) -> _Nothing:
     values = msgspec.structs.astuple(kind())
     pairs = zip(values, fields_of(shape), strict=True)
     parts = tuple(_Empty(value, b"" if value is field.default else encode(value)) for value, field in pairs)
-    return _Nothing(parts, _GivenBeside(fields_of(shape), values))
+    place = [field.element for field in fields_of(shape)].index(METADATA)
+    tracked = _tracked(shape.fields["metadata"])
+    return _Nothing(parts, _GivenBeside(fields_of(shape), values), place, tracked)

@@ -21,8 +21,9 @@ from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import STRING, Leaf, ListShape, MapShape, Shape, StructShape
 
-__all__ = ["Field", "Given", "added", "changed", "fields_of", "keys_of", "struct_changes"]
+__all__ = ["METADATA", "Field", "Given", "GivenFields", "added", "changed", "fields_of", "keys_of", "struct_changes"]
 
+METADATA: Final = "f:metadata"
 _SCALARS: Final = frozenset({str, int, bool})
 _SAME: Final[Changes] = NOTHING, NOTHING
 _SET: Final[Changes] = ONE_FIELD, NOTHING
@@ -69,7 +70,7 @@ def fields_of(shape: StructShape) -> tuple[Field, ...]:
     )
 
 
-class GivenFields(msgspec.Struct, frozen=True):
+class GivenFields(msgspec.Struct, frozen=True, eq=False):
     """What structs spell that give the same fields."""
 
     certain: dict[str, FieldSet]
@@ -78,6 +79,8 @@ class GivenFields(msgspec.Struct, frozen=True):
     """The others, each with its place, whose values have to be looked at."""
     whole: FieldSet
     """What is certain as a set; that of a new struct, if there are no others."""
+    flat: tuple[int, ...] | None
+    """The places of the others, metadata aside, if all are maps of scalars."""
 
 
 class Given(dict[tuple[bool, ...], GivenFields]):
@@ -94,7 +97,9 @@ class Given(dict[tuple[bool, ...], GivenFields]):
         fields = [(index, field) for index, field in enumerate(self._fields) if field is not None and given[index]]
         certain = {field.element: ONE_FIELD for _, field in fields if self._is_certain(field)}
         asked = tuple([(index, field) for index, field in fields if field.element not in certain])
-        found = GivenFields(certain, asked, FieldSet.of(certain, member=True))
+        others = [(index, field.is_flat) for index, field in asked if field.element != METADATA]
+        flat = tuple([index for index, _ in others]) if all(is_flat for _, is_flat in others) else None
+        found = GivenFields(certain, asked, FieldSet.of(certain, member=True), flat)
         if len(self) < _MOST_GIVEN:
             self[given] = found
         return found

@@ -12,6 +12,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import Time, from_dict
 from cathedra.apiserver.ownership.creation import REMEMBERED_PART, created
+from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import UPDATE, ManagedFields, Manager
 from cathedra.apiserver.ownership.plainwrites import Entries
 from cathedra.apiserver.ownership.resets import field_set
@@ -63,16 +64,16 @@ PODS = st.fixed_dictionaries(
 )
 
 
-def compared_with_empty(obj: KubeObject) -> ManagedFields:
+def compared_with_empty(obj: KubeObject, ignored: FieldSet = IGNORED) -> ManagedFields:
     kind, shape = type(obj), struct_shape(type(obj))
     views = View.of(kind(), shape), View.of(obj, shape)
-    return ManagedFields({}).update(MANAGER, *views, Time(7), IGNORED, lambda *_: None)
+    return ManagedFields({}).update(MANAGER, *views, Time(7), ignored, lambda *_: None)
 
 
-def taken_apart(obj: KubeObject) -> Entries:
+def taken_apart(obj: KubeObject, ignored: FieldSet = IGNORED) -> Entries:
     shape = struct_shape(type(obj))
     assert isinstance(shape, StructShape)
-    return created(MANAGER, obj, shape, Time(7), IGNORED)
+    return created(MANAGER, obj, shape, Time(7), ignored)
 
 
 @settings(max_examples=150)
@@ -99,10 +100,21 @@ def test_objects_of_one_form_are_owned_by_the_very_same_set() -> None:
     assert one.fields_v1 is other.fields_v1
 
 
-@given(CONFIG_MAPS)
-def test_a_creator_owns_the_keys_of_maps_of_scalars(values: dict[str, Any]) -> None:
+@settings(max_examples=300)
+@given(CONFIG_MAPS, st.sampled_from([IGNORED, field_set(()), field_set(("data",))]))
+def test_a_creator_owns_the_keys_of_maps_of_scalars(values: dict[str, Any], ignored: FieldSet) -> None:
     config = from_dict(ConfigMap, values)
-    assert taken_apart(config) == compared_with_empty(config).entries()
+    assert taken_apart(config, ignored) == compared_with_empty(config, ignored).entries()
+
+
+def test_objects_of_maps_with_the_same_keys_are_owned_by_the_very_same_set() -> None:
+    first, second = (from_dict(ConfigMap, {"metadata": {"labels": {"a": x}}, "data": {"b": x}}) for x in "xy")
+    (one,), (other,) = taken_apart(first, field_set(())), taken_apart(second, field_set(()))
+    assert one.fields_v1 is other.fields_v1
+
+
+def test_an_object_of_a_name_alone_has_no_owner() -> None:
+    assert taken_apart(from_dict(ConfigMap, {"metadata": {"name": "n"}}), field_set(())) == ()
 
 
 def test_claims_of_different_pods_have_their_own_owners() -> None:

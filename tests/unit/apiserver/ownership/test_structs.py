@@ -76,10 +76,18 @@ CONFIG_MAPS = st.fixed_dictionaries(
     {},
     optional={
         "metadata": st.fixed_dictionaries(
-            {}, optional={"labels": st.dictionaries(KEYS, NAMES), "annotations": st.dictionaries(KEYS, NAMES)}
+            {},
+            optional={
+                "name": NAMES,
+                "generateName": NAMES,
+                "labels": st.dictionaries(KEYS, NAMES),
+                "annotations": st.dictionaries(KEYS, NAMES),
+                "finalizers": st.lists(NAMES, max_size=2, unique=True),
+            },
         ),
         "data": st.dictionaries(KEYS, st.sampled_from("xy"), max_size=12),
         "binaryData": st.dictionaries(KEYS, st.sampled_from(["eA==", "eQ=="])),
+        "immutable": st.booleans(),
     },
 )
 
