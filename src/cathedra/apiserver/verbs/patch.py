@@ -72,7 +72,7 @@ async def patch(
         values = _PatchedValues(patch_type, before, after, body, repeated)
         obj = as_addressed(call, _decoded(call, values, live, entry))
         obj = call.strategy.default_change(obj, entry.object, context)
-        return tracked_converting(call, entry.object, obj, server.clock.now(), entry.body(call.version))
+        return tracked_converting(call, entry.object, obj, server.clock.now(), live.body)
 
     return Written(await change(server, call, patched, context=context))
 
