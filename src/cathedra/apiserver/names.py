@@ -25,5 +25,5 @@ def generate_name(base: str, rng: random.Random) -> str:
 def generate_uid(rng: random.Random) -> str:
     """A random UUID (version 4), as the library would write it; it takes 4 µs, this 1."""
     number = rng.getrandbits(128) & _UUID_FREE | _UUID_FIXED
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    digits = number.to_bytes(16, "big").hex("-", 2)  # dashes where they belong, and three more
+    return f"{digits[:4]}{digits[5:29]}{digits[30:34]}{digits[35:]}"
