@@ -10,9 +10,11 @@ import asyncio
 import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection, getter
+from cathedra.apiserver.registry.sortedkeys import SortedKeys
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import StoredChange, Watcher
 from cathedra.kinds.definition import AnyDefinition
@@ -46,7 +48,7 @@ class Table:
         self._entries: dict[str, StoredObject] = {}
         self.get = self._entries.get
         """The object of a key; None if there is none. A write asks some ten times."""
-        self._keys: list[str] = []
+        self._keys = SortedKeys()
         self._history: deque[StoredChange] = deque()
         self._history_limit = history_limit
         self._floor = floor
@@ -73,7 +75,7 @@ class Table:
 
     def select(self, selection: Selection, start: str = "") -> Iterator[StoredObject]:
         """The matching objects in storage order, from key ``start`` on."""
-        return self._walk(self._entries, self._keys, selection, start)
+        return self._walk(self._entries, self._keys.in_order, selection, start)
 
     def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterator[StoredObject]:
         """The matching objects as they were at ``revision``.
@@ -96,17 +98,17 @@ class Table:
                 entries.pop(key, None)
             else:
                 entries[key] = previous
-        return self._walk(entries, sorted(entries), selection, start)
+        return self._walk(entries, partial(sorted, entries), selection, start)
 
     def apply(self, change: StoredChange) -> None:
         """Enter a settled write and tell the watchers."""
         key = change.entry.key
         if change.deleted:
             del self._entries[key]
-            del self._keys[bisect.bisect_left(self._keys, key)]
+            self._keys.remove(key)
         else:
             if change.previous is None:
-                bisect.insort(self._keys, key)
+                self._keys.add(key)
             self._entries[key] = change.entry
         self._history.append(change)
         if len(self._history) > self._history_limit:
@@ -159,7 +161,7 @@ class Table:
         """Take over what a store held; no events."""
         self._entries = entries
         self.get = entries.get
-        self._keys = sorted(entries)
+        self._keys = SortedKeys(entries)
 
     def redefine(self, definition: AnyDefinition, entries: dict[str, StoredObject], floor: int) -> None:
         """Go on with another definition and its objects; the history begins at ``floor``, watches end."""
@@ -223,13 +225,14 @@ class Table:
                 change.broadcast(values.get(value, ()))
 
     def _walk(
-        self, entries: dict[str, StoredObject], keys: list[str], selection: Selection, start: str
+        self, entries: dict[str, StoredObject], in_order: Callable[[], list[str]], selection: Selection, start: str
     ) -> Iterator[StoredObject]:
         name, namespace = selection.name, selection.namespace
         if name and (namespace or not self.definition.namespaced):
             key = f"{namespace}/{name}" if namespace else name
             entry = entries.get(key)
             return iter(() if entry is None or key < start or not _matches(selection, entry) else (entry,))
+        keys = in_order()
         low, high = 0, len(keys)
         if namespace:
             low, high = bisect.bisect_left(keys, f"{namespace}/"), bisect.bisect_left(keys, f"{namespace}0")
