@@ -9,13 +9,13 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.table import Table, wake
+from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.primary.messages import Forward
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["CommitLog", "Follower", "WriteConflict"]
+__all__ = ["CommitLog", "Follower", "Forwarder", "WriteConflict"]
 
 
 class WriteConflict(Exception):
@@ -25,8 +25,16 @@ class WriteConflict(Exception):
 class Follower(Protocol):
     """Who hears of every write once it is settled, after the tables."""
 
-    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: object) -> None:
+    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: Forwarder | None) -> None:
         """``body`` is the object as it is stored, if it is; ``origin`` is what `CommitLog.take` was given."""
+        ...
+
+
+class Forwarder(Protocol):
+    """Who hears whether a write of another server has failed."""
+
+    def failed(self, error: Exception) -> None:
+        """The write changed nothing."""
         ...
 
 
@@ -88,10 +96,9 @@ class CommitLog:
         entry = StoredObject(previous.key, last, revision)
         return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None)
 
-    def take(
-        self, table: Table, key: str, previous: StoredObject | None, write: Forward, origin: object
-    ) -> asyncio.Future[StoredObject]:
-        """Settle what another server has made of ``previous``; followers are told ``origin`` with it.
+    def take(self, table: Table, key: str, previous: StoredObject | None, write: Forward, origin: Forwarder) -> None:
+        """Settle what another server has made of ``previous``; followers are told ``origin`` with it, and ``origin``
+        is told if it fails.
 
         Raises:
             StorageError: it is no object of this resource; nothing changed.
@@ -101,26 +108,24 @@ class CommitLog:
         entry = self._tables.later(table, key, revision, body, previous)
         self._assigned = revision
         change = StoredChange(revision, entry, previous, deleted=write.removal)
-        return self._commit(table, change, None if write.removal else body, origin)
+        kept = None if write.removal else body
+
+        def settled(error: StorageError | None) -> None:
+            self._end(table, change, kept, error, origin)
+            if error is not None:
+                origin.failed(internal_error(str(error)))
+
+        self._storage.commit(Write(write.key, revision, kept), settled)
 
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
 
-    def _commit(
-        self, table: Table, change: StoredChange, body: bytes | None, origin: object = None
-    ) -> asyncio.Future[StoredObject]:
+    def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
-        key = change.entry.key
 
         def settled(error: StorageError | None) -> None:
-            if error is None:
-                self._settled = change.revision
-                table.apply(change)
-                for follower in self.followers:
-                    follower.settled(table, change, body, origin)
-            if waiting := table.under_way.pop(key, None):
-                wake(waiting)
+            self._end(table, change, body, error)
             try:
                 if error is None:
                     done.set_result(change.entry)
@@ -129,5 +134,21 @@ class CommitLog:
             except asyncio.InvalidStateError:
                 return  # the caller was cancelled meanwhile and asks no more
 
-        self._storage.commit(Write(table.stored_under + key, change.revision, body), settled)
+        self._storage.commit(Write(table.stored_under + change.entry.key, change.revision, body), settled)
         return done
+
+    def _end(
+        self,
+        table: Table,
+        change: StoredChange,
+        body: bytes | None,
+        error: StorageError | None,
+        origin: Forwarder | None = None,
+    ) -> None:
+        """Enter a write, unless it failed, and let those go on who wait for its end."""
+        if error is None:
+            self._settled = change.revision
+            table.apply(change)
+            for follower in self.followers:
+                follower.settled(table, change, body, origin)
+        table.end(change.entry.key)

@@ -11,11 +11,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
-from cathedra.apiserver.registry.commitlog import CommitLog
-from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.commitlog import CommitLog, Forwarder
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
@@ -114,9 +112,9 @@ class ReplicaLine(asyncio.Protocol):
         """End the line; the replica's process ends with it."""
         self._transport.close()
 
-    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: object) -> None:
+    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: Forwarder | None) -> None:
         """Tell of a write: its maker the revision, any other the object."""
-        if isinstance(origin, _Origin) and origin.line is self:
+        if type(origin) is _Origin and origin.line is self:
             self._put(Settled(origin.id, change.revision))
             return
         entry = change.entry
@@ -125,6 +123,10 @@ class ReplicaLine(asyncio.Protocol):
         if self._transport.get_write_buffer_size() > MOST_WAITING:
             LOG.error("the process of a replica takes nothing any more and is cut")
             self.close()
+
+    def refuse(self, number: int, revision: int, failure: str = "") -> None:
+        """Tell of a write that changed nothing: the object is at ``revision``, or the store failed (``failure``)."""
+        self._put(Refused(number, revision, failure))
 
     def _write(self, message: Forward) -> None:
         located = self._tables.locate(message.key)
@@ -141,21 +143,16 @@ class ReplicaLine(asyncio.Protocol):
         previous = table.get(key)
         current = 0 if previous is None else previous.revision
         if current != message.expected:
-            self._put(Refused(message.id, current))
+            self.refuse(message.id, current)
             return
+        origin = _Origin(self, message.id)
         try:
-            writing = self._log.take(table, key, previous, message, _Origin(self, message.id))
+            self._log.take(table, key, previous, message, origin)
         except StorageError as error:
-            self._put(Refused(message.id, 0, str(error)))
+            origin.failed(error)
             return
         if not self._replicas.settles_at_once:
             table.under_way[key] = []
-        writing.add_done_callback(partial(self._ended, message.id))
-
-    def _ended(self, number: int, writing: asyncio.Future[StoredObject]) -> None:
-        failure = writing.exception()
-        if failure is not None:
-            self._put(Refused(number, 0, str(failure)))
 
     def _put(self, message: Any, size: int = 0) -> None:
         if self._outgoing is not None:
@@ -181,3 +178,7 @@ class _Origin:
     def __init__(self, line: ReplicaLine, number: int) -> None:
         self.line = line
         self.id = number
+
+    def failed(self, error: Exception) -> None:
+        """Tell its maker that the store failed."""
+        self.line.refuse(self.id, 0, str(error))
