@@ -60,7 +60,7 @@ class Registry:
         else:
             self._tables = Tables(definitions, LogLayout())
             self._log = log = CommitLog(storage, self._tables)
-            self._replicas = Replicas(log, self._tables, settles_at_once=self.settles_at_once)
+            self._replicas = Replicas(log, self._tables)
         self.by_resource = self._tables.by_resource
         """The tables of all resources that are served."""
 
@@ -207,7 +207,7 @@ class Registry:
         if key in table.under_way or table.get(key) is not previous:
             raise WriteConflict(key)
         writing = self._log.put(table, key, previous, obj)
-        if not self.settles_at_once:
+        if not writing.done():
             table.under_way[key] = []
         return writing
 
@@ -217,7 +217,7 @@ class Registry:
         if previous.key in table.under_way or table.get(previous.key) is not previous:
             raise WriteConflict(previous.key)
         removing = self._log.remove(table, previous, last)
-        if not self.settles_at_once:
+        if not removing.done():
             table.under_way[previous.key] = []
         return removing
 

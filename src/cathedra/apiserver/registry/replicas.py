@@ -44,10 +44,9 @@ MOST_WAITING: Final = 256 * 1024 * 1024
 class Replicas:
     """The replicas of one server."""
 
-    def __init__(self, log: CommitLog, tables: Tables, *, settles_at_once: bool) -> None:
+    def __init__(self, log: CommitLog, tables: Tables) -> None:
         self.log = log
         self.tables = tables
-        self.settles_at_once = settles_at_once
         self._lines: set[ReplicaLine] = set()
 
     async def serve(self, connected: socket.socket) -> None:
@@ -146,13 +145,12 @@ class ReplicaLine(asyncio.Protocol):
             self.refuse(message.id, current)
             return
         origin = _Origin(self, message.id)
+        table.under_way[key] = []
         try:
             self._log.take(table, key, previous, message, origin)
         except StorageError as error:
+            table.end(key)
             origin.failed(error)
-            return
-        if not self._replicas.settles_at_once:
-            table.under_way[key] = []
 
     def _put(self, message: Any, size: int = 0) -> None:
         if self._outgoing is not None:

@@ -27,11 +27,16 @@ class SlowStorage:
 
     def __init__(self) -> None:
         self.waiting: list[Settled] = []
+        self.failing = False
+        """Whether it refuses writes at once."""
 
     async def load(self) -> StoreContent:
         return StoreContent(0, ())
 
     def commit(self, write: Write, settled: Settled) -> None:
+        if self.failing:
+            settled(StorageError("the disk is full"))
+            return
         self.waiting.append(settled)
 
     async def close(self) -> None:
@@ -73,6 +78,20 @@ async def test_a_write_that_the_store_refuses_fails_and_the_next_may_come() -> N
     await asyncio.sleep(0)
     storage.waiting.pop()(None)
     assert (await again).revision == 2
+
+
+async def test_a_write_that_the_store_refuses_at_once_is_not_under_way() -> None:
+    registry, storage = await opened()
+    table = registry.table(CONFIG_MAPS)
+    entry = asyncio.ensure_future(registry.put(table, "n/a", None, MAP))
+    await asyncio.sleep(0)
+    storage.waiting.pop()(None)
+    storage.failing = True
+    with pytest.raises(StatusError, match="the disk is full"):
+        await registry.put(table, "n/b", None, MAP)
+    with pytest.raises(StatusError, match="the disk is full"):
+        await registry.remove(table, await entry, MAP)
+    assert not table.under_way
 
 
 async def test_only_settled_objects_of_served_resources_are_counted() -> None:

@@ -45,11 +45,16 @@ class SlowStorage:
     def __init__(self) -> None:
         self.waiting: list[Settled] = []
         self.arrived = asyncio.Event()
+        self.failing = False
+        """Whether it refuses writes at once."""
 
     async def load(self) -> StoreContent:
         return StoreContent(7, [Record("//configmaps/n/old", 7, encode(config_map("old", "there")))])
 
     def commit(self, write: Write, settled: Settled) -> None:
+        if self.failing:
+            settled(StorageError("the disk is full"))
+            return
         self.waiting.append(settled)
         self.arrived.set()
 
@@ -196,6 +201,25 @@ async def test_a_write_that_the_store_refuses_fails_at_the_replica_and_the_next_
         await storage.arrived.wait()
         storage.waiting.pop()(None)
         assert (await again).object.data == {"k": "1"}
+
+
+async def test_a_write_that_the_store_refuses_at_once_is_not_under_way() -> None:
+    storage = SlowStorage()
+    storage.failing = True
+    async with replicated(storage) as (primary, replica):
+        with pytest.raises(StatusError, match="the disk is full"):
+            await replica.put(replica.table(MAPS), "n/a", None, config_map("a", "1"))
+        assert not replica.table(MAPS).under_way
+        assert not primary.table(MAPS).under_way
+
+
+async def test_what_the_primary_cannot_read_is_refused_and_not_under_way() -> None:
+    async with replicated() as (primary, replica):
+        wrong: Any = ConfigMap(metadata=ObjectMeta(name="a", namespace="n"), data=["no", "map"])  # type: ignore[arg-type]
+        with pytest.raises(StatusError, match="cannot be read"):
+            await replica.put(replica.table(MAPS), "n/a", None, wrong)
+        assert not replica.table(MAPS).under_way
+        assert not primary.table(MAPS).under_way
 
 
 async def test_a_write_goes_on_when_its_caller_is_cancelled() -> None:
