@@ -101,7 +101,7 @@ class CommitLog:
         is told if it fails.
 
         Raises:
-            StorageError: it is no object of this resource; nothing changed.
+            StorageError: it was read, and is no object of this resource; nothing changed.
         """
         revision = self._assigned + 1
         body = write.numbered(revision)

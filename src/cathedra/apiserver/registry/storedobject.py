@@ -2,6 +2,9 @@
 
 Lists, gets and watches of a hundred clients share the bytes; that is why the API server is fast. What has not been
 written for minutes lets go of them: of events, which are hardly ever read, they are a third.
+
+What another server wrote comes as bytes, and most of it goes out again as these bytes, if anyone asks for it here at
+all. So the object in them is read when it is asked for; that is a quarter of what such a write costs here.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from cathedra.api.parts import parts_decoder, reader_of
 from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
+from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.kinds.definition import VersionDefinition
 
 __all__ = ["StoredObject", "split_key"]
@@ -30,7 +35,8 @@ class StoredObject(msgspec.Struct, eq=False):
     """
 
     key: str
-    object: Any
+    _object: Any
+    """None: it was not asked for yet."""
     revision: int
     _bodies: dict[type, bytes] = {}
     """Forms that were made elsewhere may be given."""
@@ -38,6 +44,27 @@ class StoredObject(msgspec.Struct, eq=False):
     _messages: dict[type, bytes] | None = None
     _seen: dict[type, StoredObject] | None = None
     _shown: dict[type, bytes] | None = None
+    _unread: type | None = None
+    """The form in which it came, until it is read."""
+    _earlier: StoredObject | None = None
+    """Of what was not read yet: the last state that was."""
+
+    @staticmethod
+    def unread(key: str, revision: int, kind: type, body: bytes, previous: StoredObject | None) -> StoredObject:
+        """A state that came as the JSON of a type. What it has in common with the last state before it that was read
+        here is the very same object."""
+        earlier = previous if previous is None or previous._object is not None else previous._earlier
+        return StoredObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier)
+
+    @property
+    def object(self) -> Any:
+        """The object, as its table holds it.
+
+        Raises:
+            StorageError: it came as bytes, which do not spell one.
+        """
+        found = self._object
+        return self._read() if found is None else found
 
     def __repr__(self) -> str:
         return f"StoredObject({self.key!r}, revision={self.revision})"
@@ -99,9 +126,25 @@ class StoredObject(msgspec.Struct, eq=False):
     def forget_forms(self) -> None:
         """Drop what can be made again from the object: each form comes back with its next reader."""
         self._views = self._messages = self._shown = None
-        self._bodies = {}
+        if self._unread is None:
+            self._bodies = {}
 
     def at(self, revision: int) -> StoredObject:
         """The same state, marked with a later revision."""
         metadata = replace(self.object.metadata, resource_version=str(revision))
         return StoredObject(self.key, replace(self.object, metadata=metadata), revision)
+
+    def _read(self) -> Any:
+        kind, earlier = self._unread, self._earlier
+        assert kind is not None
+        body = self._bodies[kind]
+        before = None if earlier is None else earlier.body_in(kind)
+        try:
+            if earlier is None or before is None:
+                self._object = reader_of(kind)(body)
+            else:
+                self._object = parts_decoder(kind).later(body, earlier.object, before)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StorageError(f"the object of {self.key} cannot be read: {error}") from error
+        self._unread = self._earlier = None
+        return self._object

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
-from cathedra.api.parts import parts_decoder, reader_of
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import encode
 from cathedra.apiserver.registry.layout import Layout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.storage.protocol import Record, StorageError, StoreContent
+from cathedra.apiserver.storage.protocol import Record, StoreContent
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Tables"]
@@ -101,24 +98,15 @@ class Tables:
         return StoredObject(key, self._layout.read(table.definition, record), record.revision)
 
     def later(self, table: Table, key: str, revision: int, body: bytes, previous: StoredObject | None) -> StoredObject:
-        """The object that ``body`` spells, with its resource version, as the table holds it. What it has in common with
-        the state before is the very same object.
+        """The object that ``body`` spells, with its resource version, as the table holds it. It is read when it is
+        asked for; at once only where several forms may be stored, of which it has one.
 
         Raises:
             StorageError: it cannot be read.
         """
-        kind = table.definition.type
         if table.definition.stored_types:
             return self.entry(table, Record(table.stored_under + key, revision, body))
-        before = None if previous is None else previous.body_in(kind)
-        try:
-            if previous is None or before is None:
-                obj = reader_of(kind)(body)
-            else:
-                obj = parts_decoder(kind).later(body, previous.object, before)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StorageError(f"the object of {table.stored_under}{key} cannot be read: {error}") from error
-        return StoredObject(key, obj, revision, {kind: body})
+        return StoredObject.unread(key, revision, table.definition.type, body, previous)
 
     def spelled(self, table: Table, entry: StoredObject) -> bytes:
         """An object as a store of one process keeps it."""

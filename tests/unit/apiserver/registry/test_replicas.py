@@ -127,6 +127,7 @@ async def test_what_the_other_left_alone_stays_the_very_same_object() -> None:
         made = await replica.put(replica.table(PODS), "n/p", None, pod)
         before = primary.table(PODS).get("n/p")
         assert before is not None
+        assert before.object.spec == pod.spec
         changed = replace(made.object, metadata=replace(made.object.metadata, labels={"a": "b"}))
         await replica.put(replica.table(PODS), "n/p", made, changed)
         after = primary.table(PODS).get("n/p")
@@ -214,7 +215,9 @@ async def test_a_write_that_the_store_refuses_at_once_is_not_under_way() -> None
 
 
 async def test_what_the_primary_cannot_read_is_refused_and_not_under_way() -> None:
-    async with replicated() as (primary, replica):
+    """Where several forms may be stored, it is read at once."""
+    of_forms = [replace(one, stored_types={"": ConfigMap}) if one.type is ConfigMap else one for one in DEFINITIONS]
+    async with replicated(definitions=of_forms) as (primary, replica):
         wrong: Any = ConfigMap(metadata=ObjectMeta(name="a", namespace="n"), data=["no", "map"])  # type: ignore[arg-type]
         with pytest.raises(StatusError, match="cannot be read"):
             await replica.put(replica.table(MAPS), "n/a", None, wrong)

@@ -1,0 +1,51 @@
+"""Objects that came as bytes: they are read when they are asked for, and share what they have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api.core.core_v1 import Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import encode
+from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.storage.protocol import StorageError
+
+
+def came(revision: int, previous: StoredObject | None = None) -> StoredObject:
+    metadata = ObjectMeta(name="p", namespace="n", resource_version=str(revision))
+    body = encode(Pod(metadata=metadata, spec=PodSpec(hostname="h")))
+    return StoredObject.unread("n/p", revision, Pod, body, previous)
+
+
+def test_it_shares_parts_with_the_last_state_that_was_read() -> None:
+    read = came(1)
+    first = read.object
+    between = came(2, read)
+    last = came(3, between)
+    assert last.object.metadata.resource_version == "3"
+    assert last.object.spec is first.spec
+    assert between.object.metadata.resource_version == "2"
+    assert last.object is last.object
+
+
+def test_it_is_whole_though_the_bytes_of_the_earlier_state_have_gone() -> None:
+    read = came(1)
+    first = read.object
+    read.forget_forms()
+    assert came(2, read).object.spec == first.spec
+
+
+def test_bytes_are_kept_until_they_are_read() -> None:
+    entry = came(1)
+    entry.forget_forms()
+    assert entry.object.spec.hostname == "h"
+    entry.forget_forms()
+    assert entry.body_in(Pod) is None
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"spec":[]}', b'{"metadata":{"name":"\xff"}}'])
+def test_what_spells_no_object_is_found_out_when_it_is_asked_for(body: bytes) -> None:
+    entry = StoredObject.unread("n/p", 1, Pod, body, None)
+    assert entry.body_in(Pod) == body
+    with pytest.raises(StorageError, match="the object of n/p cannot be read"):
+        _ = entry.object
