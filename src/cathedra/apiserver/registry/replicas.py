@@ -18,6 +18,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.primary.messages import (
+    AT_ONCE,
     ENVELOPE_BYTES,
     MOST_BYTES,
     Change,
@@ -80,7 +81,7 @@ class ReplicaLine(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Tell what is stored, and follow from there."""
         self._transport = transport
-        self._outgoing = Outgoing(self._transport)
+        self._outgoing = Outgoing(self._transport, at_once=AT_ONCE)
         self._tell_content()
         self._log.followers.append(self)
         self._replicas.joined(self)

@@ -18,16 +18,21 @@ from cathedra.client.local.frames import FULL_BYTES, write_frame
 __all__ = ["AT_ONCE", "Outgoing"]
 
 AT_ONCE: Final = 8
-"""So many messages do not wait for the end of the turn. A system call is cheap beside the work that they cause."""
+"""So many messages do not wait for the end of the turn, where each is a request or an answer: a system call is cheap
+beside the work that they cause."""
 
 
 class Outgoing:
     """The messages of one connection. Its owner closes it when the connection is lost."""
 
-    def __init__(self, transport: asyncio.Transport, more: Callable[[], None] = lambda: None) -> None:
-        """``more`` puts what else is to go out with the turn; it is called before the turn's last write."""
+    def __init__(
+        self, transport: asyncio.Transport, more: Callable[[], None] = lambda: None, *, at_once: int = AT_ONCE
+    ) -> None:
+        """``more`` puts what else is to go out with the turn; it is called before the turn's last write. ``at_once``:
+        so many messages do not wait for that."""
         self._transport = transport
         self._more = more
+        self._at_once = at_once
         self._loop = asyncio.get_running_loop()
         self._messages: list[Any] = []
         self._bytes = 0
@@ -40,7 +45,7 @@ class Outgoing:
         messages = self._messages
         messages.append(message)
         self._bytes += size
-        if len(messages) >= AT_ONCE or self._bytes >= FULL_BYTES:
+        if len(messages) >= self._at_once or self._bytes >= FULL_BYTES:
             self._write()
         elif not self._scheduled:
             self.schedule()

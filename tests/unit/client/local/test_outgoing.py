@@ -92,6 +92,19 @@ def test_the_other_end_hears_of_many_messages_before_the_turn_has_ended(tell: Ca
     tell(story)
 
 
+def test_an_owner_whose_messages_cause_little_work_has_more_of_them_wait(tell: Callable[[Story], None]) -> None:
+    async def story(ends: Ends) -> None:
+        outgoing = Outgoing(ends.transport, at_once=2 * AT_ONCE)
+        for number in range(2 * AT_ONCE - 1):
+            outgoing.put(Cancel(number), 10)
+        assert ends.arrived() == []
+        outgoing.put(Cancel(2 * AT_ONCE - 1), 10)
+        assert ends.arrived() == list(range(2 * AT_ONCE))
+        outgoing.close()
+
+    tell(story)
+
+
 def test_what_is_added_for_the_end_of_the_turn_goes_out_with_it(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
         events = [7, 8, 9]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from cathedra.apiserver.storage.primary.messages import (
+    AT_ONCE,
     ENVELOPE_BYTES,
     MOST_BYTES,
     Change,
@@ -141,7 +142,7 @@ class PrimaryStore(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The line stands."""
         connected: Any = transport
-        self._transport, self._outgoing = connected, Outgoing(connected)
+        self._transport, self._outgoing = connected, Outgoing(connected, at_once=AT_ONCE)
 
     def data_received(self, data: bytes) -> None:
         """Take what the primary says."""
