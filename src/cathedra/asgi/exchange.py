@@ -9,11 +9,12 @@ to it at once, without waiting for its turn, as long as the client keeps up. ASG
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from cathedra.asgi.direct import header_lines
 
@@ -46,6 +47,27 @@ class Exchange(RequestResponseCycle):
     """Whether what arrives may be waited for, since a message has been asked for."""
     _taken = False
     """Whether `arrived` has given the whole body away."""
+    # What a request begins with is said once, not for each: uvicorn's own cycle sets twenty attributes.
+    logger = logging.getLogger("uvicorn.error")
+    access_log = False
+    disconnected = False
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding = None
+    expected_content_length = 0
+
+    def __init__(self, connection: HttpToolsProtocol, scope: Any, *, keep_alive: bool) -> None:
+        """``keep_alive``: whether another request may follow on the ``connection``."""
+        self.scope = scope
+        self.transport = connection.transport
+        self.flow = connection.flow  # type: ignore[assignment]  # ours, as connections make it
+        self.default_headers = connection.server_state.default_headers
+        self.message_event = asyncio.Event()
+        self.on_response = connection.on_response_complete
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.body = bytearray()
 
     @property
     def gone(self) -> bool:
@@ -114,8 +136,31 @@ class Exchange(RequestResponseCycle):
         return await super().receive()
 
     async def run_asgi(self, app: Any) -> None:
-        """Let the application answer."""
+        """Let the application answer. What it leaves undone, or raises, is uvicorn's to tell."""
         try:
-            await super().run_asgi(app)
+            await app(self.scope, self.receive, self.send)
+        except BaseException as error:
+            await super().run_asgi(_failing_with(error))
+        else:
+            if not (self.response_complete or self.disconnected):
+                await super().run_asgi(_nothing_more)
         finally:
+            self.on_response = _unheard
             self.scope["extensions"].clear()  # they name this exchange, which would be a reference cycle
+
+
+def _unheard() -> None:
+    """An answer that is over."""
+
+
+async def _nothing_more(*_: Any) -> None:
+    """An application that has returned."""
+
+
+def _failing_with(error: BaseException) -> Any:
+    """An application that has raised ``error``."""
+
+    async def fail(*_: Any) -> None:
+        raise error
+
+    return fail

@@ -127,6 +127,10 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _alike = RequestHeaders(())
     """What they are, and those of the next request if it has the same."""
     _expects_100 = False
+    _asked_for: bytes | None = None
+    """The URL of the last request."""
+    _target = "", b"", b""
+    """What it names, and what the next one names if it is the same."""
     _to_websocket = False
     """Whether the request changes the protocol to that of WebSockets."""
 
@@ -227,7 +231,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         """A head begins."""
         self._in_head = True
         self._head_bytes = 0
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep it as it is; nearly always all of them are those of the last request."""
@@ -242,7 +247,6 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
                 name == b"expect" and value.lower() == b"100-continue" for name, value in self._alike
             )
         self.expect_100_continue = self._expects_100
-        self.scope["headers"] = self._alike
         self.headers = list(self._alike)  # trailers, which are none of the application's business, may follow
 
     def on_headers_complete(self) -> None:
@@ -252,7 +256,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             self._stop_timer()
         self._look_at_headers()
         parser, app = self.parser, self.app
-        self.scope["method"] = parser.get_method().decode("ascii")
+        self.scope = self._scope()
         wanted = self._get_upgrade() if parser.should_upgrade() else None
         self._to_websocket = wanted == b"websocket" and self._should_upgrade_to_ws()
         if self._to_websocket:
@@ -296,35 +300,39 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         if exchange.awaited:
             exchange.message_event.set()
 
+    def _scope(self) -> Any:
+        """What is known of the request whose head is complete."""
+        if self.url != self._asked_for:
+            self._target = _target(self.url)
+            self._asked_for = self.url
+        path, raw_path, query = self._target
+        return {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+            "state": self.app_state.copy(),
+            "headers": self._alike,
+            "method": self.parser.get_method().decode("ascii"),
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+        }
+
     def _exchange(self, upgrade: _HTTPUpgrade | None) -> Exchange:
-        """The request whose head is complete, and what it is answered on."""
+        """What the request is answered on."""
         scope: Any = self.scope
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        version = self.parser.get_http_version()
-        scope["http_version"] = version
-        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
-        scope["raw_path"] = url.path
-        scope["query_string"] = url.query or b""
         extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         scope["extensions"] = extensions
-        if upgrade is not None:
-            extensions[upgrade.extension] = upgrade
-        exchange = Exchange(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
+        keep_alive = scope["http_version"] != "1.0" and self.parser.should_keep_alive()
+        exchange = Exchange(self, scope, keep_alive=keep_alive)
         if upgrade is None:
             extensions[EXCHANGE] = exchange
+        else:
+            extensions[upgrade.extension] = upgrade
         return exchange
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -347,6 +355,13 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     def _refuse(self, status: bytes) -> None:
         self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
         self.transport.close()
+
+
+def _target(url: bytes) -> tuple[str, bytes, bytes]:
+    """The path of a URL, as it was written as well, and its query."""
+    parts = httptools.parse_url(url)
+    path = parts.path.decode("ascii")
+    return urllib.parse.unquote(path) if "%" in path else path, parts.path, parts.query or b""
 
 
 class _HTTPUpgrade(Upgrade):

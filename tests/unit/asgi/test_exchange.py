@@ -214,3 +214,34 @@ async def test_a_connection_is_closed_when_nothing_comes_for_long(monkeypatch: p
         async with asyncio.timeout(60):
             assert await reader.read() == b""
         writer.close()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("raises", [False, True])
+async def test_an_application_that_does_not_finish_its_answer_loses_the_connection(begun: bool, raises: bool) -> None:
+    """Before anything is sent, there is still an answer that says so."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        if raises:
+            raise RuntimeError("no more")
+
+    async with serving(app) as port:
+        answer = await received(port, REQUEST)
+    assert answer.startswith(b"HTTP/1.1 200 " if begun else b"HTTP/1.1 500 ")
+
+
+async def test_requests_of_a_connection_have_the_parts_of_their_own_urls() -> None:
+    found = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        found.append((scope["path"], scope["raw_path"], scope["query_string"]))
+        scope["extensions"][EXCHANGE].answer(200, b"content-length: 0\r\n", b"")
+
+    one, other = b"/a%20b?c=d", b"/e"
+    async with serving(app) as port:
+        asked = [REQUEST.replace(b"/", url, 1) for url in (one, one, other)]
+        await received(port, b"".join(asked) + LAST.replace(b"/", one, 1))
+    first = ("/a b", b"/a%20b", b"c=d")
+    assert found == [first, first, ("/e", b"/e", b""), first]
