@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cathedra.asgi.direct import EXCHANGE
 from cathedra.asgi.exchange import LARGE, Exchange, WriteFlow
-from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.headers import Pairs, RequestHeaders
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
 from cathedra.asgi.upgrade import OFFERED, Upgrade
 
@@ -122,7 +122,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _idle_since: float | None = None
-    _received: tuple[tuple[bytes, bytes], ...] = ()
+    _received: Pairs = ()
     """The headers of the last request as its client wrote them."""
     _alike = RequestHeaders(())
     """What they are, and those of the next request if it has the same."""
@@ -241,11 +241,11 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     def _look_at_headers(self) -> None:
         received = tuple(self.headers)
         if received != self._received:
-            self._received = received
-            self._alike = RequestHeaders((name.lower(), value) for name, value in received)
-            self._expects_100 = any(
-                name == b"expect" and value.lower() == b"100-continue" for name, value in self._alike
-            )
+            alike = self._alike.of_other_length(self._received, received)
+            if alike is None:
+                alike = RequestHeaders((name.lower(), value) for name, value in received)
+                self._expects_100 = any(name == b"expect" and value.lower() == b"100-continue" for name, value in alike)
+            self._received, self._alike = received, alike
         self.expect_100_continue = self._expects_100
         self.headers = list(self._alike)  # trailers, which are none of the application's business, may follow
 
