@@ -252,14 +252,7 @@ class Application:
         registry = self._server.registry
         if not registry.shared:
             return self._carried_out(request, send)
-        return carried_out(registry, request, lambda: self._answered(request, send))
-
-    async def _answered(self, request: Request, send: Send) -> Response | None:
-        """As `_carried_out`; a refusal is an answer like any other."""
-        try:
-            return await self._carried_out(request, send)
-        except StatusError as error:
-            return status_response(error)
+        return carried_out(registry, request, send, self._carried_out)
 
     async def _carried_out(self, request: Request, send: Send) -> Response | None:
         self._authorize(request)

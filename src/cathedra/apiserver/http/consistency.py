@@ -13,16 +13,18 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.subresources.comparison import is_compared
 from cathedra.apiserver.verbs import read
+from cathedra.asgi.application import Send
 from cathedra.asgi.upgrade import UPGRADE
 
 __all__ = ["carried_out", "may_be_outdated", "needs_latest"]
 
-Attempt = Callable[[], Awaitable[Response | None]]
+Attempt = Callable[[Request, Send], Awaitable[Response | None]]
 """Carries out a request: an answer, or None if it went out as a stream already."""
 _READS: Final = frozenset({"get", "list", "watch"})
 _BY_STATE: Final = frozenset({400, 401, 403, 404, 405, 409, 422})
@@ -32,21 +34,26 @@ _DESCRIBED: Final = ("/api", "/openapi/")
 """Where the resources that are served are told of."""
 
 
-async def carried_out(registry: Registry, request: Request, attempt: Attempt) -> Response | None:
+async def carried_out(registry: Registry, request: Request, send: Send, attempt: Attempt) -> Response | None:
     """The answer to a request, by a state in which everything is that was acknowledged before it.
 
     Raises:
-        StatusError: 503 or 504, a shared store does not answer.
+        StatusError: the request was refused; 503 or 504, a shared store does not answer.
     """
     if needs_latest(request, registry):
         await registry.catch_up()
-        return await attempt()
+        return await attempt(request, send)
     began = registry.revision
-    response = await attempt()
-    if response is None or not may_be_outdated(response.status) or not await registry.has_moved(began):
-        return response
+    try:
+        response = await attempt(request, send)
+    except StatusError as error:
+        if not (may_be_outdated(error.code) and await registry.has_moved(began)):
+            raise
+    else:
+        if response is None or not (may_be_outdated(response.status) and await registry.has_moved(began)):
+            return response
     request.record.annotations.clear()
-    return await attempt()
+    return await attempt(request, send)
 
 
 def needs_latest(request: Request, registry: Registry) -> bool:
