@@ -52,8 +52,9 @@ class Metrics:
         self._generation = routes.generation
         self._served: set[tuple[str, ...]] = set()
         """Labels that have been looked up among the routes and may be counted."""
-        self._requests: defaultdict[tuple[Any, ...], int] = defaultdict(int)
-        self._durations: defaultdict[tuple[Any, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
+        self._requests: defaultdict[tuple[tuple[str, ...], int, str], int] = defaultdict(int)
+        """By labels, status and dry run."""
+        self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
         self._long_running: dict[tuple[str, ...], int] = {}
         self._reading = 0
         self._writing = 0
@@ -77,7 +78,7 @@ class Metrics:
             # It reached no route. Else a client without credentials could fill the tables with one series for each
             # verb of each route.
             labels = _without_route(labels)
-        self._requests[*labels, record.status, _dry_run(record.query)] += 1
+        self._requests[labels, record.status, _dry_run(record.query) if record.query else ""] += 1
         if record.info.long_running:
             self._end_long_running(record.counted_as)
             return
@@ -103,9 +104,13 @@ class Metrics:
         """Drop the series of custom resources that have gone: there may be new ones again and again."""
         self._generation = self._routes.generation
         self._served.clear()
-        for table in (self._requests, self._durations):
-            for labels in [labels for labels in table if any(labels[_KEY]) and labels[_KEY] not in self._routes.by_key]:
-                del table[labels]
+        for labels in [labels for labels in self._durations if self._is_gone(labels)]:
+            del self._durations[labels]
+        for key in [key for key in self._requests if self._is_gone(key[0])]:
+            del self._requests[key]
+
+    def _is_gone(self, labels: tuple[str, ...]) -> bool:
+        return any(labels[_KEY]) and labels[_KEY] not in self._routes.by_key
 
     def _end_long_running(self, labels: tuple[str, ...]) -> None:
         left = self._long_running[labels] - 1
@@ -139,8 +144,8 @@ class Metrics:
             "Requests, by verb, group, version, resource, scope, component and HTTP code.",
             labels=(*_LABELS, "component", "code", "dry_run"),
         )
-        for (*named, code, dry_run), count in self._requests.items():
-            requests.add_metric([*named, "apiserver", str(code), dry_run], count)
+        for (labels, code, dry_run), count in self._requests.items():
+            requests.add_metric([*labels, "apiserver", str(code), dry_run], count)
         yield requests
         durations = HistogramMetricFamily(
             "apiserver_request_duration_seconds",
