@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -55,12 +56,15 @@ def head_of(response: Response, audit_id: bytes, more: Headers = ()) -> bytes:
     Raises:
         RuntimeError: a header has a control character.
     """
-    return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (
-        audit_id,
-        header_lines((_CACHE_CONTROL, (b"content-type", response.content_type))),
-        len(response.body) + len(response.tail),
-        header_lines((*response.headers, *more)),
-    )
+    length = len(response.body) + len(response.tail)
+    rest = header_lines((*response.headers, *more)) if response.headers or more else b""
+    return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (audit_id, _kind(response.content_type), length, rest)
+
+
+@lru_cache(maxsize=64)
+def _kind(content_type: bytes) -> bytes:
+    """The lines that all answers of one kind have."""
+    return header_lines((_CACHE_CONTROL, (b"content-type", content_type)))
 
 
 async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:
