@@ -22,6 +22,7 @@ from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import render
 from cathedra.apiserver.http.answers.listcache import ListCache
 from cathedra.apiserver.http.answers.negotiation import (
+    FOR_PLAIN_JSON,
     JSON_FORM,
     PROTOBUF_TYPE,
     AnswerForm,
@@ -401,11 +402,10 @@ class ResourceHandler:
 
     @staticmethod
     def _form(request: Request, call: Call) -> AnswerForm:
-        return negotiate(
-            request.header(b"accept"),
-            listing=call.verb in {"list", "watch"},
-            protobuf=has_message(call.version.type),
-        )
+        accept = request.header(b"accept")
+        if accept in FOR_PLAIN_JSON:
+            return JSON_FORM
+        return negotiate(accept, listing=call.verb in {"list", "watch"}, protobuf=has_message(call.version.type))
 
 
 def _go_type(call: Call) -> str:

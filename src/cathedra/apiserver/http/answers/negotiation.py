@@ -11,6 +11,7 @@ from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import bad_request, failure
 
 __all__ = [
+    "FOR_PLAIN_JSON",
     "JSON_FORM",
     "JSON_TYPE",
     "PROTOBUF_TYPE",
@@ -24,6 +25,8 @@ __all__ = [
 JSON_TYPE: Final = "application/json"
 YAML_TYPE: Final = "application/yaml"
 PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
+FOR_PLAIN_JSON: Final = frozenset({"", "*/*", JSON_TYPE})
+"""``Accept`` headers about which there is nothing to negotiate."""
 ACCEPT_LIMIT: Final = 8 * 1024
 """Letters of an ``Accept`` header; ten times what any client sends, and parsed in a millisecond."""
 _TRANSFORMS: Final = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}

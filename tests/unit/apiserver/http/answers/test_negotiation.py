@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.status import StatusError
-from cathedra.apiserver.http.answers.negotiation import JSON_FORM, AnswerForm, fit_for_list, fit_for_object, negotiate
+from cathedra.apiserver.http.answers.negotiation import (
+    FOR_PLAIN_JSON,
+    JSON_FORM,
+    AnswerForm,
+    fit_for_list,
+    fit_for_object,
+    negotiate,
+)
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
@@ -39,6 +46,12 @@ def refusal(accept: str, **options: bool) -> StatusError:
 )
 def test_the_best_of_what_is_acceptable_is_taken(accept: str, media_type: str) -> None:
     assert negotiate(accept) == AnswerForm(media_type)
+
+
+@pytest.mark.parametrize("accept", sorted(FOR_PLAIN_JSON))
+@pytest.mark.parametrize("options", [{"protobuf": False}, {"listing": True}, {"listing": True, "protobuf": False}, {}])
+def test_what_needs_no_negotiation_gives_plain_json(accept: str, options: dict[str, bool]) -> None:
+    assert negotiate(accept, **options) == JSON_FORM
 
 
 def test_of_equally_good_forms_the_first_is_taken() -> None:
