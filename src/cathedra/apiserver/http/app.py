@@ -254,13 +254,18 @@ class Application:
             return self._carried_out(request, send)
         return carried_out(registry, request, send, self._carried_out)
 
-    async def _carried_out(self, request: Request, send: Send) -> Response | None:
+    def _carried_out(self, request: Request, send: Send) -> Awaitable[Response | None]:
         self._authorize(request)
         info = request.info
         if (service := self._aggregated.behind(info)) is not None:
-            return await self._aggregated.forward(request, service, send)
+            return self._aggregated.forward(request, service, send)
         if info.is_resource:
-            return await self._resources.handle(request, send)
+            return self._resources.handle(request, send)
+        return self._told(request, send)
+
+    async def _told(self, request: Request, send: Send) -> Response | None:
+        """The answer where the path names no resource."""
+        info = request.info
         if not info.reads and _read_only(info.path):
             raise wrong_method()
         if info.path == SESSION_PATH and self.sessions is not None and SESSION_UPGRADE in request.extensions:
