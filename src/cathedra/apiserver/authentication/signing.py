@@ -27,6 +27,11 @@ TOKEN_LIMIT: Final = 16 * 1024
 HEADER_LIMIT: Final = 512
 """Letters of a token's header. It is decoded before its signature is known to be good, so it is short: no nesting fits
 into it that a decoder could not follow."""
+_KNOWN: Final = 1024
+"""Good tokens that are known at a time. A client shows the same with each request for an hour, and to check a signature
+takes longer than all else about most requests."""
+_KNOWN_LENGTH: Final = 4 * 1024
+"""Letters of a token that is kept."""
 _HALF: Final = 32
 """Bytes of each of the two numbers of a public key."""
 _SIGNATURE_ONLY: Final[Any] = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
@@ -55,6 +60,8 @@ class SigningKey:
         self._file = file
         self._key: ec.EllipticCurvePrivateKey | None = None
         self._id = ""
+        self._verified: dict[str, Mapping[str, Any]] = {}
+        """The claims of tokens that were found good; the first give way."""
 
     def keep_in(self, file: Path) -> None:
         """Use the key of that file from now on; it is made if it is not there.
@@ -67,6 +74,7 @@ class SigningKey:
         """
         self._file, self._key, self._id = file, None, ""
         self.__dict__.pop("_public", None)
+        self._verified.clear()
         self._key = _read(file) if private_file(file).exists() else self._made()
 
     def sign(self, claims: Mapping[str, Any]) -> str:
@@ -75,12 +83,22 @@ class SigningKey:
 
         return jwt.encode(dict(claims), self.private, ALGORITHM, headers={"kid": self.id, "typ": None})
 
-    def verified(self, token: str) -> dict[str, Any]:
+    def verified(self, token: str) -> Mapping[str, Any]:
         """The claims of a token that this key signed. Whose they are, and until when, is not looked at.
 
         Raises:
             BadToken: it is too long or malformed, or another key signed it.
         """
+        claims = self._verified.get(token)
+        if claims is None:
+            claims = self._checked(token)
+            if len(token) <= _KNOWN_LENGTH:
+                if len(self._verified) >= _KNOWN:
+                    del self._verified[next(iter(self._verified))]
+                self._verified[token] = claims
+        return claims
+
+    def _checked(self, token: str) -> Mapping[str, Any]:
         if len(token) > TOKEN_LIMIT or token.find(".") not in range(1, HEADER_LIMIT):
             raise BadToken("too long for a token of this issuer")
         import jwt  # with the first token: it loads the cryptography library
@@ -91,7 +109,7 @@ class SigningKey:
             raise BadToken(f"not a token of this issuer: {error}") from None
         if found["header"].get("kid") != self.id:
             raise BadToken("signed with another key")
-        claims: dict[str, Any] = found["payload"]
+        claims: Mapping[str, Any] = found["payload"]
         return claims
 
     @property

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from cathedra.apiserver.authentication import signing
 from cathedra.apiserver.authentication.signing import (
     ALGORITHM,
     HEADER_LIMIT,
@@ -54,6 +55,28 @@ def test_what_was_not_signed_is_no_token(spoil: Callable[[str], str]) -> None:
         key.verified(spoil(key.sign(CLAIMS)))
 
 
+def test_a_signature_is_checked_once() -> None:
+    key = SigningKey()
+    token = key.sign(CLAIMS)
+    assert key.verified(token) is key.verified(token)
+
+
+def test_no_more_tokens_are_known_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signing, "_KNOWN", 2)
+    key = SigningKey()
+    tokens = [key.sign({"sub": str(number)}) for number in range(3)]
+    first, *others = [key.verified(token) for token in tokens]
+    assert [key.verified(token) is known for token, known in zip(tokens[1:], others, strict=True)] == [True, True]
+    assert key.verified(tokens[0]) == first
+    assert key.verified(tokens[0]) is not first
+
+
+def test_long_tokens_are_not_kept() -> None:
+    key = SigningKey()
+    token = key.sign({"sub": "x" * 5000})
+    assert key.verified(token) is not key.verified(token)
+
+
 def test_a_token_of_another_key_is_refused_also_under_this_ones_name() -> None:
     import jwt
 
@@ -90,6 +113,7 @@ def test_a_key_in_a_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> Non
 def test_a_key_may_be_exchanged_for_that_of_a_file(tmp_path: Path) -> None:
     key = SigningKey()
     former = key.sign(CLAIMS)
+    assert key.verified(former) == CLAIMS
     key.keep_in(tmp_path / "sa.key")
     with pytest.raises(BadToken):
         key.verified(former)
