@@ -6,7 +6,9 @@ how, and what follows from it: events, hooks, probes, back-off.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Literal
 
@@ -77,8 +79,8 @@ class ContainerRunner:
         """Go on from what an earlier agent left."""
         for record in records:
             self.table.put(record)
-            if record.current is not None and (early := self._early_ends.pop(record.current.id, None)) is not None:
-                self._note_end(record.name, early)
+            if record.current is not None:
+                self._note_early_end(record.current)
 
     def add_ephemeral(self) -> None:
         """Ephemeral containers are added to a pod while it runs."""
@@ -90,7 +92,7 @@ class ContainerRunner:
 
     async def start(self, name: str) -> None:
         """Start a container; if that fails, its record says why and when to try again."""
-        record, faults = self.table[name], self._context.faults
+        record = self.table[name]
         try:
             image = await self._image(record)
             await self._preparation.keep_sandbox()
@@ -109,24 +111,41 @@ class ContainerRunner:
         if not await self._told_plugins(record):
             return
         # From here on the run exists, whatever becomes of the answer: the ID says which run it is.
-        faults.reach("agent:container-starting")
+        self._context.faults.reach("agent:container-starting")
         try:
-            run = await self._context.runtime.start(spec)
+            record = await self._begun(spec)
         except RuntimeFailure as error:
             self._failed_to_start(name, spec, error)
             return
-        faults.reach("agent:container-started")
-        record = self.table[name].begin(run, self._clock.monotonic())
+        if record.running:
+            self._probes.begin(record, self._target(record))
+            await self._run_post_start(record)
+
+    async def _begun(self, spec: ContainerSpec) -> ContainerRecord:
+        """Have the runtime start a container. If the pod is to end meanwhile, the run is noted all the same: it has to
+        be ended, with its grace period, before the pod's claims are let go.
+
+        Raises:
+            RuntimeFailure: it does not start.
+        """
+        starting = asyncio.ensure_future(self._context.runtime.start(spec))
+        try:
+            run = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(RuntimeFailure):
+                self._note_start(await starting)
+            raise
+        return self._note_start(run)
+
+    def _note_start(self, run: ContainerRun) -> ContainerRecord:
+        self._context.faults.reach("agent:container-started")
+        record = self.table[run.name].begin(run, self._clock.monotonic())
         self.table.put(record)
         self._tell_of_start(record)
         for warning in run.warnings:
             self._event(record, "Warning", "CDIEditsNotApplied", warning)
-        early = self._early_ends.pop(run.id, None)
-        if early is not None:
-            self._note_end(name, early)
-            return
-        self._probes.begin(record, self._target(record))
-        await self._run_post_start(record)
+        self._note_early_end(run)
+        return self.table[run.name]
 
     async def _told_plugins(self, record: ContainerRecord) -> bool:
         """Whether no device plugin keeps the container from starting."""
@@ -280,6 +299,12 @@ class ContainerRunner:
             self._early_ends[run.id] = run
             return
         self._note_end(run.name, run)
+
+    def _note_early_end(self, run: ContainerRun) -> None:
+        """Note the end of a run, if it was told of before the run was in the table."""
+        early = self._early_ends.pop(run.id, None)
+        if early is not None:
+            self._note_end(run.name, early)
 
     def _note_end(self, name: str, run: ContainerRun) -> None:
         self._context.faults.reach("agent:container-ended")

@@ -125,7 +125,7 @@ class HostedRuntime:
         self._running: dict[str, ContainerRun] = {}
         self._shim: ShimListing | None = None
         self._superseded = asyncio.Event()
-        """Set when the shim that is known here has been replaced; each has an event of its own."""
+        """Set when the shim that is known here has been replaced, or will not be; each has an event of its own."""
         self._supervised = False
         self._commands = itertools.count()
 
@@ -181,10 +181,14 @@ class HostedRuntime:
                 _LOG.error("container shim %d of %s was lost; starting another", self._shim.pid, self._directory)
                 self._shim = await self._reconnect()
                 self._report_lost(_run(container) for container in self._shim.containers)
-                superseded, self._superseded = self._superseded, asyncio.Event()
-                superseded.set()
+                self._supersede()
         finally:
             self._supervised = False
+            self._supersede()  # who waits for another shim waits in vain
+
+    def _supersede(self) -> None:
+        superseded, self._superseded = self._superseded, asyncio.Event()
+        superseded.set()
 
     async def _reconnect(self) -> ShimListing:
         pause = _RECONNECT[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from cathedra.api.core.core_v1 import (
     Container,
@@ -123,6 +125,36 @@ def test_an_end_that_is_told_before_the_start_is_not_lost() -> None:
         assert one.events.messages("Started") == ["Container started"]
 
     play(story, runtime=Hasty)
+
+
+class Slow(SimulatedRuntime):
+    """Its containers run a while before their start is answered."""
+
+    async def start(self, spec: ContainerSpec) -> ContainerRun:
+        run = await super().start(spec)
+        await self._clock.sleep(5)
+        return run
+
+
+class SlowlyRefusing(Refusing):
+    """Finds out late that it cannot run the program."""
+
+    async def start(self, spec: ContainerSpec) -> ContainerRun:
+        await self._clock.sleep(5)
+        return await super().start(spec)
+
+
+@pytest.mark.parametrize(("runtime", "runs"), [(Slow, True), (SlowlyRefusing, False)])
+def test_a_container_whose_start_is_given_up_is_known_if_it_runs(runtime: type[SimulatedRuntime], runs: bool) -> None:
+    async def story(one: OnePod, runner: ContainerRunner) -> None:
+        starting = asyncio.ensure_future(runner.start("c"))
+        await one.clock.sleep(1)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert runner.table["c"].running is runs
+
+    play(story, runtime=runtime)
 
 
 def test_an_end_that_is_told_before_an_earlier_agents_container_is_adopted_is_not_lost() -> None:

@@ -17,7 +17,14 @@ from cathedra.clock import SystemClock
 from cathedra.node.runtime import hosted
 from cathedra.node.runtime.hosted import HostedRuntime
 from cathedra.node.runtime.process import ProcessLauncher
-from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun, ContainerSpec, PodIdentity
+from cathedra.node.runtime.runtime import (
+    LOST_MESSAGE,
+    LOST_REASON,
+    ContainerRun,
+    ContainerSpec,
+    PodIdentity,
+    RuntimeFailure,
+)
 from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
 from cathedra.node.shim.connection import ShimConnection
 
@@ -101,6 +108,29 @@ async def test_requests_made_while_no_shim_runs_are_answered_by_the_next(held: H
     process = await held.runtime.exec("new", ("sh", "-c", "exit 3"))
     assert await process.wait() == 3
     await process.close()
+
+
+async def test_no_request_waits_for_a_shim_that_will_not_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(Path(tempfile.mkdtemp(prefix="hosted-", dir=tmp_path)))
+    await held.runtime.open(held.ended.append)
+    supervising = asyncio.create_task(held.runtime.supervise())
+    await held.runtime.start(held.spec("c", "sleep", "600"))
+    lost = asyncio.Event()
+
+    async def fail(*_: object) -> ShimListing:
+        lost.set()
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(hosted, "connect_or_launch", fail)
+    held.kill_shim()
+    await lost.wait()
+    asking = asyncio.create_task(held.runtime.start(held.spec("d", "true")))
+    await asyncio.sleep(0)
+    supervising.cancel()
+    with pytest.raises(RuntimeFailure, match="shim"):
+        await asking
+    monkeypatch.undo()
+    await held.runtime.close(stop_containers=True)
 
 
 async def test_an_attached_client_of_a_lost_container_sees_the_end_of_its_output(held: Held) -> None:
