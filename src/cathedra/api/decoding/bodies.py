@@ -57,26 +57,15 @@ def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str
 
 
 def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str = NEWEST) -> Decoded[T]:
-    """The object of a JSON body. ``gvk`` is the version it was sent in, whose types errors speak of.
+    """The object of a JSON body in which something may be wrong, read value by value; most have come out of
+    `decode_sound`. ``gvk`` is the version it was sent in, whose types errors speak of.
 
-    How deeply the body is nested has been checked when its envelope was read; a check costs large bodies a tenth of
-    their decoding.
+    How deeply the body is nested has been checked when its envelope was read.
 
     Raises:
         DecodeError: the body is no JSON, or some value has the wrong type or form.
     """
-    body = well_formed(body)
-    if gvk.kind in KINDS_WITH_SCHEMAS:
-        return _read(kind, gvk, body, release)
-    try:
-        values = msgspec.json.decode(body)
-        obj = decoder_of(kind).decode(body)
-    except RecursionError as error:
-        raise DecodeError(TOO_DEEP) from error
-    except (msgspec.DecodeError, ValueError):
-        return _read(kind, gvk, body, release)
-    sound = _with_known_keys(obj, values, body, go_type_of(gvk, release))
-    return _read(kind, gvk, body, release) if sound is None else Decoded(sound)
+    return _read(kind, gvk, well_formed(body), release)
 
 
 def _with_known_keys(obj: T, values: Any, body: bytes, shape: GoType) -> T | None:

@@ -136,7 +136,7 @@ _BODIES = st.fixed_dictionaries(
 
 
 @given(body=_BODIES, spaced=st.booleans())
-def test_the_fast_way_finds_what_the_reader_finds(body: dict[str, Any], spaced: bool) -> None:
+def test_unknown_fields_are_found_beside_maps_of_texts(body: dict[str, Any], spaced: bool) -> None:
     """Unknown fields above all: maps of texts have none below them, whatever their keys are."""
     raw = json.dumps(body, separators=(", ", " : ") if spaced else (",", ":")).encode()
     gvk = GroupVersionKind("", "v1", "ConfigMap")
@@ -153,8 +153,11 @@ def test_a_sound_body_is_decoded_as_any_other(body: dict[str, Any], spaced: bool
     gvk = GroupVersionKind("", "v1", "ConfigMap")
     found, decoded = decode_sound(core_v1.ConfigMap, gvk, raw), decode_json(core_v1.ConfigMap, gvk, raw)
     assert found is None or not decoded.problems
+    assert found is None or "bogus" not in body
     assert found is None or found == decoded.object
-    if spaced is False and "bogus" not in body and '\\"' not in raw.decode():
+    texts = (*body["metadata"]["labels"].values(), *body.get("data", {}).values())
+    # A text that begins with a colon looks as if it were a key: then the body is read closely, which is as good.
+    if spaced is False and "bogus" not in body and b'\\"' not in raw and not any(":" in text for text in texts):
         assert found is not None
 
 
@@ -205,9 +208,10 @@ def test_a_body_whose_field_owners_name_elements_of_lists_is_read_the_fast_way(m
     owners = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"1"}': {}}}}
     entry = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": owners}
     monkeypatch.setattr(bodies, "_read", None)
-    decoded = read({"metadata": {"name": "c", "managedFields": [entry]}, "spec": {"devices": {}}})
-    assert decoded.problems == ()
-    assert decoded.object.metadata.managed_fields[0].fields_v1.load() == owners
+    body = json.dumps({"metadata": {"name": "c", "managedFields": [entry]}, "spec": {"devices": {}}}).encode()
+    found = decode_sound(resource.ResourceClaim, CLAIM, body)
+    assert found is not None
+    assert found.metadata.managed_fields[0].fields_v1.load() == owners
 
 
 def test_a_field_that_is_said_twice_is_found_beside_such_owners() -> None:
