@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVarTuple
 
-from cathedra.apiserver.storage.folding import Folding
+from cathedra.apiserver.storage.compaction import Compaction
 from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.apiserver.storage.revisionfile import RevisionFile, StoreInUse
 from cathedra.apiserver.storage.sqlitebackup import copy_database
@@ -31,8 +31,8 @@ from cathedra.apiserver.storage.transactions import (
     FORMAT,
     SCHEMA,
     WriteRefused,
-    commit_writes,
     is_kept,
+    put_into_log,
     records,
     skip_to_revision,
     stored_facts,
@@ -117,13 +117,14 @@ class SQLiteStorage:
         try:
             connection, revision = self._opened(self._last)
             found = list(records(connection))
+            compaction = Compaction(connection, found)
         except sqlite3.Error as error:
             self._let_go()
             raise StorageError(_why_not_opened(self._path, error)) from error
         except BaseException:
             self._let_go()
             raise
-        self._start(connection)
+        self._start(connection, compaction)
         return StoreContent(revision, found)
 
     def commit(self, write: Write, settled: Settled) -> None:
@@ -219,25 +220,27 @@ class SQLiteStorage:
         found, acknowledged = facts["revision"], last.read()
         if found < acknowledged and self._accepted != acknowledged:
             raise LostWrites(self._path, found, acknowledged)
+        put_into_log(connection)
         if found < acknowledged:
             skip_to_revision(connection, acknowledged)
         return max(found, acknowledged)
 
-    def _start(self, connection: sqlite3.Connection) -> None:
+    def _start(self, connection: sqlite3.Connection, compaction: Compaction) -> None:
         self._connection = connection
-        self._thread = threading.Thread(target=self._write_all, args=(connection,), name="sqlite writer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._write_all, args=(connection, compaction), name="sqlite writer", daemon=True
+        )
         self._thread.start()
 
-    def _write_all(self, connection: sqlite3.Connection) -> None:
+    def _write_all(self, connection: sqlite3.Connection, compaction: Compaction) -> None:
         """The writer thread: one transaction per batch."""
         try:
-            folding = Folding(connection)
             while (batch := self._queue.get()) is not None:
                 writes = [write for write, _ in batch]
-                errors = commit_writes(connection, writes)
+                errors = compaction.commit(writes)
                 self._note(batch, errors)
                 self._on_loop(self._settle, batch, errors)
-                folding.follow(writes)
+                compaction.follow(writes, errors)
         except BaseException as error:
             _LOG.error("the store's writer ended and is started again: %r", error)
         finally:
@@ -277,6 +280,7 @@ class SQLiteStorage:
         self._healthy = False
         try:
             connection, _ = self._opened(self._last)
+            compaction = Compaction(connection, records(connection))
             kept = [is_kept(connection, write) for write, _ in self._under_way]
         except (sqlite3.Error, StorageError, OSError) as error:
             _LOG.error("the store cannot be opened again: %s", error)
@@ -285,7 +289,7 @@ class SQLiteStorage:
             self._fail(waiting, StorageError(f"the store cannot be written now: {error}"))
             return
         self._queue = queue.SimpleQueue()
-        self._start(connection)
+        self._start(connection, compaction)
         batch = list(self._under_way)
         lost = StorageError("the store could not commit: its writer ended")
         errors = [None if one else lost for one in kept]

@@ -2,8 +2,7 @@
 
 Every statement gives the interpreter away and has to get it back from a loop that is busy, and a row of its own for
 each object costs twenty times what its bytes cost. So a batch is one row of a log, written by one statement that is a
-transaction of its own; what the log says is put into the table of objects much later, when most of it has been written
-again or removed (`cathedra.apiserver.storage.folding`).
+transaction of its own, and the log is all there is (`cathedra.apiserver.storage.compaction` keeps it short).
 
 A batch fails or succeeds as one. If it fails for a reason that lies in one of its writes (a key that is no UTF-8, a
 value that is too big), or for want of memory, each write is tried alone, so that only the bad one fails.
@@ -24,8 +23,10 @@ __all__ = [
     "SCHEMA",
     "WriteRefused",
     "batch_of",
+    "commit_batch",
     "commit_writes",
     "is_kept",
+    "put_into_log",
     "records",
     "skip_to_revision",
     "stored_facts",
@@ -36,17 +37,19 @@ FORMAT: Final = 3
 _FORMER: Final = frozenset({1, 2})
 """Without a log. In the first, ``revision`` was written with every batch, and not only where something is skipped."""
 
-_LOG: Final = "create table if not exists batches (revision integer primary key, writes blob not null);"
-SCHEMA: Final = f"""
+SCHEMA: Final = """
 create table if not exists meta (name text primary key, value integer not null) without rowid;
-create table if not exists objects (key text primary key, revision integer not null, value blob not null) without rowid;
-{_LOG}
+create table if not exists batches (revision integer primary key, writes blob not null);
 """
-"""``batches`` has the last revision of each batch and its writes, as msgpack; ``objects`` what earlier ones said."""
+"""``batches`` has the last revision of each batch and its writes, as msgpack. In a batch there may be earlier writes as
+well, which came first once."""
 _APPEND: Final = "insert into batches (revision, writes) values (?, ?)"
 _REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
 _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of values in one row, about; SQLite takes a thousand million."""
+
+_CHUNK: Final = 8 * 1024 * 1024
+"""Bytes of values in one row of what was a table of objects."""
 
 _encode_batch: Final = msgspec.msgpack.Encoder().encode
 _decode_batch: Final = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
@@ -65,10 +68,23 @@ def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> li
     if len(writes) > 1 and sum(len(write.value or b"") for write in writes) > _LARGEST:
         half = len(writes) // 2
         return commit_writes(connection, writes[:half]) + commit_writes(connection, writes[half:])
-    error = _commit(connection, writes)
+    error = commit_batch(connection, writes)
     if error is None or len(writes) == 1 or isinstance(error.__cause__, sqlite3.OperationalError):
         return [error] * len(writes)
-    return [_commit(connection, (write,)) for write in writes]
+    return [commit_batch(connection, (write,)) for write in writes]
+
+
+def commit_batch(connection: sqlite3.Connection, writes: Sequence[Write]) -> StorageError | None:
+    """Make the writes durable as one row; why they are not, or None.
+
+    Raises:
+        Exception: the transaction can be neither ended nor judged on this connection.
+    """
+    try:
+        _append(connection, writes)
+    except Exception as error:  # a MemoryError or a key that cannot be bound must end as the failure of these writes
+        return _outcome(connection, writes, error)
+    return None
 
 
 def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
@@ -80,11 +96,8 @@ def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
     try:
         later = connection.execute("select writes from batches where revision >= ?", (write.revision,))
         batches = [batch_of(row) for (row,) in later]
-        row = connection.execute("select revision from objects where key = ?", (write.key,)).fetchone()
-    except (UnicodeEncodeError, OverflowError):
+    except OverflowError:
         return False
-    if row is not None and row[0] >= write.revision:
-        return True
     return any(found.key == write.key and found.revision >= write.revision for batch in batches for found in batch)
 
 
@@ -104,13 +117,43 @@ def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
     """
     facts: dict[str, int] = dict(connection.execute("select name, value from meta"))
     if facts.get("format", 1) in _FORMER:
-        connection.execute(_LOG)
+        connection.executescript(SCHEMA)
         connection.execute("insert or replace into meta (name, value) values ('format', ?)", (FORMAT,))
         facts["format"] = FORMAT
     if facts["format"] == FORMAT:
-        last = connection.execute("select max(revision) from objects union all select max(revision) from batches")
-        facts["revision"] = max(facts.get("revision", 0), *(found or 0 for (found,) in last))
+        tables = ("batches", "objects") if _has_objects(connection) else ("batches",)
+        last = [connection.execute(f"select max(revision) from {table}").fetchone()[0] or 0 for table in tables]
+        facts["revision"] = max(facts.get("revision", 0), *last)
     return facts
+
+
+def put_into_log(connection: sqlite3.Connection) -> None:
+    """What a table of objects holds, as former versions had it, becomes the beginning of the log, where nothing is
+    older; nothing happens where there is none.
+
+    Raises:
+        sqlite3.Error: it cannot be written; everything is as it was.
+    """
+    if not _has_objects(connection):
+        return
+    revision = stored_facts(connection)["revision"]
+    connection.execute("begin immediate")
+    try:
+        (first,) = connection.execute("select min(1, coalesce(min(revision), 1)) from batches").fetchone()
+        objects = connection.execute("select key, revision, value from objects").fetchall()
+        while objects:
+            chunk, size = [], 0
+            while objects and size < _CHUNK:
+                chunk.append(objects.pop())
+                size += len(chunk[-1][2])
+            first -= 1
+            connection.execute(_APPEND, (first, _encode_batch(chunk)))
+        connection.execute("drop table objects")
+        skip_to_revision(connection, revision)
+        connection.execute("commit")
+    except BaseException:
+        connection.execute("rollback")
+        raise
 
 
 def skip_to_revision(connection: sqlite3.Connection, revision: int) -> None:
@@ -123,12 +166,12 @@ def skip_to_revision(connection: sqlite3.Connection, revision: int) -> None:
 
 
 def records(connection: sqlite3.Connection) -> Iterable[Record]:
-    """Everything that is stored.
+    """Everything that is stored, once no table of objects is left (`put_into_log`).
 
     Raises:
         sqlite3.Error: it cannot be read.
     """
-    found = {row[0]: Record(*row) for row in connection.execute("select key, revision, value from objects")}
+    found: dict[str, Record] = {}
     for (row,) in connection.execute("select writes from batches order by revision"):
         for write in batch_of(row):
             if write.value is None:
@@ -138,12 +181,8 @@ def records(connection: sqlite3.Connection) -> Iterable[Record]:
     return found.values()
 
 
-def _commit(connection: sqlite3.Connection, writes: Sequence[Write]) -> StorageError | None:
-    try:
-        _append(connection, writes)
-    except Exception as error:  # a MemoryError or a key that cannot be bound must end as the failure of these writes
-        return _outcome(connection, writes, error)
-    return None
+def _has_objects(connection: sqlite3.Connection) -> bool:
+    return connection.execute("select 1 from sqlite_master where name = 'objects'").fetchone() is not None
 
 
 def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exception) -> StorageError | None:

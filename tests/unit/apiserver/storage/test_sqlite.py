@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.apiserver.storage import sqlite, transactions
+from cathedra.apiserver.storage import compaction, sqlite, transactions
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import LostWrites, SQLiteStorage
 from cathedra.apiserver.storage.transactions import FORMAT, commit_writes, records, stored_facts
@@ -63,7 +63,7 @@ async def test_a_write_that_follows_at_once_from_a_settled_one_shares_the_transa
         await settled(store, Write("/g/r/a", 1, b"one"))
         await settled(store, Write("/g/r/a", 3, b"three"))
 
-    monkeypatch.setattr(sqlite, "commit_writes", held)
+    monkeypatch.setattr(compaction, "commit_writes", held)
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
     async with asyncio.TaskGroup() as group:
@@ -294,17 +294,17 @@ async def test_want_of_memory_fails_the_write_and_the_store_goes_on(
 async def test_a_writer_that_ends_is_replaced_and_tells_the_truth_about_its_last_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    real = sqlite.commit_writes
+    real = commit_writes
 
     def end(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
-        monkeypatch.setattr(sqlite, "commit_writes", real)
+        monkeypatch.setattr(compaction, "commit_writes", real)
         if committed:
             real(connection, writes)
         raise SystemExit
 
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
-    monkeypatch.setattr(sqlite, "commit_writes", end)
+    monkeypatch.setattr(compaction, "commit_writes", end)
     error = await settled(store, Write("/g/r/a", 1, b"a"))
     assert (error is None) is committed
     assert await settled(store, Write("/g/r/b", 2, b"b")) is None
@@ -332,7 +332,7 @@ async def test_while_no_writer_can_be_started_writes_fail_at_once_and_the_store_
     await store.load()
     with monkeypatch.context() as broken:
         broken.setattr(sqlite, "_RESTART_SECONDS", 0.01)
-        broken.setattr(sqlite, "commit_writes", end)
+        broken.setattr(compaction, "commit_writes", end)
         broken.setattr(SQLiteStorage, "_open", refuse)
         under_way = asyncio.create_task(settled(store, Write("/g/r/a", 1, b"a")))
         await unhealthy(store)

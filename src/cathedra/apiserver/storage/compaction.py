@@ -1,0 +1,153 @@
+"""The log of the SQLite database loses its beginning, so that it is never much longer than what is stored.
+
+Most of what a log says is said again later: a pod that starts is written six times, its events end within the hour. So
+when more than half of the log is out of date, its oldest rows are read again, what they say that still holds goes along
+with the next batch, to the end of the log, and the rows are removed. What is written once is never written again, and
+nothing has a page of its own to be found and rewritten: a row of a table for each object would cost the writer, and the
+loop that it shares the interpreter with, many times the object's bytes.
+
+A kill in between leaves the beginning of the log as it was: it says once more, and earlier, what its end says.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from cathedra.apiserver.storage.protocol import Record, StorageError, Write
+from cathedra.apiserver.storage.transactions import batch_of, commit_batch, commit_writes
+
+__all__ = ["Compaction"]
+
+_LOG: Final = logging.getLogger(__name__)
+_KEPT: Final = 32 * 1024 * 1024
+"""Bytes that may be out of date beside as many as hold; a start reads them in some 50 ms."""
+_PART: Final = 4 * 1024 * 1024
+"""Bytes that are removed together: some 2 ms."""
+_PACE: Final = 2
+"""Bytes that are read again for each that is written, so that it comes to an end while writes go on."""
+_HEAD: Final = 12
+"""Bytes of a write beside its key and its value, about."""
+_BEGINNING: Final = -(2**63)
+
+
+class _Latest(msgspec.Struct, frozen=True, gc=False):
+    """The last write of an object."""
+
+    revision: int
+    size: int
+
+
+class Compaction:
+    """The writes of a log, and which of them still hold."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, found: Iterable[Record], *, kept: int = _KEPT, part: int = _PART
+    ) -> None:
+        """``found`` is what the database holds.
+
+        Raises:
+            sqlite3.Error: it cannot be read.
+        """
+        (length,) = connection.execute("select total(length(writes)) from batches").fetchone()
+        self._connection = connection
+        self._kept = kept
+        self._part = part
+        self._length = int(length)
+        self._latest = {record.key: _Latest(record.revision, _size(record.key, record.value)) for record in found}
+        self._holding = sum([latest.size for latest in self._latest.values()])
+        self._read_to = _BEGINNING
+        """The last row that has been read again."""
+        self._read = 0
+        """Bytes of the rows up to there."""
+        self._carried: list[Write] = []
+        """What they say that holds, and goes along with the next batch."""
+        self._paused_to = 0
+        """The length that the log has to reach before anything is tried again."""
+
+    def commit(self, writes: Sequence[Write]) -> list[StorageError | None]:
+        """`commit_writes`, and what is to go along; what does not get there stays where it is.
+
+        Raises:
+            Exception: the transaction can be neither ended nor judged on this connection.
+        """
+        if self._carried and writes:
+            carried, self._carried = self._carried, []
+            if commit_batch(self._connection, [*carried, *writes]) is None:
+                self._length += sum([_size(write.key, write.value) for write in carried])
+                return [None] * len(writes)
+            self._begin_again()
+        return commit_writes(self._connection, writes)
+
+    def follow(self, writes: Sequence[Write], errors: Sequence[StorageError | None]) -> None:
+        """The log is longer by the writes that had no error: go on, if there is something to do.
+
+        What cannot be done now is logged, and tried again when the log has grown by another part.
+        """
+        settled = [write for write, error in zip(writes, errors, strict=True) if error is None]
+        if not settled:
+            return
+        written = sum([self._enter(write) for write in settled])
+        try:
+            if self._read >= self._part:
+                self._remove()
+            if self._length > max(2 * self._holding + self._kept, self._paused_to):
+                self._read_again(settled[-1].revision, _PACE * written)
+        except sqlite3.Error as error:
+            _LOG.warning("the beginning of the store's log could not be removed: %s", error)
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            self._begin_again()
+            self._paused_to = self._length + self._part
+
+    def _enter(self, write: Write) -> int:
+        """Note a write that the log has now; its length."""
+        size = _size(write.key, write.value)
+        former = self._latest.pop(write.key, None)
+        if former is not None:
+            self._holding -= former.size
+        if write.value is not None:
+            self._latest[write.key] = _Latest(write.revision, size)
+            self._holding += size
+        self._length += size
+        return size
+
+    def _read_again(self, last: int, length: int) -> None:
+        """Read the next rows, of some length together, but none from ``last`` on: the last row tells the revision.
+
+        Removals are not carried: no earlier row is left, then, that says anything of the object.
+        """
+        while length > 0:
+            row = self._connection.execute(
+                "select revision, writes from batches where revision > ? and revision < ? order by revision limit 1",
+                (self._read_to, last),
+            ).fetchone()
+            if row is None:
+                return
+            self._read_to, batch = row[0], tuple(batch_of(row[1]))
+            size = sum([_size(write.key, write.value) for write in batch])
+            self._read += size
+            length -= size
+            self._carried += [write for write in batch if self._holds(write)]
+
+    def _holds(self, write: Write) -> bool:
+        latest = self._latest.get(write.key)
+        return latest is not None and latest.revision == write.revision
+
+    def _remove(self) -> None:
+        """Remove what was read again; what held of it has been written once more."""
+        self._connection.execute("delete from batches where revision <= ?", (self._read_to,))
+        self._length -= self._read
+        self._paused_to = 0
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._read_to, self._read, self._carried = _BEGINNING, 0, []
+
+
+def _size(key: str, value: bytes | None) -> int:
+    return len(key) + len(value or b"") + _HEAD
