@@ -16,7 +16,7 @@ from typing import Final
 from cathedra.apiserver.registry.selection import Selection, getter
 from cathedra.apiserver.registry.sortedkeys import SortedKeys
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.watching import StoredChange, Watcher
+from cathedra.apiserver.registry.watching import StoredChange, Watcher, Watchers
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Table", "TooOld", "wake"]
@@ -52,8 +52,8 @@ class Table:
         self._history: deque[StoredChange] = deque()
         self._history_limit = history_limit
         self._floor = floor
-        self._watchers: dict[Watcher, None] = {}
-        self._by_field: dict[str, dict[str, dict[Watcher, None]]] = {}
+        self._watchers = Watchers()
+        self._by_field: dict[str, dict[str, Watchers]] = {}
         self._observers: list[Callable[[StoredChange], None]] = []
 
     def __len__(self) -> int:
@@ -184,13 +184,13 @@ class Table:
         for position in range(start, len(self._history)):
             if _in_namespace(self._history[position].entry.key, selection.namespace):
                 watcher.offer(self._history[position])
-        self._bucket(selection)[watcher] = None
+        self._bucket(selection).add(watcher)
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
         """Let go of a watcher."""
         bucket = self._bucket(watcher.selection)
-        bucket.pop(watcher, None)
+        bucket.discard(watcher)
         indexed = _indexed_term(watcher.selection)
         if indexed and not bucket:
             values = self._by_field[indexed[0]]
@@ -209,11 +209,11 @@ class Table:
         for observer in self._observers:
             observer(change)
 
-    def _bucket(self, selection: Selection) -> dict[Watcher, None]:
+    def _bucket(self, selection: Selection) -> Watchers:
         indexed = _indexed_term(selection)
         if indexed is None:
             return self._watchers
-        return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], {})
+        return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], Watchers())
 
     def _broadcast_by_field(self, change: StoredChange) -> None:
         for field, values in self._by_field.items():
@@ -222,7 +222,8 @@ class Table:
             if change.previous is not None:
                 touched.add(get(change.previous.object))
             for value in touched:
-                change.broadcast(values.get(value, ()))
+                if value in values:
+                    change.broadcast(values[value])
 
     def _walk(
         self, entries: dict[str, StoredObject], in_order: Callable[[], list[str]], selection: Selection, start: str

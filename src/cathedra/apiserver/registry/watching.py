@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.client.transport import EventType
 
-__all__ = ["Seen", "StoredChange", "Watcher"]
+__all__ = ["Seen", "StoredChange", "Watcher", "Watchers"]
 
 _ADDED: Final = EventType.ADDED
 _MODIFIED: Final = EventType.MODIFIED
@@ -37,29 +37,20 @@ class StoredChange(msgspec.Struct, eq=False):
     deleted: bool = False
     _departed: StoredObject | None = None
 
-    def broadcast(self, watchers: Iterable[Watcher]) -> None:
+    def broadcast(self, watchers: Watchers) -> None:
         """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
         revision, namespace = self.revision, None
         kind = _DELETED if self.deleted else _ADDED if self.previous is None else _MODIFIED
-        known: dict[Hashable, Seen | None] = {}
-        # With a hundred watchers each call in here is made a hundred times for one write.
-        for watcher in watchers:
-            selection = watcher.selection
-            if revision <= watcher.after:
-                continue
+        for alike in watchers.alike.values():
+            selection = alike.selection
             if selection.namespace:
                 if namespace is None:
                     namespace, _ = split_key(self.entry.key)
                 if selection.namespace != namespace:
                     continue
-            key: Hashable = selection.text or selection
-            if key in known:
-                seen = known[key]
-            else:
-                seen = Seen(kind, self.entry) if selection.matches is None else self.seen_by(selection)
-                known[key] = seen
+            seen = Seen(kind, self.entry) if selection.matches is None else self.seen_by(selection)
             if seen is not None:
-                watcher.push(seen)
+                alike.push(seen, revision)
 
     @property
     def departed(self) -> StoredObject:
@@ -105,14 +96,15 @@ class Watcher:
     need one turn of the loop, and no task each.
     """
 
-    __slots__ = ("_queue", "_waiter", "after", "closed", "on_events", "selection")
+    __slots__ = ("_waiter", "after", "closed", "on_events", "queue", "selection")
 
     def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
         self.after = after
         """It sees changes of later revisions only."""
         self.closed = False
-        self._queue: deque[Seen] = deque()
+        self.queue: deque[Seen] = deque()
+        """What waits."""
         self._waiter: asyncio.Future[None] | None = None
         self.on_events: Callable[[], None] | None = None
         """Called when events begin to wait, and when the stream ends."""
@@ -127,7 +119,7 @@ class Watcher:
 
     def push(self, seen: Seen) -> None:
         """Queue one event."""
-        queue = self._queue
+        queue = self.queue
         if queue:
             if len(queue) >= QUEUE_LIMIT:
                 self.close()
@@ -140,7 +132,7 @@ class Watcher:
     def close(self) -> None:
         """End the stream; what waits is dropped."""
         self.closed = True
-        self._queue.clear()
+        self.queue.clear()
         self._wake()
 
     def end(self) -> None:
@@ -150,18 +142,18 @@ class Watcher:
 
     async def take(self) -> list[Seen]:
         """All waiting events, at least one; an empty list when the stream has ended."""
-        while not self._queue and not self.closed:
+        while not self.queue and not self.closed:
             self._waiter = asyncio.Future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        taken, self._queue = list(self._queue), deque()
+        taken, self.queue = list(self.queue), deque()
         return taken
 
     def taken(self) -> list[Seen]:
         """The events that wait now, which may be none."""
-        taken, self._queue = list(self._queue), deque()
+        taken, self.queue = list(self.queue), deque()
         return taken
 
     def _wake(self) -> None:
@@ -169,3 +161,58 @@ class Watcher:
             self.on_events()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class Watchers:
+    """Watchers of one table, those with the same selection together."""
+
+    __slots__ = ("alike",)
+
+    def __init__(self) -> None:
+        self.alike: dict[Hashable, Alike] = {}
+        """By what their selection was made from."""
+
+    def __bool__(self) -> bool:
+        return bool(self.alike)
+
+    def __iter__(self) -> Iterator[Watcher]:
+        for alike in self.alike.values():
+            yield from alike.watchers
+
+    def add(self, watcher: Watcher) -> None:
+        """From now on the watcher hears of changes."""
+        selection = watcher.selection
+        key = selection.text or selection
+        alike = self.alike.get(key)
+        if alike is None:
+            alike = self.alike[key] = Alike(selection)
+        alike.watchers[watcher] = None
+
+    def discard(self, watcher: Watcher) -> None:
+        """Let go of a watcher, if it is one of these."""
+        key = watcher.selection.text or watcher.selection
+        alike = self.alike.get(key)
+        if alike is not None:
+            alike.watchers.pop(watcher, None)
+            if not alike.watchers:
+                del self.alike[key]
+
+
+class Alike:
+    """Watchers that select the same."""
+
+    __slots__ = ("selection", "watchers")
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.watchers: dict[Watcher, None] = {}
+
+    def push(self, seen: Seen, revision: int) -> None:
+        """Queue one event for all that have not seen its revision."""
+        for watcher in self.watchers:  # with a hundred of them each step in here is made a hundred times for one write
+            if revision > watcher.after:
+                queue = watcher.queue
+                if queue and len(queue) < QUEUE_LIMIT:
+                    queue.append(seen)
+                else:
+                    watcher.push(seen)

@@ -9,7 +9,7 @@ import pytest
 from cathedra.apiserver.registry import watching
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher
+from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher, Watchers
 from cathedra.client.transport import EventType
 from tests.unit.kinds.objects import definition_of, pod
 
@@ -19,6 +19,13 @@ ALL = Selection()
 
 def stored(ready: str, revision: int) -> StoredObject:
     return StoredObject("default/p", pod(metadata={"labels": {"ready": ready}}), revision)
+
+
+def together(*watchers: Watcher) -> Watchers:
+    found = Watchers()
+    for watcher in watchers:
+        found.add(watcher)
+    return found
 
 
 def seen(change: StoredChange, selection: Selection) -> EventType | None:
@@ -58,7 +65,7 @@ def test_a_removal_is_seen_only_by_those_who_saw_the_object() -> None:
 
 async def test_one_broadcast_reaches_the_namespaces_watchers_and_is_encoded_once() -> None:
     here, also, elsewhere = Watcher(ALL), Watcher(ALL), Watcher(Selection("other"))
-    StoredChange(2, stored("yes", 2), None).broadcast((here, also, elsewhere))
+    StoredChange(2, stored("yes", 2), None).broadcast(together(here, also, elsewhere))
     (one,), (other,) = await here.take(), await also.take()
     assert one is other
     assert one.type is EventType.ADDED
@@ -71,6 +78,43 @@ async def test_what_was_seen_on_another_server_is_not_told_again() -> None:
     watcher.offer(StoredChange(5, stored("yes", 5), None))
     watcher.offer(StoredChange(6, stored("no", 6), stored("yes", 5)))
     assert [found.entry.revision for found in await watcher.take()] == [6]
+
+
+async def test_a_broadcast_tells_nobody_again_what_was_seen_on_another_server() -> None:
+    further, behind = Watcher(ALL, after=5), Watcher(ALL, after=4)
+    watchers = together(further, behind)
+    for revision in (5, 6):
+        StoredChange(revision, stored("yes", revision), None).broadcast(watchers)
+    assert [found.entry.revision for found in await further.take()] == [6]
+    assert [found.entry.revision for found in await behind.take()] == [5, 6]
+
+
+async def test_of_watchers_with_one_selection_only_the_one_that_does_not_keep_up_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching, "QUEUE_LIMIT", 2)
+    slow, quick = Watcher(ALL), Watcher(ALL)
+    watchers, taken = together(slow, quick), []
+    for revision in range(4):
+        StoredChange(revision + 1, stored("yes", revision + 1), None).broadcast(watchers)
+        taken += quick.taken()
+    assert slow.closed
+    assert not quick.closed
+    assert [found.entry.revision for found in taken] == [1, 2, 3, 4]
+
+
+def test_watchers_that_are_let_go_of_hear_of_nothing_and_leave_nothing_behind() -> None:
+    first, second, other = Watcher(ALL), Watcher(ALL), Watcher(READY)
+    watchers = together(first, second, other)
+    watchers.discard(first)
+    watchers.discard(first)
+    StoredChange(1, stored("yes", 1), None).broadcast(watchers)
+    assert (len(first.taken()), len(second.taken()), len(other.taken())) == (0, 1, 1)
+    assert set(watchers) == {second, other}
+    for watcher in (second, other, first):
+        watchers.discard(watcher)
+    assert not watchers
+    assert not watchers.alike
 
 
 async def test_a_watcher_that_does_not_keep_up_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

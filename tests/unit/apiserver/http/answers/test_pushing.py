@@ -17,7 +17,7 @@ from cathedra.apiserver.http.answers.pushing import BOOKMARK_SECONDS, SLOW_SECON
 from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher
+from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher, Watchers
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import WriteOptions
@@ -58,7 +58,7 @@ class World:
 
     def __init__(self, monotonic: Callable[[], float] = lambda: 0.0) -> None:
         self.fanout = Fanout(monotonic)
-        self.watchers: list[Watcher] = []
+        self.watchers = Watchers()
         self.tasks: list[asyncio.Task[None]] = []
         self.encoded = 0
         self._revision = 0
@@ -73,7 +73,7 @@ class World:
             shared=shared,
             bookmark=(lambda: b"bookmark") if bookmarks else None,
         )
-        self.watchers.append(watcher)
+        self.watchers.add(watcher)
         self.tasks.append(asyncio.create_task(pushed.run()))
         return connection
 
@@ -177,7 +177,7 @@ def test_a_client_that_has_gone_ends_its_watch_at_once() -> None:
         connection = world.watch()
         await asyncio.sleep(0.1)
         connection.ready, connection.gone = False, True
-        world.watchers[0].close()
+        next(iter(world.watchers)).close()
         await asyncio.sleep(0.1)
         assert isinstance(world.tasks[0].exception(), ClientGone)
 
@@ -190,7 +190,7 @@ def test_a_watch_that_is_over_sends_what_waits() -> None:
         connection = world.watch()
         await asyncio.sleep(0.1)
         world.write("a/1")
-        world.watchers[0].end()
+        next(iter(world.watchers)).end()
         await asyncio.sleep(0.1)
         assert shown(connection) == [b"a/1"]
         assert world.tasks[0].exception() is None
@@ -224,7 +224,7 @@ def test_a_watch_that_fails_is_alone_with_it() -> None:
 
         watcher = Watcher(selecting())
         failed = PushedWatch(watcher, Connection(), world.fanout, encoded=failing, shared=None, bookmark=None)
-        world.watchers.append(watcher)
+        world.watchers.add(watcher)
         task = asyncio.create_task(failed.run())
         other = world.watch()
         await asyncio.sleep(0.1)
