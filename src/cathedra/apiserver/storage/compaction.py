@@ -75,8 +75,10 @@ class Compaction:
         Raises:
             Exception: the transaction can be neither ended nor judged on this connection.
         """
-        if self._carried and writes:
-            carried, self._carried = self._carried, []
+        if not writes:
+            return []
+        carried, self._carried = self._carried, []
+        if carried:
             if commit_batch(self._connection, [*carried, *writes]) is None:
                 self._length += sum([_size(write.key, write.value) for write in carried])
                 return [None] * len(writes)

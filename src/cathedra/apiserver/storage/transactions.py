@@ -189,7 +189,7 @@ def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exc
     """End the transaction; the error with which it failed, or None if it had been committed all the same."""
     if connection.in_transaction:
         connection.execute("rollback")
-    elif all(is_kept(connection, write) for write in writes):
+    elif is_kept(connection, writes[-1]):  # and so is the row, or nothing of it
         return None
     kind = WriteRefused if isinstance(error, (UnicodeError, sqlite3.DataError)) else StorageError
     failure = kind(f"the store could not commit: {str(error) or type(error).__name__}")
