@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.apiserver.storage import sqlite
+from cathedra.apiserver.storage import compaction, sqlite
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from tests.unit.apiserver.asgi import open_asgi
@@ -30,7 +30,7 @@ async def test_a_failing_writer_fails_the_write_and_the_health_checks_until_a_wr
         assert (await asgi("GET", "/readyz")).status == 200
         with monkeypatch.context() as broken:
             broken.setattr(sqlite, "_RESTART_SECONDS", 0.01)
-            broken.setattr(sqlite, "commit_writes", fail)
+            broken.setattr(compaction, "commit_writes", fail)
             broken.setattr(SQLiteStorage, "_open", refuse)
             under_way = asyncio.create_task(asgi("POST", MAPS, {"metadata": {"name": "a"}}))
             async with asyncio.timeout(120):

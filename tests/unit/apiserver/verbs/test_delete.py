@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.apiserver.storage import sqlite
+from cathedra.apiserver.storage import compaction
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.apiserver.storage.transactions import commit_writes
@@ -176,7 +176,7 @@ async def test_objects_of_a_collection_share_transactions(tmp_path: Path, monkey
     async with open_asgi(store=SQLiteStorage(tmp_path / "db")) as client:
         for number in range(100):
             await made(client, name=f"m{number:03}")
-        monkeypatch.setattr(sqlite, "commit_writes", counted)
+        monkeypatch.setattr(compaction, "commit_writes", counted)
         answer = await client("DELETE", MAPS)
         assert answer.status == 200
         assert [item["metadata"]["name"] for item in answer.json["items"]] == [f"m{number:03}" for number in range(100)]
