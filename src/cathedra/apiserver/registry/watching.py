@@ -181,16 +181,15 @@ class Watchers:
 
     def add(self, watcher: Watcher) -> None:
         """From now on the watcher hears of changes."""
-        selection = watcher.selection
-        key = selection.text or selection
+        key = _made_from(watcher.selection)
         alike = self.alike.get(key)
         if alike is None:
-            alike = self.alike[key] = Alike(selection)
+            alike = self.alike[key] = Alike(watcher.selection)
         alike.watchers[watcher] = None
 
     def discard(self, watcher: Watcher) -> None:
         """Let go of a watcher, if it is one of these."""
-        key = watcher.selection.text or watcher.selection
+        key = _made_from(watcher.selection)
         alike = self.alike.get(key)
         if alike is not None:
             alike.watchers.pop(watcher, None)
@@ -216,3 +215,8 @@ class Alike:
                     queue.append(seen)
                 else:
                     watcher.push(seen)
+
+
+def _made_from(selection: Selection) -> Hashable:
+    """What is the same in selections that select the same."""
+    return selection.text or selection

@@ -1,10 +1,10 @@
 """The log of the SQLite database loses its beginning, so that it is never much longer than what is stored.
 
 Most of what a log says is said again later: a pod that starts is written six times, its events end within the hour. So
-when more than half of the log is out of date, its oldest rows are read again, what they say that still holds goes along
-with the next batch, to the end of the log, and the rows are removed. What is written once is never written again, and
-nothing has a page of its own to be found and rewritten: a row of a table for each object would cost the writer, and the
-loop that it shares the interpreter with, many times the object's bytes.
+when more of the log is out of date than holds, its oldest rows are read again, what they say that still holds goes
+along with the next batch, to the end of the log, and the rows are removed. Where nothing is out of date nothing is
+written again, and nothing has a page of its own to be found and rewritten: a row of a table for each object would cost
+the writer, and the loop that it shares the interpreter with, many times the object's bytes.
 
 A kill in between leaves the beginning of the log as it was: it says once more, and earlier, what its end says.
 """
@@ -78,11 +78,12 @@ class Compaction:
         if not writes:
             return []
         carried, self._carried = self._carried, []
-        if carried:
-            if commit_batch(self._connection, [*carried, *writes]) is None:
-                self._length += sum([_size(write.key, write.value) for write in carried])
-                return [None] * len(writes)
-            self._begin_again()
+        if not carried:
+            return commit_writes(self._connection, writes)
+        if commit_batch(self._connection, [*carried, *writes]) is None:
+            self._length += sum([_size(write.key, write.value) for write in carried])
+            return [None] * len(writes)
+        self._begin_again()
         return commit_writes(self._connection, writes)
 
     def follow(self, writes: Sequence[Write], errors: Sequence[StorageError | None]) -> None:

@@ -106,7 +106,7 @@ def test_a_log_is_not_much_longer_than_twice_what_it_holds() -> None:
     connection.close()
 
 
-def test_what_is_written_once_is_never_written_again() -> None:
+def test_where_nothing_is_out_of_date_nothing_is_written_again() -> None:
     connection = database()
     compaction = compaction_of(connection)
     for revision in range(1, 500):
