@@ -25,6 +25,8 @@ _DELETED: Final = EventType.DELETED
 
 QUEUE_LIMIT: Final = 65_536
 """Events that may wait for one watcher before it is cut."""
+FRESH_LIMIT: Final = 1024
+"""Events that may gather before they are queued, whether anybody takes them or not."""
 
 
 class StoredChange(msgspec.Struct, eq=False):
@@ -39,7 +41,7 @@ class StoredChange(msgspec.Struct, eq=False):
 
     def broadcast(self, watchers: Watchers) -> None:
         """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
-        revision, namespace = self.revision, None
+        namespace = None
         kind = _DELETED if self.deleted else _ADDED if self.previous is None else _MODIFIED
         for alike in watchers.alike.values():
             selection = alike.selection
@@ -50,7 +52,7 @@ class StoredChange(msgspec.Struct, eq=False):
                     continue
             seen = Seen(kind, self.entry) if selection.matches is None else self.seen_by(selection)
             if seen is not None:
-                alike.push(seen, revision)
+                alike.push(seen)
 
     @property
     def departed(self) -> StoredObject:
@@ -96,7 +98,7 @@ class Watcher:
     need one turn of the loop, and no task each.
     """
 
-    __slots__ = ("_waiter", "after", "closed", "on_events", "queue", "selection")
+    __slots__ = ("_waiter", "after", "alike", "closed", "on_events", "queue", "selection")
 
     def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
@@ -104,63 +106,81 @@ class Watcher:
         """It sees changes of later revisions only."""
         self.closed = False
         self.queue: deque[Seen] = deque()
-        """What waits."""
+        """What waits, but for what all that select the same have yet to be given."""
+        self.alike: Alike | None = None
+        """With whom it hears of changes; None: it does not."""
         self._waiter: asyncio.Future[None] | None = None
         self.on_events: Callable[[], None] | None = None
         """Called when events begin to wait, and when the stream ends."""
 
     def offer(self, change: StoredChange) -> None:
         """Queue what this watcher sees of the change; cut it when too much waits already."""
-        if change.revision <= self.after:
-            return  # seen on another server, which was further
         seen = change.seen_by(self.selection)
         if seen is not None:
             self.push(seen)
 
     def push(self, seen: Seen) -> None:
-        """Queue one event."""
+        """Queue one event and wake who waits for it."""
+        if self.closed or seen.entry.revision <= self.after:
+            return
         queue = self.queue
-        if queue:
-            if len(queue) >= QUEUE_LIMIT:
-                self.close()
-            else:
-                queue.append(seen)
+        if len(queue) >= QUEUE_LIMIT:
+            self.close()
             return
         queue.append(seen)
-        self._wake()
+        if len(queue) == 1:
+            self.wake()
+
+    def extend(self, events: list[Seen]) -> None:
+        """Queue events of which those know who wait for them. What its client has seen on another server, which was
+        further, is left out; a stream that has ended gets nothing, for what came after a gap would hide it."""
+        if self.closed:
+            return
+        if events[0].entry.revision <= self.after:
+            events = [seen for seen in events if seen.entry.revision > self.after]
+        if len(self.queue) + len(events) > QUEUE_LIMIT:
+            self.close()
+        else:
+            self.queue.extend(events)
 
     def close(self) -> None:
         """End the stream; what waits is dropped."""
         self.closed = True
         self.queue.clear()
-        self._wake()
+        self.wake()
 
     def end(self) -> None:
         """End the stream once what waits is taken."""
+        self._gather()
         self.closed = True
-        self._wake()
+        self.wake()
 
     async def take(self) -> list[Seen]:
         """All waiting events, at least one; an empty list when the stream has ended."""
-        while not self.queue and not self.closed:
+        while not (taken := self.taken()) and not self.closed:
             self._waiter = asyncio.Future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        taken, self.queue = list(self.queue), deque()
         return taken
 
     def taken(self) -> list[Seen]:
         """The events that wait now, which may be none."""
+        self._gather()
         taken, self.queue = list(self.queue), deque()
         return taken
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Tell who waits that there are events, or that the stream has ended."""
         if self.on_events is not None:
             self.on_events()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _gather(self) -> None:
+        if self.alike is not None and self.alike.fresh:
+            self.alike.give_out()
 
 
 class Watchers:
@@ -185,36 +205,67 @@ class Watchers:
         alike = self.alike.get(key)
         if alike is None:
             alike = self.alike[key] = Alike(watcher.selection)
-        alike.watchers[watcher] = None
+        alike.add(watcher)
 
     def discard(self, watcher: Watcher) -> None:
         """Let go of a watcher, if it is one of these."""
         key = _made_from(watcher.selection)
         alike = self.alike.get(key)
         if alike is not None:
-            alike.watchers.pop(watcher, None)
+            alike.discard(watcher)
             if not alike.watchers:
                 del self.alike[key]
 
 
 class Alike:
-    """Watchers that select the same."""
+    """Watchers that select the same.
 
-    __slots__ = ("selection", "watchers")
+    Each step for each watcher is made a hundred times for one write where there are a hundred. So an event is put down
+    once, and the watchers' queues get what has gathered when the first of them takes its events.
+    """
+
+    __slots__ = ("fresh", "selection", "watchers")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
         self.watchers: dict[Watcher, None] = {}
+        self.fresh: list[Seen] = []
+        """Events that are in no queue yet."""
 
-    def push(self, seen: Seen, revision: int) -> None:
-        """Queue one event for all that have not seen its revision."""
-        for watcher in self.watchers:  # with a hundred of them each step in here is made a hundred times for one write
-            if revision > watcher.after:
-                queue = watcher.queue
-                if queue and len(queue) < QUEUE_LIMIT:
-                    queue.append(seen)
-                else:
-                    watcher.push(seen)
+    def add(self, watcher: Watcher) -> None:
+        """Let a watcher hear of what comes from now on."""
+        self.give_out()
+        watcher.alike = self
+        self.watchers[watcher] = None
+
+    def discard(self, watcher: Watcher) -> None:
+        """Let go of a watcher, which keeps what it has heard of, if it is one of these."""
+        if watcher in self.watchers:
+            self.give_out()
+            watcher.alike = None
+            del self.watchers[watcher]
+
+    def push(self, seen: Seen) -> None:
+        """Let all know of an event."""
+        if len(self.watchers) == 1:
+            for watcher in self.watchers:
+                watcher.push(seen)
+            return
+        fresh = self.fresh
+        fresh.append(seen)
+        if len(fresh) == 1:
+            for watcher in self.watchers:
+                if not watcher.queue:  # else it knows already
+                    watcher.wake()
+        elif len(fresh) >= FRESH_LIMIT:
+            self.give_out()
+
+    def give_out(self) -> None:
+        """Queue what has gathered for each of them."""
+        if self.fresh:
+            fresh, self.fresh = self.fresh, []
+            for watcher in self.watchers:
+                watcher.extend(fresh)
 
 
 def _made_from(selection: Selection) -> Hashable:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.apiserver.registry import watching
 from cathedra.apiserver.registry.selection import Selection
@@ -103,6 +105,91 @@ async def test_of_watchers_with_one_selection_only_the_one_that_does_not_keep_up
     assert [found.entry.revision for found in taken] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_watcher_that_was_cut_or_has_ended_gets_nothing_after_the_gap(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "QUEUE_LIMIT", 2)
+    cut, ended = Watcher(ALL), Watcher(READY)
+    watchers = together(cut, ended, *(Watcher(one) for one in (ALL, READY) for _ in range(others)))
+    for revision in range(1, 6):
+        if revision == 2:
+            ended.end()
+        StoredChange(revision, stored("yes", revision), None).broadcast(watchers)
+    if others:
+        next(iter(watchers)).taken()
+    assert [found.entry.revision for found in ended.taken()] == [1]
+    assert cut.taken() == []
+    assert cut.closed
+
+
+def test_a_watcher_hears_of_nothing_that_came_before_it_and_keeps_what_came_before_it_left() -> None:
+    early, late = Watcher(ALL), Watcher(ALL)
+    watchers = together(early, Watcher(ALL))
+    StoredChange(1, stored("yes", 1), None).broadcast(watchers)
+    watchers.add(late)
+    StoredChange(2, stored("yes", 2), None).broadcast(watchers)
+    watchers.discard(early)
+    StoredChange(3, stored("yes", 3), None).broadcast(watchers)
+    assert [found.entry.revision for found in early.taken()] == [1, 2]
+    assert [found.entry.revision for found in late.taken()] == [2, 3]
+
+
+def test_each_of_many_watchers_is_told_once_that_events_wait_until_it_takes_them() -> None:
+    watchers, told = [Watcher(ALL), Watcher(ALL)], [0, 0]
+    for number, watcher in enumerate(watchers):
+
+        def tell(number: int = number) -> None:
+            told[number] += 1
+
+        watcher.on_events = tell
+    alike = together(*watchers)
+    for revision in range(1, 4):
+        StoredChange(revision, stored("yes", revision), None).broadcast(alike)
+    assert told == [1, 1]
+    assert len(watchers[0].taken()) == 3
+    StoredChange(4, stored("yes", 4), None).broadcast(alike)
+    assert told == [2, 1]
+    assert [len(watcher.taken()) for watcher in watchers] == [1, 4]
+
+
+def test_events_that_nobody_takes_are_bounded_for_each_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "QUEUE_LIMIT", 4)
+    monkeypatch.setattr(watching, "FRESH_LIMIT", 3)
+    first, second = Watcher(ALL), Watcher(ALL)
+    watchers = together(first, second)
+    for revision in range(1, 7):
+        assert not (first.closed)
+        assert not (second.closed)
+        StoredChange(revision, stored("yes", revision), None).broadcast(watchers)
+    assert first.closed
+    assert second.closed
+
+
+@given(st.lists(st.tuples(st.sampled_from(["write", "take", "enter", "leave"]), st.integers(0, 3)), max_size=40))
+def test_watchers_of_one_selection_hear_of_what_each_would_alone(steps: list[tuple[str, int]]) -> None:
+    alike, watchers = Watchers(), [Watcher(ALL) for _ in range(4)]
+    present: set[int] = set()
+    heard: list[list[int]] = [[] for _ in watchers]
+    expected: list[list[int]] = [[] for _ in watchers]
+    for revision, (step, number) in enumerate(steps, 1):
+        if step == "write":
+            StoredChange(revision, stored("yes", revision), None).broadcast(alike)
+            for one in present:
+                expected[one].append(revision)
+        elif step == "take":
+            heard[number] += [seen.entry.revision for seen in watchers[number].taken()]
+            assert heard[number] == expected[number]
+        elif step == "enter":
+            alike.add(watchers[number])
+            present.add(number)
+        else:
+            alike.discard(watchers[number])
+            present.discard(number)
+    for number, watcher in enumerate(watchers):
+        assert heard[number] + [seen.entry.revision for seen in watcher.taken()] == expected[number]
+
+
 def test_watchers_that_are_let_go_of_hear_of_nothing_and_leave_nothing_behind() -> None:
     first, second, other = Watcher(ALL), Watcher(ALL), Watcher(READY)
     watchers = together(first, second, other)
@@ -121,7 +208,7 @@ async def test_a_watcher_that_does_not_keep_up_is_cut(monkeypatch: pytest.Monkey
     monkeypatch.setattr(watching, "QUEUE_LIMIT", 2)
     watcher = Watcher(ALL)
     for revision in range(3):
-        watcher.push(Seen(EventType.ADDED, stored("yes", revision)))
+        watcher.push(Seen(EventType.ADDED, stored("yes", revision + 1)))
     assert watcher.closed
     assert await watcher.take() == []
 

@@ -1,9 +1,9 @@
-"""Events pushed to watches that take them at once: one turn of the loop for all of them, and the same bytes for those
+"""Events pushed to watches that take them at once: one look at what waits for all of them, and the same bytes for those
 who see the same.
 
 A task for each watch, woken by each event, costs more than all the rest of a delivery, and takes that time from
 the writes that the watchers wait for. So a watch whose connection takes bytes directly has no task: when events are
-queued for it, it is entered for the next turn, in which every watch that is due gets all that waits for it, joined and
+queued for it, it is entered for the next round, in which every watch that is due gets all that waits for it, joined and
 framed once for all watches with the same selection and form. What a client does not take stays in its watcher's queue,
 which is bounded; a client that takes nothing for long is sent away.
 """
@@ -26,49 +26,69 @@ SLOW_SECONDS: Final = 60.0
 LONGEST_PAUSE: Final = 0.02
 
 Frames = dict[tuple[Hashable, ...], bytes]
-"""What was framed in one turn, by form and events."""
+"""What was framed in one round, by form and events."""
 
 
 class Fanout:
     """The watches of one server that have events to send.
 
-    Between two turns it pauses for as long as the last one took, 20 ms at most: half of the time belongs to everything
-    else, and events gather. A first event after a quiet time goes out in the turn after its commit.
+    A round begins with a look at what waits for every watch that is due. Then each is sent its piece in a turn of the
+    loop by itself: between two of them requests are read and answered, so that their clients, other processes and the
+    store have work meanwhile. Between two rounds it pauses for as long as the last one's own work took, 20 ms at most,
+    and events gather. A first event after a quiet time goes out in the turn after its commit.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         """``monotonic`` is the time in seconds."""
         self._monotonic = monotonic
         self._due: dict[PushedWatch, None] = {}
+        self._sending: list[PushedWatch] = []
+        """Who has yet to be sent a piece of this round, the last one first."""
         self._turn: asyncio.Handle | None = None
+        self._worked = 0.0
+        """Seconds of this round."""
         self._rested = 0.0
-        """When the next turn may be."""
+        """When the next round may be."""
 
     def enter(self, watch: PushedWatch) -> None:
-        """Let a watch send what waits for it in the next turn."""
+        """Let a watch send what waits for it in the next round."""
         self._due[watch] = None
-        if self._turn is not None:
-            return
-        loop, pause = asyncio.get_running_loop(), self._rested - self._monotonic()
-        self._turn = loop.call_later(pause, self._take_turn) if pause > 0 else loop.call_soon(self._take_turn)
+        if self._turn is None:
+            self._schedule()
 
     def leave(self, watch: PushedWatch) -> None:
         """Forget a watch that has ended."""
         self._due.pop(watch, None)
 
     def is_due(self, watch: PushedWatch) -> bool:
-        """Whether it will send something in the next turn."""
+        """Whether it will send something in the next round."""
         return watch in self._due
 
-    def _take_turn(self) -> None:
-        self._turn = None
+    def _schedule(self) -> None:
+        loop, pause = asyncio.get_running_loop(), self._rested - self._monotonic()
+        self._turn = loop.call_later(pause, self._begin) if pause > 0 else loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
         due, self._due = self._due, {}
         began = self._monotonic()
         frames: Frames = {}
-        for watch in due:
-            watch.send(frames)
-        ended = self._monotonic()
-        self._rested = ended + min(ended - began, LONGEST_PAUSE)
+        self._sending = [watch for watch in due if watch.take(frames)]
+        self._sending.reverse()
+        self._worked = self._monotonic() - began
+        self._send_next()
+
+    def _send_next(self) -> None:
+        if self._sending:
+            began = self._monotonic()
+            self._sending.pop().send()
+            self._worked += self._monotonic() - began
+        if self._sending:
+            self._turn = asyncio.get_running_loop().call_soon(self._send_next)
+            return
+        self._turn = None
+        self._rested = self._monotonic() + min(self._worked, LONGEST_PAUSE)
+        if self._due:
+            self._schedule()
 
 
 class PushedWatch:
@@ -94,6 +114,8 @@ class PushedWatch:
         self._bookmark = bookmark
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._frame: bytes | None = None
+        """What goes out in this round."""
         self._sent = self._loop.time()
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._slow_timer: asyncio.TimerHandle | None = None
@@ -119,35 +141,50 @@ class PushedWatch:
                 if timer is not None:
                     timer.cancel()
 
-    def send(self, frames: Frames) -> None:
-        """Send what waits, if the client takes it; ``frames`` are those of this turn."""
+    def take(self, frames: Frames) -> bool:
+        """Take the events that wait, if the client takes any; whether there is something to `send`. ``frames`` are
+        those of this round."""
         if self._ended.done():
-            return
+            return False
         if not self._exchange.ready:
             self._wait_for_client()
-            return
+            return False
         if self._slow_timer is not None:
             self._slow_timer.cancel()
             self._slow_timer = None
         events = tuple(self._watcher.taken())
         if events:
             try:
-                self._push(events, frames)
+                self._frame = self._framed(events, frames)
             except Exception as error:  # the failure of one watch, which its own task reports, is none of the others
                 self._ended.set_exception(error)
-                return
-        if self._watcher.closed:
+                return False
+        elif self._watcher.closed:
             self._ended.set_result(None)
+        return bool(events)
 
-    def _push(self, events: tuple[Seen, ...], frames: Frames) -> None:
-        key = (self._shared, *events)
-        frame = frames.get(key) if self._shared is not None else None
-        if frame is None:
-            frame = framed(self._encoded(events))
-            if self._shared is not None:
-                frames[key] = frame
-        self._exchange.write(frame)
+    def send(self) -> None:
+        """Send what was taken."""
+        frame, self._frame = self._frame, None
+        if frame is None or self._ended.done():
+            return
+        try:
+            self._exchange.write(frame)
+        except Exception as error:
+            self._ended.set_exception(error)
+            return
         self._sent = self._loop.time()
+        if self._watcher.closed:
+            self._enter()  # for the end, and what was queued meanwhile
+
+    def _framed(self, events: tuple[Seen, ...], frames: Frames) -> bytes:
+        if self._shared is None:
+            return framed(self._encoded(events))
+        key = (self._shared, *events)
+        frame = frames.get(key)
+        if frame is None:
+            frame = frames[key] = framed(self._encoded(events))
+        return frame
 
     def _enter(self) -> None:
         self._fanout.enter(self)
@@ -166,7 +203,7 @@ class PushedWatch:
     def _send_bookmark(self) -> None:
         """Send a bookmark if no event was sent for a minute and none waits, and look again when it may be time."""
         quiet = self._loop.time() - self._sent
-        waiting = self._fanout.is_due(self) or not self._exchange.ready
+        waiting = self._frame is not None or self._fanout.is_due(self) or not self._exchange.ready
         if quiet >= BOOKMARK_SECONDS and not waiting and self._bookmark is not None:
             self._exchange.write(framed(self._bookmark()))
             self._sent, quiet = self._loop.time(), 0.0

@@ -21,7 +21,7 @@ from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher, Wa
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import WriteOptions
-from cathedra.clock import SystemClock, run_virtual
+from cathedra.clock import SystemClock, VirtualTimeLoop, run_virtual
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 
@@ -43,10 +43,29 @@ class Connection:
     def on_ready(self, callback: Callable[[], None] | None) -> None:
         self._callback = callback
 
+    def noting(self, order: list[str], name: str, then: Callable[[], None] = lambda: None) -> None:
+        """Note from now on when something is written, and do something else then."""
+        taken = self.write
+
+        def write(frames: bytes) -> None:
+            taken(frames)
+            order.append(name)
+            if len(self.frames) == 1:
+                then()
+
+        self.write = write  # type: ignore[method-assign]
+
     def resume(self) -> None:
         self.ready = True
         if self._callback is not None:
             self._callback()
+
+
+class WorkingLoop(VirtualTimeLoop):
+    """One in which work takes time."""
+
+    def work(self, seconds: float) -> None:
+        self._jumping.elapsed += seconds
 
 
 def selecting(namespace: str = "") -> Selection:
@@ -236,7 +255,95 @@ def test_a_watch_that_fails_is_alone_with_it() -> None:
     in_virtual_time(body)
 
 
-def test_between_two_turns_is_as_much_time_as_the_last_one_took() -> None:
+def test_between_two_connections_of_a_round_others_have_their_turn() -> None:
+    async def body() -> None:
+        world, order = World(), list[str]()
+        connections = [world.watch() for _ in range(3)]
+        await asyncio.sleep(0.1)
+        for number, connection in enumerate(connections):
+            connection.noting(order, f"watch {number}")
+
+        def other(turns: int) -> None:
+            order.append("other")
+            if turns > 1:
+                asyncio.get_running_loop().call_soon(other, turns - 1)
+
+        world.write("a/1")
+        asyncio.get_running_loop().call_soon(other, 3)
+        await asyncio.sleep(0.1)
+        assert order == ["watch 0", "other", "watch 1", "other", "watch 2", "other"]
+
+    in_virtual_time(body)
+
+
+def test_what_is_written_during_a_round_waits_for_the_next_one_for_all() -> None:
+    async def body() -> None:
+        world, order = World(), list[str]()
+        connections = [world.watch() for _ in range(3)]
+        await asyncio.sleep(0.1)
+        connections[0].noting(order, "first", then=lambda: world.write("a/2"))
+        world.write("a/1")
+        await asyncio.sleep(0.1)
+        for connection in connections:
+            assert shown(connection)[:2] == [b"a/1", b"a/2"]
+            assert connection.frames[1] is connections[0].frames[1]
+
+    in_virtual_time(body)
+
+
+def test_a_watch_that_ends_during_a_round_sends_what_it_has_taken_and_what_waits() -> None:
+    async def body() -> None:
+        world, order = World(), list[str]()
+        first, last = world.watch(), world.watch()
+        watcher = list(world.watchers)[1]
+        await asyncio.sleep(0.1)
+
+        def end() -> None:
+            world.write("a/2")
+            watcher.end()
+            world.write("a/3")
+
+        first.noting(order, "first", then=end)
+        world.write("a/1")
+        await asyncio.sleep(0.1)
+        assert shown(last) == [b"a/1", b"a/2"]
+        assert world.tasks[1].done()
+        assert world.tasks[1].exception() is None
+
+    in_virtual_time(body)
+
+
+def test_a_watch_whose_task_was_cancelled_during_a_round_sends_nothing_more() -> None:
+    async def body() -> None:
+        world, order = World(), list[str]()
+        first, last = world.watch(), world.watch()
+        await asyncio.sleep(0.1)
+        first.noting(order, "first", then=lambda: world.tasks[1].cancel())
+        world.write("a/1")
+        await asyncio.sleep(0.1)
+        assert shown(first) == [b"a/1"]
+        assert shown(last) == []
+
+    in_virtual_time(body)
+
+
+def test_no_bookmark_overtakes_events_that_are_about_to_be_sent() -> None:
+    async def body() -> None:
+        world, order = World(), list[str]()
+        first, _, last = world.watch(), world.watch(), world.watch(bookmarks=True)
+        await asyncio.sleep(BOOKMARK_SECONDS - 1)
+        first.noting(order, "first", then=lambda: loop.work(2))
+        world.write("a/1")
+        await asyncio.sleep(1)
+        assert order == ["first"]
+        assert shown(last) == [b"a/1"]
+
+    with asyncio.Runner(loop_factory=WorkingLoop) as runner:
+        loop: Any = runner.get_loop()
+        runner.run(body())
+
+
+def test_between_two_rounds_is_as_much_time_as_the_last_one_took() -> None:
     async def body() -> None:
         loop = asyncio.get_running_loop()
         lost = [0.0]
