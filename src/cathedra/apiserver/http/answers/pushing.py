@@ -11,6 +11,7 @@ which is bounded; a client that takes nothing for long is sent away.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -24,6 +25,9 @@ BOOKMARK_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 60.0
 """For which a client may leave events lying in its connection; then it is cut."""
 LONGEST_PAUSE: Final = 0.02
+ROUND_TURNS: Final = 10
+"""Turns of the loop in which a round is sent at most: with one for each watch an event would be under way for as many turns
+as there are watches, each with the requests that have arrived."""
 
 Frames = dict[tuple[Hashable, ...], bytes]
 """What was framed in one round, by form and events."""
@@ -32,9 +36,9 @@ Frames = dict[tuple[Hashable, ...], bytes]
 class Fanout:
     """The watches of one server that have events to send.
 
-    A round begins with a look at what waits for every watch that is due. Then each is sent its piece in a turn of the
-    loop by itself: between two of them requests are read and answered, so that their clients, other processes and the
-    store have work meanwhile. Between two rounds it pauses for as long as the last one's own work took, 20 ms at most,
+    A round begins with a look at what waits for every watch that is due. Then each is sent its piece, a few of them in
+    a turn of the loop: between two turns requests are read and answered, so that their clients, other processes and
+    the store have work meanwhile. Between two rounds it pauses for as long as the last one's own work took, 20 ms at most,
     and events gather. A first event after a quiet time goes out in the turn after its commit.
     """
 
@@ -44,6 +48,8 @@ class Fanout:
         self._due: dict[PushedWatch, None] = {}
         self._sending: list[PushedWatch] = []
         """Who has yet to be sent a piece of this round, the last one first."""
+        self._at_once = 1
+        """How many are sent theirs in one turn."""
         self._turn: asyncio.Handle | None = None
         self._worked = 0.0
         """Seconds of this round."""
@@ -74,16 +80,17 @@ class Fanout:
         frames: Frames = {}
         self._sending = [watch for watch in due if watch.take(frames)]
         self._sending.reverse()
+        self._at_once = math.ceil(len(self._sending) / ROUND_TURNS)
         self._worked = self._monotonic() - began
-        self._send_next()
+        self._send_some()
 
-    def _send_next(self) -> None:
-        if self._sending:
-            began = self._monotonic()
+    def _send_some(self) -> None:
+        began = self._monotonic()
+        for _ in range(min(self._at_once, len(self._sending))):
             self._sending.pop().send()
-            self._worked += self._monotonic() - began
+        self._worked += self._monotonic() - began
         if self._sending:
-            self._turn = asyncio.get_running_loop().call_soon(self._send_next)
+            self._turn = asyncio.get_running_loop().call_soon(self._send_some)
             return
         self._turn = None
         self._rested = self._monotonic() + min(self._worked, LONGEST_PAUSE)
