@@ -26,8 +26,8 @@ SLOW_SECONDS: Final = 60.0
 """For which a client may leave events lying in its connection; then it is cut."""
 LONGEST_PAUSE: Final = 0.02
 ROUND_TURNS: Final = 10
-"""Turns of the loop in which a round is sent at most: with one for each watch an event would be under way for as many turns
-as there are watches, each with the requests that have arrived."""
+"""Turns of the loop in which a round is sent at most. With one for each watch an event would be under way for as many
+turns as there are watches, each with the requests that have arrived."""
 
 Frames = dict[tuple[Hashable, ...], bytes]
 """What was framed in one round, by form and events."""
@@ -38,8 +38,8 @@ class Fanout:
 
     A round begins with a look at what waits for every watch that is due. Then each is sent its piece, a few of them in
     a turn of the loop: between two turns requests are read and answered, so that their clients, other processes and
-    the store have work meanwhile. Between two rounds it pauses for as long as the last one's own work took, 20 ms at most,
-    and events gather. A first event after a quiet time goes out in the turn after its commit.
+    the store have work meanwhile. Between two rounds it pauses for as long as the last one's own work took, 20 ms at
+    most, and events gather. A first event after a quiet time goes out in the turn after its commit.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
