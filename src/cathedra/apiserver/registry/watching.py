@@ -26,7 +26,7 @@ _DELETED: Final = EventType.DELETED
 QUEUE_LIMIT: Final = 65_536
 """Events that may wait for one watcher before it is cut."""
 FRESH_LIMIT: Final = 1024
-"""Events that may gather before they are queued, whether anybody takes them or not."""
+"""Events that may gather before they are queued, whether a watcher takes them or not."""
 
 
 class StoredChange(msgspec.Struct, eq=False):
