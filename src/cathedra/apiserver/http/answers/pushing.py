@@ -177,7 +177,7 @@ class PushedWatch:
             return
         try:
             self._exchange.write(frame)
-        except Exception as error:
+        except Exception as error:  # as above
             self._ended.set_exception(error)
             return
         self._sent = self._loop.time()
