@@ -43,17 +43,13 @@ class Exchange(RequestResponseCycle):
     """One request and its answer."""
 
     flow: WriteFlow
-    awaited = False
-    """Whether what arrives may be waited for, since a message has been asked for."""
+    task: asyncio.Task[None] | None = None
+    """What answers it, once it has begun."""
     _taken = False
     """Whether `arrived` has given the whole body away."""
-    # What a request begins with is said once, not for each: uvicorn's own cycle sets twenty attributes.
+    # What hardly any request asks for is said once, not for each: uvicorn's own cycle sets twenty attributes.
     logger = logging.getLogger("uvicorn.error")
     access_log = False
-    disconnected = False
-    more_body = True
-    response_started = False
-    response_complete = False
     chunked_encoding = None
     expected_content_length = 0
 
@@ -63,11 +59,27 @@ class Exchange(RequestResponseCycle):
         self.transport = connection.transport
         self.flow = connection.flow  # type: ignore[assignment]  # ours, as connections make it
         self.default_headers = connection.server_state.default_headers
-        self.message_event = asyncio.Event()
+        self.message_event: Any = _UNAWAITED
         self.on_response = connection.on_response_complete
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = connection.expect_100_continue
-        self.body = bytearray()
+        self.body: Any = b""
+        self.more_body = True
+        self.disconnected = False
+        self.response_started = False
+        self.response_complete = False
+        self.awaited = False
+        """Whether what arrives may be waited for, since a message has been asked for."""
+        self._tasks = connection.tasks
+
+    def add(self, piece: bytes) -> None:
+        """Another piece of the body; most have one."""
+        if not self.body:
+            self.body = piece
+        elif type(self.body) is bytearray:
+            self.body += piece
+        else:
+            self.body = bytearray(self.body) + piece
 
     @property
     def gone(self) -> bool:
@@ -87,7 +99,7 @@ class Exchange(RequestResponseCycle):
             self.flow.resume_reading()
         self._taken = True
         body = bytes(self.body)
-        self.body = bytearray()
+        self.body = b""
         return body
 
     def answer(self, status: int, head: bytes, body: bytes, tail: bytes = b"") -> None:
@@ -131,6 +143,7 @@ class Exchange(RequestResponseCycle):
         """The next message: a piece of the body, or that the client has left."""
         if not self.awaited:
             self.awaited = True
+            self.message_event = asyncio.Event()
             if self.body or not (self.more_body or self._taken):
                 self.message_event.set()
         return await super().receive()
@@ -146,7 +159,18 @@ class Exchange(RequestResponseCycle):
                 await super().run_asgi(_nothing_more)
         finally:
             self.on_response = _unheard
+            self._tasks.discard(self.task)
             self.scope["extensions"].clear()  # they name this exchange, which would be a reference cycle
+
+
+class _Unawaited:
+    """In place of an event that is not waited for: most bodies are there when they are asked for."""
+
+    def set(self) -> None:
+        """Nothing to tell."""
+
+
+_UNAWAITED: Final = _Unawaited()
 
 
 def _unheard() -> None:

@@ -16,8 +16,10 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cathedra.asgi.direct import EXCHANGE
-from cathedra.asgi.exchange import LARGE, Exchange, WriteFlow
+from cathedra.asgi.exchange import Exchange, WriteFlow
+from cathedra.asgi.gathering import GatheringTransport
 from cathedra.asgi.headers import Pairs, RequestHeaders
+from cathedra.asgi.knownheads import Known, KnownHeads
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
 from cathedra.asgi.upgrade import OFFERED, Upgrade
 
@@ -29,84 +31,6 @@ PIECE: Final = 16 * 1024
 arrived being parsed at once would keep every other connection waiting."""
 HEAD_BYTES: Final = 1024 * 1024
 """Of a request line and its headers; the limit of Kubernetes' own server."""
-
-
-class GatheringTransport:
-    """A transport that sends what is written in one turn of the loop as one piece.
-
-    uvicorn writes the head of an answer and its body one by one, and each would become a TLS record and a system call
-    of its own: half of what a small answer costs. What is gathered already, as the events of a watch, is sent at once.
-    """
-
-    __slots__ = ("_loop", "_scheduled", "_transport", "_waiting")
-
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._waiting: list[bytes] = []
-        self._scheduled = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def is_closing(self) -> bool:
-        """Whether it is closed, or about to be; asked for every answer, so not by way of ``__getattr__``."""
-        closing: bool = self._transport.is_closing()
-        return closing
-
-    def write(self, data: bytes) -> None:
-        """Send soon; large pieces at once, behind what waits."""
-        self._waiting.append(data)
-        if len(data) >= LARGE:
-            self._flush()
-        elif not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
-
-    def send(self, data: bytes) -> None:
-        """Send at once, behind what waits."""
-        if self._waiting:
-            self._waiting.append(data)
-            self._flush()
-        elif not self._transport.is_closing():
-            self._transport.write(data)
-
-    def close(self) -> None:
-        """Send what waits and close."""
-        self._flush()
-        self._transport.close()
-
-    def detached(self) -> asyncio.Transport:
-        """The transport itself, behind everything that was written until now."""
-        self._flush()
-        transport: asyncio.Transport = self._transport
-        return transport
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        waiting = self._waiting
-        if not waiting:
-            return
-        self._waiting = []
-        if self._transport.is_closing():
-            return
-        last = waiting[-1]
-        if len(last) >= LARGE:
-            del waiting[-1]
-            if waiting:
-                self._transport.write(b"".join(waiting))
-            self._send_large(last)
-        else:
-            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
-
-    def _send_large(self, data: bytes) -> None:
-        """Send a piece at a time: TLS keeps a buffer of its largest piece for each connection, and what fits into the
-        processor's cache is encrypted and sent in a seventh less time."""
-        rest = memoryview(data)
-        for begin in range(0, len(data), LARGE):
-            if self._transport.is_closing():
-                return
-            self._transport.write(rest[begin : begin + LARGE])
 
 
 class CertificateHTTPProtocol(HttpToolsProtocol):
@@ -131,8 +55,15 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     """The URL of the last request."""
     _target = "", b"", b""
     """What it names, and what the next one names if it is the same."""
+    _scope_of_all: dict[str, Any]
+    """What is known of every request of the connection."""
     _to_websocket = False
     """Whether the request changes the protocol to that of WebSockets."""
+
+    def __init__(self, *arguments: Any, heads: KnownHeads, **options: Any) -> None:
+        """``heads``: those that all connections of the server have had."""
+        super().__init__(*arguments, **options)
+        self._heads = heads
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
@@ -140,6 +71,15 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         super().connection_made(gathering)
         self.flow = WriteFlow(gathering)
         self._certificate = peer_certificate(transport)
+        self._scope_of_all = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+        }
         self._held = bytearray()
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
@@ -156,7 +96,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         if self._held:
             self._held += data
         elif len(data) <= PIECE:
-            self._parse(data)
+            self._take(data)
         else:
             self._held = bytearray(data)
             self._parse_held()
@@ -216,6 +156,43 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         """Whether the connection is neither closed nor handed to another protocol."""
         return self in self.connections and not self.transport.is_closing()
 
+    def _take(self, data: bytes) -> None:
+        """Take what arrived at once: nearly always one request, whose head is known."""
+        before = self.cycle
+        if before is None or self._in_head or before.more_body or not before.response_complete:
+            self._parse(data)
+            return
+        known = self._heads.find(data)
+        if known is not None:
+            self._begin(known)
+            return
+        self._parse(data)
+        exchange = self.cycle
+        if exchange is before or self._in_head or exchange.more_body or self._to_websocket:
+            return
+        if exchange.keep_alive and not exchange.response_complete:
+            self._heads.learn(data, self.scope, len(exchange.body))
+
+    def _begin(self, known: Known) -> None:
+        """Begin with a request that needs no parsing."""
+        line = known.line
+        self._idle_since = None
+        self.expect_100_continue = False
+        scope = self._described(line.method, known.headers)
+        scope["path"], scope["raw_path"], scope["query_string"] = line.path, line.raw_path, line.query
+        self.scope = scope
+        exchange = self._exchange(None, keep_alive=True)
+        exchange.body = known.body
+        exchange.more_body = False
+        self.cycle = exchange
+        self._start_asgi_task(exchange, self.app)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """Answer in a task of its own, which leaves the set of tasks by itself: without a callback of the loop."""
+        task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(task)
+        cycle.task = task
+
     def _parse(self, data: bytes) -> None:
         """Look at the time and the length of heads that do not come at once."""
         super().data_received(data)
@@ -267,7 +244,8 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         upgrade = _HTTPUpgrade(self, extension) if extension is not None else None
         if upgrade is not None:
             app = upgrade.offered_to(app)
-        exchange = self._exchange(upgrade)
+        keep_alive = self.scope["http_version"] != "1.0" and parser.should_keep_alive()
+        exchange = self._exchange(upgrade, keep_alive=keep_alive)
         self.cycle = exchange
         if idle:
             self._start_asgi_task(exchange, app)
@@ -285,7 +263,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         exchange: Any = self.cycle
         if self._to_websocket or exchange.response_complete:
             return
-        exchange.body += body
+        exchange.add(body)
         if len(exchange.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
         if exchange.awaited:
@@ -305,29 +283,24 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         if self.url != self._asked_for:
             self._target = _target(self.url)
             self._asked_for = self.url
-        path, raw_path, query = self._target
-        return {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": self.parser.get_http_version(),
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "root_path": self.root_path,
-            "state": self.app_state.copy(),
-            "headers": self._alike,
-            "method": self.parser.get_method().decode("ascii"),
-            "path": path,
-            "raw_path": raw_path,
-            "query_string": query,
-        }
+        scope = self._described(self.parser.get_method().decode("ascii"), self._alike)
+        scope["http_version"] = self.parser.get_http_version()
+        scope["path"], scope["raw_path"], scope["query_string"] = self._target
+        return scope
 
-    def _exchange(self, upgrade: _HTTPUpgrade | None) -> Exchange:
+    def _described(self, method: str, headers: RequestHeaders) -> Any:
+        """What is known of a request but for what it asks for."""
+        scope: Any = self._scope_of_all.copy()
+        scope["state"] = self.app_state.copy()
+        scope["method"] = method
+        scope["headers"] = headers
+        return scope
+
+    def _exchange(self, upgrade: _HTTPUpgrade | None, *, keep_alive: bool) -> Exchange:
         """What the request is answered on."""
         scope: Any = self.scope
         extensions: dict[str, Any] = {PEER_CERTIFICATE: self._certificate}
         scope["extensions"] = extensions
-        keep_alive = scope["http_version"] != "1.0" and self.parser.should_keep_alive()
         exchange = Exchange(self, scope, keep_alive=keep_alive)
         if upgrade is None:
             extensions[EXCHANGE] = exchange

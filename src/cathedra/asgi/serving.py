@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+
+from cathedra.asgi.knownheads import KnownHeads
 
 __all__ = ["ConnectionServer", "TLSFiles"]
 
@@ -47,6 +50,7 @@ class ConnectionServer:
 
         from cathedra.asgi.protocols import CertificateHTTPProtocol
 
+        http: Any = functools.partial(CertificateHTTPProtocol, heads=KnownHeads())
         websockets: Any = _websocket_protocol
         options: dict[str, Any] = {}
         if tls is not None:
@@ -58,7 +62,7 @@ class ConnectionServer:
             }
         config = uvicorn.Config(
             app,
-            http=CertificateHTTPProtocol,
+            http=http,
             ws=websockets,
             lifespan="off",
             log_config=None,

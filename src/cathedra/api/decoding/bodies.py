@@ -145,38 +145,51 @@ KINDS_WITH_SCHEMAS: Final = frozenset(("CustomResourceDefinition", "CustomResour
 def _known_keys(value: Any, shape: GoType) -> int:
     """How many keys ``value`` has in all; negative if one of them is unknown.
 
-    The hot part of field validation: one pass over plain dicts, without a call for each.
+    The hot part of field validation: one pass over what holds something in plain dicts, without a call for each.
     """
     count = 0
     pending = [(value, shape)]
     for holder, held in pending:  # which grows on the way
-        mapping = type(holder) is dict
-        if mapping and held.form is Form.STRUCT:
-            fields = held.fields
+        if type(holder) is dict:
             count += len(holder)
-            for key, item in holder.items():
-                if key not in fields:
+            if held.form is _STRUCT:
+                holding = _holding(held, tuple(holder))
+                if holding is None:
                     return -1
-                kind = type(item)
-                if (kind is dict or kind is list) and item:
-                    inner = fields[key]
-                    if kind is list or inner.element is None or inner.element.form is not Form.STRING:
-                        pending.append((item, inner))
-                    else:
+                for key, inner, texts in holding:
+                    item = holder[key]
+                    if texts and type(item) is dict:
                         count += len(item)
-            continue
-        if mapping:
-            count += len(holder)
+                    elif item:
+                        pending.append((item, inner))
+                continue
         elif type(holder) is not list:
             continue
         element = held.element or held
-        if element.form is Form.STRING:
-            continue  # labels, data, arguments: what is decoded has nothing below them
-        for item in holder.values() if mapping else holder:
+        if element.form is _STRING:
+            continue
+        for item in holder.values() if type(holder) is dict else holder:
             kind = type(item)
             if (kind is dict or kind is list) and item:
                 pending.append((item, element))
     return count
+
+
+@lru_cache(maxsize=4096)
+def _holding(shape: GoType, keys: tuple[str, ...]) -> tuple[tuple[str, GoType, bool], ...] | None:
+    """Which of the keys of a struct have values with keys of their own below them, with the types of these values, and
+    whether they are texts by name, as labels and data; None if one of the keys is unknown. Objects of a kind are
+    written with the same few sets of keys."""
+    fields = shape.fields
+    if not fields.keys() >= set(keys):
+        return None
+    holding = []
+    for key in keys:
+        inner = fields[key]
+        of_texts = inner.element is not None and inner.element.form is Form.STRING
+        if inner.form in _HOLDING and not (of_texts and inner.form is Form.LIST):
+            holding.append((key, inner, of_texts))
+    return tuple(holding)
 
 
 def written_keys(body: bytes) -> int:
@@ -190,6 +203,10 @@ def written_keys(body: bytes) -> int:
     return tight + loose
 
 
+_STRUCT: Final = Form.STRUCT
+_STRING: Final = Form.STRING
+_HOLDING: Final = frozenset({Form.STRUCT, Form.LIST, Form.MAP, Form.OPAQUE, Form.ONE_OF_SEVERAL})
+"""Of values that may have keys below them."""
 _LOOSE: Final = re.compile(rb'"\s+:')
 
 
