@@ -11,8 +11,8 @@ SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE: Final = 58
 _SUFFIXES: Final = len(SUFFIX_ALPHABET) ** 5
 _SUFFIX_PAIRS: Final = tuple(one + other for one in SUFFIX_ALPHABET for other in SUFFIX_ALPHABET)
-_UUID_FREE: Final = ~(0xF000 << 64 | 0xC000 << 48)
-_UUID_FIXED: Final = 0x4000 << 64 | 0x8000 << 48
+_VARIANTS: Final = {f"{digit:x}": f"{digit & 3 | 8:x}" for digit in range(16)}
+"""A random digit → the one that says how a UUID is made up, which keeps two bits of it."""
 
 
 def generate_name(base: str, rng: random.Random) -> str:
@@ -23,7 +23,6 @@ def generate_name(base: str, rng: random.Random) -> str:
 
 
 def generate_uid(rng: random.Random) -> str:
-    """A random UUID (version 4), as the library would write it; it takes 4 µs, this 1."""
-    number = rng.getrandbits(128) & _UUID_FREE | _UUID_FIXED
-    digits = number.to_bytes(16, "big").hex("-", 2)  # dashes where they belong, and three more
-    return f"{digits[:4]}{digits[5:29]}{digits[30:34]}{digits[35:]}"
+    """A random UUID (version 4), as the library would write it; it takes 4 µs, this half of one."""
+    digits = f"{rng.getrandbits(128):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:]}"

@@ -50,9 +50,14 @@ class KnownHeads:
     def __init__(self) -> None:
         self._lines: dict[bytes, RequestLine] = {}
         self._headers: dict[bytes, tuple[RequestHeaders, int]] = {}
+        self._last: tuple[bytes, int, RequestLine, RequestHeaders] | None = None
+        """The head that was found last, how long its request is, and what it says; the next one is mostly the same."""
 
     def find(self, data: bytes) -> Known | None:
         """The request that ``data`` is, from its first byte to its last, if its head is known."""
+        last = self._last
+        if last is not None and len(data) == last[1] and data.startswith(last[0]):
+            return Known(last[2], last[3], data[len(last[0]) :])
         mark = data.find(_LINE_END)
         line = self._lines.get(data[:mark])
         if line is None:
@@ -61,6 +66,7 @@ class KnownHeads:
         found = self._headers.get(data[mark:end])
         if found is None or len(data) - end != found[1]:
             return None
+        self._last = data[:end], len(data), line, found[0]
         return Known(line, found[0], data[end:])
 
     def learn(self, data: bytes, scope: Any, body_bytes: int) -> None:

@@ -51,7 +51,10 @@ def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str
         obj = decoder_of(kind).decode(body)
     except (RecursionError, msgspec.DecodeError, ValueError):
         return None
-    if values.get("kind", gvk.kind) != gvk.kind or values.get("apiVersion", gvk.api_version) != gvk.api_version:
+    if values.get("kind", gvk.kind) != gvk.kind:
+        return None
+    named = values.get("apiVersion")
+    if named is not None and named != gvk.api_version:
         return None
     return _with_known_keys(obj, values, body, go_type_of(gvk, release))
 

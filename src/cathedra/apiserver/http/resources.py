@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -88,6 +88,15 @@ class ResourceHandler:
         self._lists = ListCache()
         self._fanout = Fanout(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
+        self._verbs: Mapping[str, Callable[[Request, Call], Awaitable[Response | None]]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
 
     async def handle(self, request: Request, send: Send) -> Response | None:
         """The answer to an authorized request, or None if it went out as a stream already.
@@ -223,19 +232,7 @@ class ResourceHandler:
             return self._watch(request, call, send)
         if call.subresource == "scale":
             return self._scale(request, call)
-        if verb == "get":
-            return self._get(request, call)
-        if verb == "list":
-            return self._list(request, call)
-        if verb == "create":
-            return self._create(request, call)
-        if verb == "update":
-            return self._update(request, call)
-        if verb == "patch":
-            return self._patch(request, call)
-        if verb == "delete":
-            return self._delete(request, call)
-        return self._delete_collection(request, call)
+        return self._verbs[verb](request, call)
 
     async def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
@@ -306,12 +303,7 @@ class ResourceHandler:
 
     async def _create(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
-        query = write_query(request, "CreateOptions")
-        call = call.but(
-            dry_run=query.dry_run,
-            field_manager=query.field_manager,
-            field_validation=query.field_validation,
-        )
+        call = _writing(request, call, "CreateOptions")
         if call.subresource:
             outcome = await connect_create(self._server, call, await decode_object(request, call, _posted(call)))
             return render.render_plain(_whole(outcome), msgspec.structs.replace(form, transform=""), status=201)
@@ -322,12 +314,7 @@ class ResourceHandler:
 
     async def _update(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
-        query = write_query(request, "UpdateOptions")
-        call = call.but(
-            dry_run=query.dry_run,
-            field_manager=query.field_manager,
-            field_validation=query.field_validation,
-        )
+        call = _writing(request, call, "UpdateOptions")
         stored = self._server.table(call).get(call.key)
         obj = call.version.to_hub(await decode_object(request, call, stored=stored))
         outcome = await update.update(self._server, call, obj)
@@ -336,13 +323,7 @@ class ResourceHandler:
     async def _patch(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         patch_type = _patch_type(request)
-        query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
-        call = call.but(
-            dry_run=query.dry_run,
-            field_manager=query.field_manager,
-            field_validation=query.field_validation,
-            force=query.force,
-        )
+        call = _writing(request, call, "PatchOptions", apply=patch_type is PatchType.APPLY)
         body, repeated = await _patch_body(request, call, patch_type)
         outcome = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
@@ -425,6 +406,23 @@ def _no_component_statuses(request: Request) -> Response:
     warning = render.warning_headers(["v1 ComponentStatus is deprecated in v1.19+"])
     listed = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}
     return json_response(listed, 200, warning)
+
+
+def _writing(request: Request, call: Call, kind: str, *, apply: bool = False) -> Call:
+    """The call with the options of its write (`write_query`).
+
+    Raises:
+        StatusError: 422, some make no sense.
+    """
+    query = write_query(request, kind, apply=apply)
+    if not request.query:  # the rest is as it was
+        return call.but(field_manager=query.field_manager, field_validation=query.field_validation)
+    return call.but(
+        dry_run=query.dry_run,
+        field_manager=query.field_manager,
+        field_validation=query.field_validation,
+        force=query.force,
+    )
 
 
 def _allows(route: Route, info: RequestInfo) -> bool:

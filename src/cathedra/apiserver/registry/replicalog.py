@@ -41,6 +41,8 @@ class ReplicaLog:
         self._storage = storage
         self._tables = tables
         self._settled = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of all writes; to ask which one runs is a system call."""
 
     @property
     def revision(self) -> int:
@@ -58,6 +60,7 @@ class ReplicaLog:
         Raises:
             StorageError: it cannot be read.
         """
+        self._loop = asyncio.get_running_loop()
         content = await self._storage.load()
         self._settled = content.revision
         self._tables.load(content)
@@ -100,7 +103,7 @@ class ReplicaLog:
         *,
         removal: bool = False,
     ) -> asyncio.Future[StoredObject]:
-        done: asyncio.Future[StoredObject] = asyncio.Future()
+        done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         head, _, tail = body.partition(_PLACE)
         head, tail = head + _BEFORE, b'"' + tail
 

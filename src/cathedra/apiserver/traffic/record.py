@@ -63,7 +63,7 @@ class RequestRecord(msgspec.Struct):
             shown = "APPLY" if "apply-patch" in self.content_type else info.method
         else:
             shown = _SHOWN.get(info.verb, _OTHER)
-        return shown, info.group, info.version, info.resource, info.subresource, info.scope
+        return shown, *info.counted_as
 
     def object_ref(self) -> JSONObject:
         """The object it is about, as audit events have it."""
