@@ -6,13 +6,37 @@ Between uvicorn's protocols, which write an answer piece by piece, and the trans
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeAlias
+import logging
+from typing import Any, Final, TypeAlias
 
 from cathedra.asgi.exchange import LARGE
 
-__all__ = ["GatheringTransport"]
+__all__ = ["GatheringTransport", "Turn"]
 
+LOG: Final = logging.getLogger(__name__)
 _Data: TypeAlias = bytes | bytearray | memoryview
+
+
+class Turn:
+    """The transports on which something was written in this turn of the loop; they send it together in the next."""
+
+    def __init__(self) -> None:
+        self._written: list[GatheringTransport] = []
+
+    def add(self, transport: GatheringTransport, loop: asyncio.AbstractEventLoop) -> None:
+        """Something waits in it; it is not here yet."""
+        if not self._written:
+            loop.call_soon(self._end)
+        self._written.append(transport)
+
+    def _end(self) -> None:
+        written, self._written = self._written, []
+        for transport in written:
+            try:
+                transport.flush()
+            except Exception:  # one connection must not keep the answers on the others
+                LOG.exception("an answer could not be sent")
+                transport.abort()
 
 
 class GatheringTransport(asyncio.Transport):
@@ -22,12 +46,13 @@ class GatheringTransport(asyncio.Transport):
     of its own: half of what a small answer costs. What is gathered already, as the events of a watch, is sent at once.
     """
 
-    __slots__ = ("_loop", "_scheduled", "_transport", "_waiting")
+    __slots__ = ("_loop", "_scheduled", "_transport", "_turn", "_waiting")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
+        self._turn = turn
         self._waiting: list[_Data] = []
         self._scheduled = False
 
@@ -64,31 +89,32 @@ class GatheringTransport(asyncio.Transport):
         """Send soon; large pieces at once, behind what waits."""
         self._waiting.append(data)
         if len(data) >= LARGE:
-            self._flush()
+            self.flush()
         elif not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turn.add(self, self._loop)
 
     def send(self, data: bytes) -> None:
         """Send at once, behind what waits."""
         if self._waiting:
             self._waiting.append(data)
-            self._flush()
+            self.flush()
         elif not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:
         """Send what waits and close."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def detached(self) -> asyncio.Transport:
         """The transport itself, behind everything that was written until now."""
-        self._flush()
+        self.flush()
         transport: asyncio.Transport = self._transport
         return transport
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what waits."""
         self._scheduled = False
         waiting = self._waiting
         if not waiting:

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cathedra.asgi.direct import EXCHANGE
 from cathedra.asgi.exchange import Exchange, WriteFlow
-from cathedra.asgi.gathering import GatheringTransport
+from cathedra.asgi.gathering import GatheringTransport, Turn
 from cathedra.asgi.headers import Pairs, RequestHeaders
 from cathedra.asgi.knownheads import Known, KnownHeads
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
@@ -60,14 +60,15 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _to_websocket = False
     """Whether the request changes the protocol to that of WebSockets."""
 
-    def __init__(self, *arguments: Any, heads: KnownHeads, **options: Any) -> None:
-        """``heads``: those that all connections of the server have had."""
+    def __init__(self, *arguments: Any, heads: KnownHeads, turn: Turn, **options: Any) -> None:
+        """``heads``: those that all connections of the server have had. ``turn``: in which their answers go out."""
         super().__init__(*arguments, **options)
         self._heads = heads
+        self._turn = turn
 
     def connection_made(self, transport: Any) -> None:
         """Remember the certificate."""
-        gathering: Any = GatheringTransport(transport, self.loop)
+        gathering: Any = GatheringTransport(transport, self.loop, self._turn)
         super().connection_made(gathering)
         self.flow = WriteFlow(gathering)
         self._certificate = peer_certificate(transport)

@@ -48,9 +48,10 @@ class ConnectionServer:
         # A cluster in one process without a port needs no server, and uvicorn is a tenth of a second.
         import uvicorn
 
+        from cathedra.asgi.gathering import Turn
         from cathedra.asgi.protocols import CertificateHTTPProtocol
 
-        http: Any = functools.partial(CertificateHTTPProtocol, heads=KnownHeads())
+        http: Any = functools.partial(CertificateHTTPProtocol, heads=KnownHeads(), turn=Turn())
         websockets: Any = _websocket_protocol
         options: dict[str, Any] = {}
         if tls is not None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import unauthorized
 from cathedra.apiserver.authentication.signing import TOKEN_LIMIT
 from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
+from cathedra.asgi.headers import RequestHeaders
 
 __all__ = ["PUBLIC_PATHS", "Authenticator", "KnownTokens", "StaticTokens", "as_json", "authenticated"]
 
+_AUTHORIZATION: Final = b"authorization"
 _CLUSTER_INFO: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/", _CLUSTER_INFO})
 """What may be open without credentials: what `system:public-info-viewer` lets everyone read, and what a node that joins
@@ -54,21 +56,15 @@ class Authenticator:
         self._anonymous = anonymous
         self._certificates: dict[bytes, UserInfo] = {}
 
-    def authenticate(
-        self, headers: Iterable[tuple[bytes, bytes]], certificate: bytes | None = None, *, path: str = ""
-    ) -> UserInfo:
+    def authenticate(self, headers: RequestHeaders, certificate: bytes | None = None, *, path: str = "") -> UserInfo:
         """The user whom a request's headers, or its connection's client certificate (DER), name.
 
         Raises:
             StatusError: 401, the credentials are no good, or there are none and the path is not open without.
         """
-        for key, value in headers:
-            if key == b"authorization":
-                scheme, _, token = value.decode("latin-1").partition(" ")
-                if scheme.lower() == "bearer" and len(token) > TOKEN_LIMIT:
-                    raise unauthorized()
-                if scheme.lower() == "bearer" and token:
-                    return self._token_user(token.strip())
+        token = _bearer_token(headers) if _AUTHORIZATION in headers.texts else ""
+        if token:
+            return self._token_user(token)
         if certificate is not None:
             return self._certificates.get(certificate) or self._certificate_user(certificate)
         if self._anonymous is not None and path not in self._anonymous:
@@ -88,6 +84,22 @@ class Authenticator:
 
         user = self._certificates[certificate] = authenticated(certificate_user(certificate))
         return user
+
+
+def _bearer_token(headers: RequestHeaders) -> str:
+    """The first token that the headers show, or "".
+
+    Raises:
+        StatusError: 401, it is longer than any token.
+    """
+    for key, value in headers:
+        if key == _AUTHORIZATION:
+            scheme, _, token = value.decode("latin-1").partition(" ")
+            if scheme.lower() == "bearer" and len(token) > TOKEN_LIMIT:
+                raise unauthorized()
+            if scheme.lower() == "bearer" and token:
+                return token.strip()
+    return ""
 
 
 def authenticated(user: UserInfo) -> UserInfo:

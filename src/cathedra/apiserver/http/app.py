@@ -123,8 +123,8 @@ class Application:
                 record.status = message.get("status", SWITCHED)
                 if request.info.long_running and record.status < 400:
                     self._log_stage(request, "ResponseStarted")
-                if request.flow_headers and "headers" in message:
-                    message["headers"] = [*message["headers"], *request.flow_headers]
+                if request.place.headers and "headers" in message:
+                    message["headers"] = [*message["headers"], *request.place.headers]
             await send(message)
 
         try:
@@ -188,7 +188,7 @@ class Application:
             await send_response(send, response, audit_id=request.audit_id, head=head)
             return
         request.record.status = response.status
-        lines = head_of(response, request.audit_id, request.flow_headers)
+        lines = head_of(response, request.audit_id, request.place.lines)
         exchange.answer(response.status, lines, response.body, response.tail)
 
     async def _refuse(self, request: Request, send: Send, response: Response) -> None:
@@ -205,8 +205,7 @@ class Application:
             self._authenticate(request)
         except StatusError as error:
             await self._authenticate_again(request, error)
-        place = self._flow.place(request.user, request.info)
-        request.flow_headers = place.headers
+        place = request.place = self._flow.place(request.user, request.info)
         if request.info.long_running:
             return await self._handled(request, send)
         seconds = deadline_of(request.parameter("timeout")) if request.query else REQUEST_SECONDS

@@ -10,6 +10,7 @@ from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
+from cathedra.apiserver.traffic.flow import Place
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.asgi.application import Receive, Scope
 from cathedra.asgi.direct import EXCHANGE, DirectAnswer
@@ -21,6 +22,8 @@ __all__ = ["BODY_LIMIT", "ClientGone", "Request"]
 BODY_LIMIT: Final = 3 * 1024 * 1024
 QUERY_FIELDS: Final = 1000
 """Parameters in a query; far more than any client sends, and read in a millisecond."""
+_NOWHERE: Final = Place(None)
+"""Before it is known whose request it is."""
 _NO_QUERY: Final[dict[str, list[str]]] = {}
 
 
@@ -35,9 +38,9 @@ class Request:
         "_body",
         "exchange",
         "extensions",
-        "flow_headers",
         "headers",
         "info",
+        "place",
         "query",
         "receive",
         "record",
@@ -58,8 +61,8 @@ class Request:
         self.record = RequestRecord(self.info, raw, audit_id, began)
         self.user: UserInfo = ANONYMOUS
         """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
-        self.flow_headers: tuple[tuple[bytes, bytes], ...] = ()
-        """Which flow schema and priority level it belongs to, for the answer."""
+        self.place: Place = _NOWHERE
+        """Which flow schema and priority level it belongs to."""
         headers = scope["headers"]
         self.headers: RequestHeaders = headers if type(headers) is RequestHeaders else RequestHeaders(headers)
         """Every header."""

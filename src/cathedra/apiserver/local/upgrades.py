@@ -25,6 +25,7 @@ from cathedra.apiserver.local.limits import Traffic
 from cathedra.apiserver.local.session import LocalServer, Session
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
+from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.asgi.upgrade import SESSION, SESSION_UPGRADE, SWITCHING, Connections, Upgrade
 
@@ -101,7 +102,8 @@ class _Credential:
 
     def __init__(self, authenticator: Authenticator, request: Request) -> None:
         self._authenticator = authenticator
-        self._headers = [header for header in request.scope["headers"] if header[0] == b"authorization"]
+        shown = [header for header in request.scope["headers"] if header[0] == b"authorization"]
+        self._headers = RequestHeaders(shown)
         self._certificate: PeerCertificate | None = request.scope.get("extensions", {}).get(PEER_CERTIFICATE)
         self._path = request.path
         self._user = request.user

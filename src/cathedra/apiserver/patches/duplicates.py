@@ -52,7 +52,8 @@ def _fields(value: Any) -> int:
         return 0
     count, items = (len(value), value.values()) if kind is dict else (0, value)
     for item in items:
-        if type(item) is dict or type(item) is list:
+        kind = type(item)
+        if kind is dict or kind is list:
             count += _fields(item)
     return count
 

@@ -26,6 +26,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.apiserver.traffic.levels import WAIT_SECONDS, Level, LevelShape, SharedSeats
+from cathedra.asgi.direct import header_lines
 
 __all__ = ["SEATS", "Flow", "Place"]
 
@@ -50,6 +51,8 @@ class Place(msgspec.Struct, frozen=True):
     """Requests of one flow share their queues."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Which schema and level that is, as answers show it."""
+    lines: bytes = b""
+    """The same as lines in the head of an answer."""
 
 
 class _Rule(msgspec.Struct, frozen=True):
@@ -125,7 +128,7 @@ class Flow:
             self._rules = tuple(self._load())
         for rule in self._rules:
             if rule.matches(user, info):
-                return Place(rule.level, rule.flow(user, info), rule.headers)
+                return Place(rule.level, rule.flow(user, info), rule.headers, header_lines(rule.headers))
         return Place(None if user.is_master else self._alone, user.name)
 
     def _all(self) -> Iterator[Level]:

@@ -32,7 +32,9 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
         StatusError: it was refused; nothing changed.
     """
     obj = in_namespace(call, obj)
-    metadata = without_duplicate_owners(call, not_ending(obj.metadata))
+    metadata = not_ending(obj.metadata)
+    if metadata.owner_references:
+        metadata = without_duplicate_owners(call, metadata)
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
@@ -52,7 +54,9 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     if call.name != named:
         call = replace(call, name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
-    metadata = without_duplicate_owners(call, obj.metadata)
+    metadata = obj.metadata
+    if metadata.owner_references:
+        metadata = without_duplicate_owners(call, metadata)
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
         # Named before its kind prepares it: labels may say the name.

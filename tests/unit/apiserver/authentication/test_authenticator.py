@@ -11,6 +11,7 @@ from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS, Authenticator, StaticTokens
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.asgi.headers import RequestHeaders
 from cathedra.certificates.authority import Authority
 from cathedra.client.resources import SERVICEACCOUNTS
 from tests.unit.apiserver.asgi import TOKEN, ASGIClient
@@ -21,7 +22,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 def scope(*headers: tuple[str, str], certificate: bytes | None = None) -> Any:
     pairs = [(name.encode(), value.encode()) for name, value in headers]
-    return pairs, certificate
+    return RequestHeaders(pairs), certificate
 
 
 def der(pem: bytes) -> bytes:

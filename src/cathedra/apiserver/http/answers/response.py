@@ -50,14 +50,14 @@ def status_response(error: StatusError, warnings: Headers = ()) -> Response:
     return json_response(error.to_json(), error.code, tuple(headers))
 
 
-def head_of(response: Response, audit_id: bytes, more: Headers = ()) -> bytes:
-    """The lines of all headers of an answer, in order, ``more`` last; ``audit_id`` is our own, and not looked at.
+def head_of(response: Response, audit_id: bytes, more: bytes = b"") -> bytes:
+    """The lines of all headers of an answer, in order, ``more`` lines last; ``audit_id`` is our own, and not looked at.
 
     Raises:
         RuntimeError: a header has a control character.
     """
     length = len(response.body) + len(response.tail)
-    rest = header_lines((*response.headers, *more)) if response.headers or more else b""
+    rest = header_lines(response.headers) + more if response.headers else more
     return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (audit_id, _kind(response.content_type), length, rest)
 
 
