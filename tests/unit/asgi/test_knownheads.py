@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.asgi.headers import RequestHeaders
@@ -102,6 +106,53 @@ async def test_a_last_request_closes_its_connection_however_well_known_it_is() -
     assert len(await requests_of(connection, connection, connection)) == 6
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request as a client means it."""
+
+    method: str
+    path: str
+    query: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | None
+
+    @property
+    def sent(self) -> bytes:
+        """As it is written."""
+        target = quote(self.path) + (f"?{self.query}" if self.query else "")
+        length = () if self.body is None else (("Content-Length", str(len(self.body))),)
+        lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in (*self.headers, *length))]
+        return "\r\n".join((*lines, "", "")).encode() + (self.body or b"")
+
+    @property
+    def told(self) -> tuple[str, str, bytes, list[tuple[bytes, bytes]], bytes]:
+        """What an application is to see of it."""
+        pairs = [(name.lower().encode(), value.encode()) for name, value in self.headers]
+        if self.body is not None:
+            pairs.append((b"content-length", b"%d" % len(self.body)))
+        return self.method, self.path, self.query.encode(), pairs, self.body or b""
+
+
+ASKED = st.builds(
+    Asked,
+    method=st.sampled_from(("GET", "POST", "PATCH")),
+    path=st.sampled_from(("/a", "/a b", "/c/d")),
+    query=st.sampled_from(("", "x=1", "x=2&y")),
+    headers=st.lists(st.sampled_from((("Host", "x"), ("Accept", "*/*"), ("X-A", "b: c"))), max_size=3).map(tuple),
+    body=st.none() | st.binary(max_size=3) | st.just(b"\r\n\r\nGET /a HTTP/1.1\r\n\r\n"),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(ASKED, min_size=1, max_size=8), min_size=2, max_size=4))
+def test_whatever_was_asked_before_each_request_is_seen_as_it_was_written(connections: list[list[Asked]]) -> None:
+    seen = asyncio.run(requests_of(*[[asked.sent for asked in asking] for asking in connections]))
+    told = [
+        (scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body) for scope, body in seen
+    ]
+    assert told == [asked.told for asking in connections for asked in asking]
+
+
 async def requests_of(*connections: Sequence[bytes | tuple[bytes, ...]]) -> list[tuple[Scope, bytes]]:
     """What an application sees of requests on connections of one server, one after another, each request sent when the
     last is answered, maybe in pieces."""
@@ -122,9 +173,11 @@ async def requests_of(*connections: Sequence[bytes | tuple[bytes, ...]]) -> list
         for requests in connections:
             reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
             for request in requests:
-                for piece in request if isinstance(request, tuple) else (request,):
+                pieces = request if isinstance(request, tuple) else (request,)
+                for number, piece in enumerate(pieces, 1):
                     writer.write(piece)
-                    await asyncio.sleep(0.01)
+                    if number < len(pieces):
+                        await asyncio.sleep(0.01)
                 async with asyncio.timeout(60):
                     answer = await reader.readuntil(b"\r\n\r\n")
                     closed = b"connection: close" in answer and await reader.read() == b""

@@ -53,8 +53,7 @@ def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str
         return None
     if values.get("kind", gvk.kind) != gvk.kind:
         return None
-    named = values.get("apiVersion")
-    if named is not None and named != gvk.api_version:
+    if "apiVersion" in values and values["apiVersion"] != gvk.api_version:
         return None
     return _with_known_keys(obj, values, body, go_type_of(gvk, release))
 

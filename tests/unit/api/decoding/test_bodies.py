@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import msgspec
@@ -147,6 +150,47 @@ def test_unknown_fields_are_found_beside_maps_of_texts(body: dict[str, Any], spa
     assert has_known_fields(body, gvk) is ("bogus" not in body)
 
 
+def _pod() -> Any:
+    return {
+        "metadata": {"name": "p", "labels": {"a": "b"}, "ownerReferences": [{"uid": "1"}, {"uid": "2"}]},
+        "spec": {
+            "nodeSelector": {"a": "b"},
+            "containers": [{"name": "c", "args": ["a"], "resources": {"limits": {"cpu": 1}}, "env": [{"name": "E"}]}],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+        },
+        "status": {"conditions": [{"type": "Ready"}], "podIPs": []},
+    }
+
+
+_STRUCTS: Sequence[tuple[str | int, ...]] = (
+    (),
+    ("metadata",),
+    ("metadata", "ownerReferences", 1),
+    ("spec",),
+    ("spec", "containers", 0),
+    ("spec", "containers", 0, "resources"),
+    ("spec", "containers", 0, "env", 0),
+    ("spec", "volumes", 0, "emptyDir"),
+    ("status", "conditions", 0),
+)
+
+
+@given(places=st.sets(st.sampled_from(_STRUCTS)))
+def test_unknown_fields_are_found_in_every_struct(places: set[tuple[str | int, ...]]) -> None:
+    pod, gvk = _pod(), kind_of(core_v1.Pod)
+    for place in places:
+        reduce(getitem, place, pod)["bogus"] = {"name": "x"}
+    body = json.dumps(pod).encode()
+    assert has_known_fields(pod, gvk) is not bool(places)
+    assert len(decode_json(core_v1.Pod, gvk, body).problems) == len(places)
+    assert (decode_sound(core_v1.Pod, gvk, body) is None) is bool(places)
+
+
+@pytest.mark.parametrize("labels", [None, 1, "a", [], ["a"], [{"a": 1}], {"a": {"b": 1}}])
+def test_values_of_the_wrong_sort_have_no_unknown_fields(labels: Any) -> None:
+    assert has_known_fields({"metadata": {"labels": labels}}, kind_of(core_v1.Pod))
+
+
 @given(body=_BODIES, spaced=st.booleans())
 def test_a_sound_body_is_decoded_as_any_other(body: dict[str, Any], spaced: bool) -> None:
     raw = json.dumps(body, separators=(", ", " : ") if spaced else (",", ":")).encode()
@@ -166,6 +210,7 @@ def test_a_sound_body_is_decoded_as_any_other(body: dict[str, Any], spaced: bool
     [
         b'{"kind":"Secret"}',
         b'{"kind":null}',
+        b'{"apiVersion":null}',
         b'{"apiVersion":"v2","kind":"ConfigMap"}',
         b'{"data":{"a":"1","a":"2"}}',
         b'{"data":{"a":1}}',
