@@ -32,6 +32,9 @@ _LOG = logging.getLogger(__name__)
 JITTER_FACTOR: Final = 1.2
 """In Kubernetes attempts are up to so many retry periods apart; a holder must have time for one before it gives up."""
 
+_RELEASES: Final = 3
+"""Attempts to give a lease back. One renewal at most can come in between."""
+
 
 class LostLeadership(Exception):
     """The lease could not be renewed in time: another process may lead now, so work had to stop."""
@@ -179,14 +182,28 @@ class LeaderElector:
     async def _release(self) -> None:
         """Let others take over at once instead of waiting for the lease to run out."""
         try:
-            lease = await self._leases.get(self._name)
-            if lease.spec.holder_identity != self.identity:
-                return
-            now = MicroTime(self._clock.now())
-            spec = replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=now, acquire_time=now)
-            await self._leases.update(replace(lease, spec=spec))
+            for _ in range(_RELEASES):
+                if await self._given_back():
+                    return
+            _LOG.debug("%s: lease %s was written again and again, and not given back", self.identity, self._name)
         except (StatusError, ConnectionError) as error:
             _LOG.debug("%s: lease %s was not given back: %s", self.identity, self._name, error)
+
+    async def _given_back(self) -> bool:
+        """Give the lease back, if it is held; False if a write came in between, as a renewal of our own that was under
+        way when it was cancelled."""
+        lease = await self._leases.get(self._name)
+        if lease.spec.holder_identity != self.identity:
+            return True
+        now = MicroTime(self._clock.now())
+        spec = replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=now, acquire_time=now)
+        try:
+            await self._leases.update(replace(lease, spec=spec))
+        except StatusError as error:
+            if not error.is_conflict:
+                raise
+            return False
+        return True
 
 
 def make_elector(

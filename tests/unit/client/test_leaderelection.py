@@ -106,3 +106,26 @@ def test_an_error_in_the_work_ends_it_and_frees_the_lease() -> None:
         assert lease(server).spec.holder_identity == ""
 
     run_virtual(main())
+
+
+class Lasting(FakeTransport):
+    """A server whose writes take a while, and go on when the client has left."""
+
+    async def update(self, *arguments: Any, **options: Any) -> Any:
+        async def lasting() -> Any:
+            await asyncio.sleep(0.3)
+            return await super(Lasting, self).update(*arguments, **options)
+
+        return await asyncio.shield(asyncio.ensure_future(lasting()))
+
+
+def test_a_lease_is_given_back_also_when_its_last_renewal_comes_in_between() -> None:
+    async def main() -> None:
+        server = Lasting()
+        leading = asyncio.ensure_future(elector(server, "a").run(forever))
+        await asyncio.sleep(2.1)  # the first renewal is under way
+        assert ("update", "leases", "lock") not in server.requests
+        await stop(leading)
+        assert lease(server).spec.holder_identity == ""
+
+    run_virtual(main())
