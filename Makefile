@@ -14,7 +14,7 @@ SEED    ?=
 # Without bytecode every start of the program compiles a thousand modules anew: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test integration others unit unit-front unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test integration others unit unit-front unit-server unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -47,15 +47,21 @@ integration:
 others:
 	@$(BIN)/python -m pytest tests --ignore=tests/unit --ignore=tests/integration -p no:cacheprovider $(PYTEST)
 
-unit: $(VENV)/.dev             ## the unit tests alone, in two processes
-	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-front unit-back
+# In three processes: those of the last wait now and then, and are a third more than those of either other.
+unit: $(VENV)/.dev             ## the unit tests alone, in three processes
+	@$(MAKE) --no-print-directory -j3 --output-sync=target $(UNIT)
 
-FRONT := tests/unit/allocation tests/unit/api tests/unit/apiserver tests/unit/cel tests/unit/classic tests/unit/cluster tests/unit/controllers tests/unit/kinds
+UNIT := unit-front unit-server unit-back
+FRONT := tests/unit/allocation tests/unit/api tests/unit/cel tests/unit/classic tests/unit/cluster tests/unit/controllers tests/unit/kinds
+SERVER := tests/unit/apiserver
 unit-front:
 	@$(BIN)/python -m pytest $(FRONT) -p no:cacheprovider $(PYTEST)
 
+unit-server:
+	@$(BIN)/python -m pytest $(SERVER) -p no:cacheprovider $(PYTEST)
+
 unit-back:
-	@$(BIN)/python -m pytest tests/unit $(addprefix --ignore=,$(FRONT)) -p no:cacheprovider $(PYTEST)
+	@$(BIN)/python -m pytest tests/unit $(addprefix --ignore=,$(FRONT) $(SERVER)) -p no:cacheprovider $(PYTEST)
 
 check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .
@@ -74,7 +80,7 @@ lowest:                        ## the unit tests with the lowest versions that p
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis jsonschema-rs kubernetes pytest pytest-asyncio pytest-timeout
-	@$(MAKE) --no-print-directory -j2 --output-sync=target unit-front unit-back BIN=.venv-lowest/bin
+	@$(MAKE) --no-print-directory -j3 --output-sync=target $(UNIT) BIN=.venv-lowest/bin
 
 metrics:                       ## sizes, documentation, words: how easy the sources are to read
 	@$(PYTHON) tools/metrics.py
