@@ -69,7 +69,7 @@ class RequestInfo(msgspec.Struct, frozen=True):
     """Whether its method changes nothing."""
     scope: str = ""
     """``resource``, ``namespace`` or ``cluster``, as metrics have it; "" outside resources."""
-    counted_as: tuple[str, ...] = ()
+    resource_labels: tuple[str, ...] = ()
     """Group, version, resource, sub-resource and scope, as metrics have them."""
 
     def __post_init__(self) -> None:
@@ -79,8 +79,8 @@ class RequestInfo(msgspec.Struct, frozen=True):
         force_setattr(self, "reads", self.method in {"GET", "HEAD"})
         if self.is_resource:
             force_setattr(self, "scope", "resource" if self.name else "namespace" if self.namespace else "cluster")
-        counted_as = (self.group, self.version, self.resource, self.subresource, self.scope)
-        force_setattr(self, "counted_as", counted_as)
+        resource_labels = (self.group, self.version, self.resource, self.subresource, self.scope)
+        force_setattr(self, "resource_labels", resource_labels)
 
     def addresses(self, *, namespaced: bool) -> bool:
         """Whether the path has the parts that the resource's objects have, and no more; behind ``proxy`` anything may

@@ -3,7 +3,7 @@
 A client says the same with nearly every request: its headers are those of the last one, and it asks for one of a few
 resources. What httptools made of a request line, and of the lines of headers below it, holds for the same bytes
 whenever they come, in any combination; so both are kept, for all connections of a server. Whatever is out of the
-ordinary is not: upgrades, bodies without a length or with a question before them, connections that are to be closed.
+ordinary is not: upgrades, bodies without a length or with ``Expect``, connections that are to be closed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import msgspec
 
 from cathedra.asgi.headers import RequestHeaders
 
-__all__ = ["HEAD_BYTES", "LINES", "Known", "KnownHeads", "RequestLine"]
+__all__ = ["KEPT_BYTES", "LINES", "Known", "KnownHeads", "RequestLine"]
 
 LINES: Final = 1024
 """Request lines that are kept, and as many sets of headers."""
-HEAD_BYTES: Final = 4096
+KEPT_BYTES: Final = 4096
 """Of a head that is kept; others are rare."""
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
 _VERSION: Final = b" HTTP/1.1"
-_OTHERWISE: Final = (b"\nupgrade", b"\nexpect", b"\ntransfer-encoding")
+_NEVER_KEPT: Final = (b"\nupgrade", b"\nexpect", b"\ntransfer-encoding")
 """Headers whose request is not only answered, in `RequestHeaders.names`."""
 
 
@@ -74,9 +74,9 @@ class KnownHeads:
         stays open."""
         headers: RequestHeaders = scope["headers"]
         mark, end = data.find(_LINE_END), data.find(_HEAD_END) + len(_HEAD_END)
-        if len(data) - end != body_bytes or end > HEAD_BYTES:
+        if len(data) - end != body_bytes or end > KEPT_BYTES:
             return
-        if not data.endswith(_VERSION, 0, mark) or any(name in headers.names for name in _OTHERWISE):
+        if not data.endswith(_VERSION, 0, mark) or any(name in headers.names for name in _NEVER_KEPT):
             return
         line = RequestLine(scope["method"], scope["path"], scope["raw_path"], scope["query_string"])
         _keep(self._lines, data[:mark], line)

@@ -63,7 +63,7 @@ class RequestRecord(msgspec.Struct):
             shown = "APPLY" if "apply-patch" in self.content_type else info.method
         else:
             shown = _SHOWN.get(info.verb, _OTHER)
-        return shown, *info.counted_as
+        return shown, *info.resource_labels
 
     def object_ref(self) -> JSONObject:
         """The object it is about, as audit events have it."""
