@@ -47,7 +47,7 @@ integration:
 others:
 	@$(BIN)/python -m pytest tests --ignore=tests/unit --ignore=tests/integration -p no:cacheprovider $(PYTEST)
 
-# In three processes: those of the last wait now and then, and are a third more than those of either other.
+# In three processes on any number of processors, since tests wait now and then: most of these are in the last.
 unit: $(VENV)/.dev             ## the unit tests alone, in three processes
 	@$(MAKE) --no-print-directory -j3 --output-sync=target $(UNIT)
 

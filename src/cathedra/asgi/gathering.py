@@ -64,10 +64,6 @@ class GatheringTransport(asyncio.Transport):
         """Hand what arrives to another protocol."""
         self._transport.set_protocol(protocol)
 
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        """Who gets what arrives."""
-        return self._transport.get_protocol()
-
     def pause_reading(self) -> None:
         """Let what arrives wait."""
         self._transport.pause_reading()
@@ -110,8 +106,7 @@ class GatheringTransport(asyncio.Transport):
     def detached(self) -> asyncio.Transport:
         """The transport itself, behind everything that was written until now."""
         self.flush()
-        transport: asyncio.Transport = self._transport
-        return transport
+        return self._transport
 
     def flush(self) -> None:
         """Send what waits."""

@@ -55,9 +55,10 @@ class KnownHeads:
 
     def find(self, data: bytes) -> Known | None:
         """The request that ``data`` is, from its first byte to its last, if its head is known."""
-        last = self._last
-        if last is not None and len(data) == last[1] and data.startswith(last[0]):
-            return Known(last[2], last[3], data[len(last[0]) :])
+        if self._last is not None:
+            head, length, asked, headers = self._last
+            if len(data) == length and data.startswith(head):
+                return Known(asked, headers, data[len(head) :])
         mark = data.find(_LINE_END)
         line = self._lines.get(data[:mark])
         if line is None:

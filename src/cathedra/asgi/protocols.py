@@ -169,9 +169,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             return
         self._parse(data)
         exchange = self.cycle
-        if exchange is before or self._in_head or exchange.more_body or self._to_websocket:
-            return
-        if exchange.keep_alive and not exchange.response_complete:
+        if exchange is not before and exchange.keep_alive and not exchange.more_body:
             self._heads.learn(data, self.scope, len(exchange.body))
 
     def _begin(self, known: Known) -> None:

@@ -169,7 +169,7 @@ def _known_keys(value: Any, shape: GoType) -> int:
             continue
         element = held.element or held
         if element.form is _STRING:
-            continue
+            continue  # what is decoded has nothing below them
         for item in holder.values() if type(holder) is dict else holder:
             kind = type(item)
             if (kind is dict or kind is list) and item:
@@ -207,6 +207,7 @@ def written_keys(body: bytes) -> int:
 
 _STRUCT: Final = Form.STRUCT
 _STRING: Final = Form.STRING
+"""Members of an enumeration are looked for anew at each use."""
 _HOLDING: Final = frozenset({Form.STRUCT, Form.LIST, Form.MAP, Form.OPAQUE, Form.ONE_OF_SEVERAL})
 """Of values that may have keys below them."""
 _LOOSE: Final = re.compile(rb'"\s+:')

@@ -130,7 +130,7 @@ async def decode_object(
     """
     expected = kind or call.gvk
     target = type_of(kind) if kind else call.version.type
-    media = JSON if request.header(b"content-type") == JSON else media_type(request, protobuf=has_message(target))
+    media = media_type(request, protobuf=has_message(target))
     raw = await request.body()
     if media == PROTOBUF:
         return from_protobuf(raw, expected, target, call.release)

@@ -32,9 +32,7 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
         StatusError: it was refused; nothing changed.
     """
     obj = in_namespace(call, obj)
-    metadata = not_ending(obj.metadata)
-    if metadata.owner_references:
-        metadata = without_duplicate_owners(call, metadata)
+    metadata = without_duplicate_owners(call, not_ending(obj.metadata))
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
@@ -54,9 +52,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     if call.name != named:
         call = replace(call, name=named)
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
-    metadata = obj.metadata
-    if metadata.owner_references:
-        metadata = without_duplicate_owners(call, metadata)
+    metadata = without_duplicate_owners(call, obj.metadata)
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
         # Named before its kind prepares it: labels may say the name.
