@@ -28,7 +28,7 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher, may_match
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
-from cathedra.apiserver.admission.policies.parameters import Misconfigured, Parameters
+from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
 from cathedra.apiserver.admission.policies.policyerrors import binding_errors, policy_errors
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
@@ -83,6 +83,7 @@ class PolicyCheck(AdmissionPlugin):
         """``kinds`` lists what is served, to find parameters of any kind."""
         self._authorizer = authorizer
         self._parameters = Parameters(registry, kinds)
+        self._access = ParameterAccess(registry, authorizer, kinds, POLICIES)
         self._matcher = Matcher(registry)
         self._bound: BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, CompiledPolicy]
         self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile)
@@ -106,7 +107,7 @@ class PolicyCheck(AdmissionPlugin):
                 written breaks the rules.
         """
         if request.definition.group == _GROUP:
-            _check_rules(request)
+            _check_rules(request, self._access)
             return  # no policy about policies: a cluster cannot be locked by its own
         policies = self._bound()
         if not policies:
@@ -211,15 +212,15 @@ def _fails(policy: Policy) -> bool:
     return policy.object.spec.failure_policy != "Ignore"
 
 
-def _check_rules(request: AdmissionAttributes) -> None:
+def _check_rules(request: AdmissionAttributes, access: ParameterAccess) -> None:
     if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
         return
     obj, definition = request.object, request.definition
     errors: ErrorList = ErrorList()
     if definition.group_resource == POLICIES:
-        errors = policy_errors(obj)
+        errors = policy_errors(obj) or access.policy_errors(request)
     elif definition.group_resource == BINDINGS:
-        errors = binding_errors(obj)
+        errors = binding_errors(obj) or access.binding_errors(request)
     if errors:
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 

@@ -26,7 +26,7 @@ from cathedra.apiserver.admission.matching import Matcher
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
 from cathedra.apiserver.admission.policies.mutatingerrors import mutating_binding_errors, mutating_policy_errors
-from cathedra.apiserver.admission.policies.parameters import Misconfigured, Parameters
+from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
 from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.authorization.authorizer import Authorizer
@@ -98,6 +98,7 @@ class MutatingPolicies(AdmissionPlugin):
         """``kinds`` lists what is served, to find parameters of any kind."""
         self._authorizer = authorizer
         self._parameters = Parameters(registry, kinds)
+        self._access = ParameterAccess(registry, authorizer, kinds, MUTATING_POLICIES)
         self._matcher = Matcher(registry)
         self._rebuilder = rebuilder
         self._bound: BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, CompiledMutations]
@@ -117,9 +118,9 @@ class MutatingPolicies(AdmissionPlugin):
         if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
             return
         if definition.group_resource == MUTATING_POLICIES:
-            errors = mutating_policy_errors(obj)
+            errors = mutating_policy_errors(obj) or self._access.policy_errors(request)
         elif definition.group_resource == MUTATING_BINDINGS:
-            errors = mutating_binding_errors(obj)
+            errors = mutating_binding_errors(obj) or self._access.mutating_binding_errors(request)
         else:
             return
         if errors:

@@ -1,19 +1,31 @@
-"""The parameters of admission policies: objects of any kind that bindings name or select."""
+"""The parameters of admission policies: objects of any kind that bindings name or select.
+
+`Parameters` looks them up for an evaluation. `ParameterAccess` checks, when a policy or a binding is written, that its
+author may read them: an expression can show a parameter's content in its message or patch, so the right to write
+policies would otherwise be the right to read all Secrets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import ParamKind, ParamRef
+from cathedra.api.field import ErrorList
+from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Misconfigured", "Parameters"]
+__all__ = ["Misconfigured", "ParameterAccess", "Parameters"]
+
+Kinds = Callable[[], Iterator[AnyDefinition]]
+_ALL: Final = ("*", "*", "*")
 
 
 class Misconfigured(Exception):
@@ -23,7 +35,7 @@ class Misconfigured(Exception):
 class Parameters:
     """Looks parameters up."""
 
-    def __init__(self, registry: Registry, kinds: Callable[[], Iterator[AnyDefinition]]) -> None:
+    def __init__(self, registry: Registry, kinds: Kinds) -> None:
         """``kinds`` lists what is served, to find parameters of any kind."""
         self._registry = registry
         self._kinds = kinds
@@ -37,7 +49,7 @@ class Parameters:
         """
         if kind is None or ref is None:
             return [None]
-        definition, version = self._param_kind(kind.api_version, kind.kind)
+        definition, version = _param_kind(self._kinds(), kind.api_version, kind.kind)
         namespace = ref.namespace
         if definition.namespaced and not namespace:
             if not request.namespace:
@@ -64,11 +76,105 @@ class Parameters:
         shown = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**shown, **to_dict(one.view(version))} for one in found]
 
-    def _param_kind(self, api_version: str, kind: str) -> tuple[AnyDefinition, VersionDefinition]:
-        for definition in self._kinds():
-            if definition.kind != kind:
-                continue
-            for version in definition.versions:
-                if definition.gvk(version.name).api_version == api_version:
-                    return definition, version
-        raise Misconfigured(f"failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'")
+
+class ParameterAccess:
+    """Checks that the author of a policy or binding may read the parameters (Kubernetes'
+    pkg/registry/admissionregistration/*/authz.go)."""
+
+    def __init__(self, registry: Registry, authorizer: Authorizer, kinds: Kinds, policies: GroupResource) -> None:
+        """``policies`` is the resource that bindings name by ``policyName``."""
+        self._registry = registry
+        self._authorizer = authorizer
+        self._kinds = kinds
+        self._policies = policies
+
+    def policy_errors(self, request: AdmissionAttributes) -> ErrorList:
+        """The error of ``spec.paramKind`` if the user may not get all objects of that kind. An update that keeps the
+        kind is not checked."""
+        errors = ErrorList()
+        kind = request.object.spec.param_kind
+        old = request.old_object
+        if kind is None or request.user.is_master or (old is not None and old.spec.param_kind == kind):
+            return errors
+        if not self._may(request.user, "get", kind, namespace="*", name="*"):
+            errors.forbidden(
+                "spec.paramKind",
+                f'user {_go_user(request.user)} must have "get" permission on all objects of the referenced paramKind '
+                f"(kind={kind.kind}, apiVersion={kind.api_version})",
+            )
+        return errors
+
+    def binding_errors(self, request: AdmissionAttributes) -> ErrorList:
+        """The error of ``spec.paramRef`` if the user may not get the object that a validating policy's binding names.
+        Updates are checked too, as in Kubernetes, which compares references by their addresses in memory."""
+        errors = ErrorList()
+        if self._is_denied(request, "get"):
+            detail = (
+                f'user {_go_user(request.user)} does not have "get" permission on the object referenced by paramRef'
+            )
+            errors.forbidden("spec.paramRef", detail)
+        return errors
+
+    def mutating_binding_errors(self, request: AdmissionAttributes) -> ErrorList:
+        """The same for a mutating policy's binding, where objects that are selected by labels take the verb ``list``.
+        The text has verb and user in each other's place, as Kubernetes' has."""
+        errors = ErrorList()
+        ref = request.object.spec.param_ref
+        verb = "get" if ref is None or ref.name else "list"
+        if self._is_denied(request, verb):
+            detail = (
+                f'user {verb} does not have "{_go_user(request.user)}" permission on the object referenced by paramRef'
+            )
+            errors.forbidden("spec.paramRef", detail)
+        return errors
+
+    def _is_denied(self, request: AdmissionAttributes, verb: str) -> bool:
+        ref: ParamRef | None = request.object.spec.param_ref
+        if ref is None or request.user.is_master:
+            return False
+        policy = self._registry.find(self._policies, request.object.spec.policy_name)
+        kind = None if policy is None else policy.spec.param_kind
+        return not self._may(request.user, verb, kind, namespace=ref.namespace, name=ref.name)
+
+    def _may(self, user: UserInfo, verb: str, kind: ParamKind | None, *, namespace: str, name: str) -> bool:
+        group, version, resource = self._resource(kind)
+        question = Attributes(user, verb, group, version, resource, namespace=namespace, name=name)
+        return self._authorizer.authorize(question).allowed
+
+    def _resource(self, kind: ParamKind | None) -> tuple[str, str, str]:
+        """Group, version and resource of a kind; ``*`` for what cannot be told, which takes the right to all."""
+        if kind is None or kind.api_version.count("/") > 1:
+            return _ALL
+        group, _, version = kind.api_version.rpartition("/")
+        try:
+            definition, _ = _param_kind(self._kinds(), kind.api_version, kind.kind)
+        except Misconfigured:
+            return group, version, "*"
+        return group, version, definition.plural
+
+
+def _param_kind(
+    definitions: Iterator[AnyDefinition], api_version: str, kind: str
+) -> tuple[AnyDefinition, VersionDefinition]:
+    """The kind that a policy names, as it is served.
+
+    Raises:
+        Misconfigured: it is not served.
+    """
+    for definition in definitions:
+        if definition.kind != kind:
+            continue
+        for version in definition.versions:
+            if definition.gvk(version.name).api_version == api_version:
+                return definition, version
+    raise Misconfigured(f"failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'")
+
+
+def _unreadable(user: str, verb: str) -> str:
+    return f'user {user} does not have "{verb}" permission on the object referenced by paramRef'
+
+
+def _go_user(user: UserInfo) -> str:
+    """A user as Go's ``%v`` prints one."""
+    extra = " ".join(f"{key}:[{' '.join(user.extra[key])}]" for key in sorted(user.extra))
+    return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
