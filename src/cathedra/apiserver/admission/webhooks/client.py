@@ -14,6 +14,7 @@ import msgspec
 from cathedra.api.core.admissionregistration_v1 import ServiceReference, WebhookClientConfig
 from cathedra.api.struct import encode
 from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
+from cathedra.apiserver.answerbody import BodyTooLarge, read_whole
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
 
@@ -52,7 +53,7 @@ class WebhookClient:
         """The body of the answer to ``review``.
 
         Raises:
-            CallFailed: no answer came in time, or not with 200.
+            WebhookCallFailed: no whole answer of at most 3 MiB came in time, or not with 200.
         """
         import aiohttp  # start-up time: with the first webhook
 
@@ -74,13 +75,13 @@ class WebhookClient:
                     **options,
                 ) as answer,
             ):
-                body = await answer.content.read(_ANSWER_LIMIT)
+                body = await read_whole(answer, _ANSWER_LIMIT)
                 if answer.status != 200:
                     raise WebhookCallFailed(f"failed to call webhook: {_failure(answer.status, body)}")
                 return body
         except TimeoutError:
             raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": context deadline exceeded') from None
-        except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
+        except (aiohttp.ClientError, BodyTooLarge, ssl.SSLError, OSError) as error:
             raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": {error}') from None
 
     def _target(self, config: WebhookClientConfig) -> _Target:

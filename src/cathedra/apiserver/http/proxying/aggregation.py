@@ -20,6 +20,7 @@ from cathedra.api.nesting import load_json
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
+from cathedra.apiserver.answerbody import read_whole
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.proxying.passing import PassedBody, pass_back, passed_headers
@@ -113,7 +114,7 @@ class AggregatedServers:
                 headers = _identity_headers(UserInfo("system:kube-aggregator", ("system:masters",)))
                 options = self._options(service)
                 async with self._client().get(url, headers=headers, allow_redirects=False, **options) as answer:
-                    body = await answer.content.read(_LONGEST_LIST)
+                    body = await read_whole(answer, _LONGEST_LIST)
                     if not 200 <= answer.status < 300:
                         raise ValueError(f"bad status from {url}: {answer.status}")
         except (aiohttp.ClientError, OSError, ValueError, StatusError) as error:

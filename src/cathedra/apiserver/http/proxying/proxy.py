@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request, failure, not_found
+from cathedra.apiserver.answerbody import read_start, read_whole
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.proxying.places import NodeEndpoint, agent_of
 from cathedra.apiserver.http.proxying.podoptions import (
@@ -100,7 +101,7 @@ class Proxy:
             async with asyncio.timeout(_SUMMARY_SECONDS):
                 url = self._url("http", agent, "/stats/summary", None)
                 async with self._nodes().session.get(url, allow_redirects=False) as answer:
-                    text = await answer.content.read(_LONGEST_SUMMARY)
+                    text = await read_whole(answer, _LONGEST_SUMMARY)
                     return load_json(text) if answer.status == 200 else None
         except (aiohttp.ClientError, OSError, StatusError, ValueError) as error:
             _LOG.warning("node %s tells no figures: %s", name, error)
@@ -150,9 +151,7 @@ class Proxy:
         try:
             async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
                 if answer.status != 200:
-                    raise refusal_of(
-                        answer.status, (await answer.content.read(_LONGEST_ERROR)).decode(errors="replace")
-                    )
+                    raise refusal_of(answer.status, (await read_start(answer, _LONGEST_ERROR)).decode(errors="replace"))
                 async with _until_gone(request, answer):
                     await self._stream(answer, send, request.audit_id)
         except aiohttp.ClientError as error:

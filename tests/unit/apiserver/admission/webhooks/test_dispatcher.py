@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import random
@@ -65,12 +66,13 @@ class Webhooks:
         self.bundle = bundle
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.verdicts: dict[str, Verdict] = {}
+        self.in_pieces: set[str] = set()
 
     def client_config(self, path: str) -> WebhookClientConfig:
         """How to reach the webhook at that path."""
         return WebhookClientConfig(url=f"{self.url}/{path}", ca_bundle=self.bundle)
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         """What the TLS server does with a review."""
         review = await request.json()
         path = request.path.strip("/")
@@ -78,7 +80,10 @@ class Webhooks:
         if path not in self.verdicts:
             return web.Response(status=500, text="broken")
         response = {"uid": review["request"]["uid"], **self.verdicts[path](review["request"])}
-        return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+        whole = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+        if path not in self.in_pieces:
+            return web.json_response(whole)
+        return await _in_two_pieces(request, json.dumps(whole).encode())
 
     async def validating(self, path: str, verdict: Verdict | None, **more: Any) -> None:
         """Register a validating webhook."""
@@ -117,6 +122,17 @@ class Webhooks:
             WriteOptions(dry_run=dry_run),
         )
         return made
+
+
+async def _in_two_pieces(request: web.Request, body: bytes) -> web.StreamResponse:
+    """Send ``body`` in two chunks with a pause, so that the client's first read returns only half of it."""
+    answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await answer.prepare(request)
+    await answer.write(body[: len(body) // 2])
+    await asyncio.sleep(0.05)
+    await answer.write(body[len(body) // 2 :])
+    await answer.write_eof()
+    return answer
 
 
 @asynccontextmanager
@@ -205,6 +221,25 @@ async def test_a_broken_webhook_refuses_unless_it_is_to_be_ignored(tmp_path: Pat
             await hooks.create("b")
         assert caught.value.code == 500
         assert 'failed calling webhook "strict.example.com": failed to call webhook: ' in caught.value.status.message
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_an_answer_in_two_pieces_is_read_to_its_end(tmp_path: Path, policy: str) -> None:
+    async with webhooks(tmp_path) as hooks:
+        hooks.in_pieces = {"refusing", "allowing"}
+        await hooks.validating("allowing", lambda _: {"allowed": True}, failure_policy=policy)
+        await hooks.create("let-in")
+        await hooks.validating("refusing", lambda _: {"allowed": False}, failure_policy=policy)
+        with pytest.raises(StatusError, match="denied the request"):
+            await hooks.create("refused")
+
+
+async def test_an_answer_that_is_too_long_is_a_failed_call(tmp_path: Path) -> None:
+    async with webhooks(tmp_path) as hooks:
+        long = {"allowed": True, "status": {"message": "x" * (3 * 1024 * 1024)}}
+        await hooks.validating("long", lambda _: long)
+        with pytest.raises(StatusError, match="the answer is longer than 3145728 bytes"):
+            await hooks.create()
 
 
 async def test_a_certificate_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
