@@ -35,7 +35,7 @@ async def test_gpu_driver_registers_prepares_and_comes_back_after_a_restart(dire
     usable, unusable = asyncio.Event(), asyncio.Event()
     registry.listen(RegistryListener(on_usable=lambda _: usable.set(), on_unusable=lambda _: unusable.set()))
     registrar = PluginRegistrar(
-        directory / "registry", registry, clock=SystemClock(), metrics=NodeMetrics(SystemClock())
+        directory / "registry", registry, plugins=directory, clock=SystemClock(), metrics=NodeMetrics(SystemClock())
     )
     agent = asyncio.ensure_future(registrar.run())
     try:

@@ -346,7 +346,12 @@ class NodeAgent:
         else:
             dial = CurrentDial(self._clock, self.metrics, services_of(self._gates))
         registrar = PluginRegistrar(
-            root / "plugins_registry", self.registry, clock=self._clock, metrics=self.metrics, dial=dial
+            root / "plugins_registry",
+            self.registry,
+            plugins=root / "plugins",
+            clock=self._clock,
+            metrics=self.metrics,
+            dial=dial,
         )
         group.create_task(registrar.run())
 

@@ -1,4 +1,6 @@
-"""What a driver may do: its account, its role, and the policy that keeps each instance to the slices of its own node.
+"""What a driver may do: its account, its role, and the policy that keeps each instance to its own slices.
+
+An instance may write only ResourceSlices of its own node and under its own driver name.
 
 Installing a driver also installs these (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1): a cluster that runs a
 driver creates them, and ``cathedra driver-manifest`` prints them.
@@ -41,6 +43,10 @@ _WRONG_NODE: Final = (
     """"this user running on node '" + variables.userNodeName + "' may not modify " + """
     """(variables.objectNodeName == '' ? 'cluster resourceslices' : """
     """"resourceslices on node '" + variables.objectNodeName + "'")"""
+)
+_WRONG_DRIVER: Final = (
+    """"this user may only modify resourceslices of driver '{driver}', not of driver '" """
+    """+ variables.objectDriver + "'\""""
 )
 
 
@@ -134,6 +140,7 @@ def _policy(driver: str, namespace: str) -> ValidatingAdmissionPolicy:
                     "objectNodeName",
                     "(request.operation == 'DELETE' ? oldObject : object).spec.?nodeName.orValue('')",
                 ),
+                Variable("objectDriver", "(request.operation == 'DELETE' ? oldObject : object).spec.driver"),
             ),
             validations=(
                 Validation(
@@ -144,6 +151,12 @@ def _policy(driver: str, namespace: str) -> ValidatingAdmissionPolicy:
                 Validation(
                     expression="variables.userNodeName == variables.objectNodeName",
                     message_expression=_WRONG_NODE,
+                ),
+                # Without this rule, the account of one driver could publish devices under the name of another one, and
+                # pods would be scheduled to devices that do not exist.
+                Validation(
+                    expression=f"variables.objectDriver == '{driver}'",
+                    message_expression=_WRONG_DRIVER.format(driver=driver),
                 ),
             ),
         ),

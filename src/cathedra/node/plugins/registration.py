@@ -2,6 +2,10 @@
 
 docs/spec/node.md §2.2 and §3. Each socket has one task, so operations on it never overlap; a handshake that fails
 is tried again after a pause that doubles.
+
+What a plugin announces is checked before it is used. Names of drivers follow the rules of the API, since they become
+parts of paths, keys of checkpoints and lines of the log. Endpoints lie below the plugins' directory, so that a plugin
+cannot make the agent connect to another service's socket.
 """
 
 from __future__ import annotations
@@ -14,8 +18,11 @@ from typing import Final
 
 import msgspec
 
+from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.gates import FeatureGates
+from cathedra.api.goquote import go_quote
 from cathedra.clock import Clock
+from cathedra.kinds.resource.names import validate_driver_name
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, PluginCallError
@@ -110,11 +117,18 @@ class PluginRegistrar:
         root: Path,
         registry: PluginRegistry,
         *,
+        plugins: Path,
         clock: Clock,
         metrics: NodeMetrics,
         dial: DialPlugin | None = None,
     ) -> None:
-        """``dial`` connects to what a driver offers; None: in today's versions of the protocol."""
+        """Watch the registration directory ``root`` once `run` is called.
+
+        Args:
+            plugins: the directory below which drivers serve; an endpoint outside it is refused.
+            dial: connects to a driver; by default in the versions of the protocol of the newest release.
+        """
+        self._plugins = plugins
         self._dial = dial or CurrentDial(clock, metrics)
         self._registry = registry
         self._clock = clock
@@ -149,7 +163,7 @@ class PluginRegistrar:
         pause = _FIRST_PAUSE
         while (number := socket.number) is not None:
             socket.changed.clear()
-            registration = _Registration(path, self._registry, self._dial)
+            registration = _Registration(path, self._registry, self._dial, self._plugins)
             try:
                 await registration.begin()
                 pause = _FIRST_PAUSE
@@ -171,8 +185,9 @@ class PluginRegistrar:
 class _Registration:
     """One run of the handshake, and what has to be undone when its socket goes."""
 
-    def __init__(self, path: Path, registry: PluginRegistry, dial: DialPlugin) -> None:
+    def __init__(self, path: Path, registry: PluginRegistry, dial: DialPlugin, plugins: Path) -> None:
         self._path = path
+        self._plugins = plugins
         self._registry = registry
         self._dial = dial
         self._instance: PluginInstance | None = None
@@ -214,6 +229,9 @@ class _Registration:
             raise RegistrationError(f"no handler registered for plugin type: {info.type} at socket {self._path}")
         endpoint = info.endpoint or str(self._path)
         try:
+            _check_name(info.name)
+            if info.endpoint:
+                _check_endpoint(info.endpoint, self._plugins)
             client, health = self._dial(info.name, endpoint, info.services)
         except RegistrationError as error:
             raise RegistrationError(f"plugin validation failed with err: {error}") from error
@@ -240,3 +258,21 @@ class _Registration:
             self._registry.remove(self._instance.driver, self._instance.endpoint)
         if self._client is not None:
             await self._client.close()
+
+
+def _check_name(name: str) -> None:
+    """Raise RegistrationError unless ``name`` may name a driver in the API (docs/spec/api.md §3.2)."""
+    errors = ErrorList()
+    validate_driver_name(errors, FieldPath("name"), name)
+    if errors:
+        raise RegistrationError(f"invalid name of DRA driver plugin: {'; '.join(str(error) for error in errors)}")
+
+
+def _check_endpoint(endpoint: str, plugins: Path) -> None:
+    """Raise RegistrationError unless ``endpoint`` lies below ``plugins`` after symbolic links are followed."""
+    try:
+        below = Path(endpoint).resolve().is_relative_to(plugins.resolve())
+    except (OSError, RuntimeError, ValueError):  # a loop of links; a null byte
+        below = False
+    if not below:
+        raise RegistrationError(f"invalid endpoint {go_quote(endpoint)}: it must be below {plugins}")

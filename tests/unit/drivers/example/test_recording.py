@@ -105,7 +105,13 @@ async def test_a_driver_whose_handshake_fails_is_registered_once_it_does_not(fol
     world, driver = await in_real_time(), ExampleDriver(E2EProfile(1))
     registry, usable = PluginRegistry(), asyncio.Event()
     registry.listen(RegistryListener(on_usable=lambda _: usable.set(), on_unusable=lambda _: None))
-    registrar = PluginRegistrar(folder / "registry", registry, clock=SystemClock(), metrics=NodeMetrics(SystemClock()))
+    registrar = PluginRegistrar(
+        folder / "registry",
+        registry,
+        plugins=folder / "plugins",
+        clock=SystemClock(),
+        metrics=NodeMetrics(SystemClock()),
+    )
     own = folder / "plugins" / driver.name
     own.mkdir(parents=True)
     write_orders(own, Orders(failing={call: "not today"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -44,7 +45,9 @@ async def ended() -> AsyncIterator[None]:
 @asynccontextmanager
 async def node(root: Path, registry: PluginRegistry) -> AsyncIterator[None]:
     clock = SystemClock()
-    registrar = PluginRegistrar(root / "plugins_registry", registry, clock=clock, metrics=NodeMetrics(clock))
+    registrar = PluginRegistrar(
+        root / "plugins_registry", registry, plugins=root / "plugins", clock=clock, metrics=NodeMetrics(clock)
+    )
     task = asyncio.ensure_future(registrar.run())
     try:
         yield
@@ -144,6 +147,36 @@ async def test_a_plugin_that_cannot_be_used_is_told_why_and_asked_again(
     await driver.stop()
 
 
+@pytest.mark.parametrize(
+    ("name", "endpoint", "told"),
+    [
+        ("../../../evil", None, r"invalid name of DRA driver plugin: .*subdomain"),
+        ("red\x1b[31m.example.com", None, r"invalid name of DRA driver plugin: [ -~]*$"),
+        ("a" * 64, None, r"invalid name of DRA driver plugin: .*Too long"),
+        (NAME, "/etc/passwd", r'invalid endpoint "/etc/passwd": it must be below '),
+        (NAME, "plugins/../../outside.sock", r"invalid endpoint .*: it must be below "),
+        (NAME, "link/outside.sock", r"invalid endpoint .*: it must be below "),
+    ],
+)
+async def test_a_plugin_with_an_invalid_name_or_an_endpoint_elsewhere_is_refused(
+    tmp_path: Path, name: str, endpoint: str | None, told: str
+) -> None:
+    registry = PluginRegistry()
+    driver = DriverServer(tmp_path, NAME)
+    driver.name = name
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "link").symlink_to("/run")
+    if endpoint is not None:
+        driver.announced = tmp_path / endpoint if not endpoint.startswith("link") else tmp_path / "plugins" / endpoint
+    async with node(tmp_path, registry):
+        await driver.start()
+        await until(lambda: bool(driver.told))
+        assert registry.drivers() == ()
+    registered, error = driver.told[0]
+    assert not registered
+    assert re.match(f"RegisterPlugin error -- plugin validation failed with err: {told}", error), error
+
+
 def test_the_error_for_unknown_services_names_both_sides() -> None:
     with pytest.raises(RegistrationError) as caught:
         choose_services(NAME, "/e.sock", ("1.0.0",))
@@ -240,7 +273,8 @@ async def test_two_pods_one_after_the_other_need_one_connection(tmp_path: Path, 
     if with_health:
         report = health.DeviceHealth(device=device, health=health.HEALTHY)
         driver.reports.append(health.NodeWatchResourcesResponse(devices=[report]))
-    driver.announced = tmp_path / "counted.sock"
+    driver.announced = tmp_path / "plugins" / "counted.sock"
+    driver.announced.parent.mkdir()
     async with counting(driver.announced, driver.socket) as accepted:
         await driver.start()
         async with node(tmp_path, registry):

@@ -231,7 +231,7 @@ def test_a_policy_in_another_version_sees_the_object_in_that_version() -> None:
     guarded(body, serve=("resource.k8s.io/v1beta1",))
 
 
-def test_a_driver_is_kept_to_its_own_node() -> None:
+def test_a_driver_is_kept_to_its_own_node_and_name() -> None:
     """The policy that ``cathedra up`` installs for its driver."""
     from cathedra.cluster.identity.driverpermissions import install_driver_permissions
     from cathedra.cluster.identity.permissions import driver_user
@@ -246,6 +246,14 @@ def test_a_driver_is_kept_to_its_own_node() -> None:
         assert message.endswith("this user running on node 'n1' may not modify resourceslices on node 'n2'")
         message = await refused(slices.create(resource_slice("all")), 422)
         assert message.endswith("this user running on node 'n1' may not modify cluster resourceslices")
+        of_another = resource_slice("disguised", on="n1")
+        of_another = replace(of_another, spec=replace(of_another.spec, driver="nic.example.com"))
+        message = await refused(slices.create(of_another), 422)
+        assert message.endswith(
+            "this user may only modify resourceslices of driver 'gpu.example.com', not of driver 'nic.example.com'"
+        )
+        await api.admin.resource(RESOURCESLICES).create(of_another)
+        assert "may only modify" in await refused(slices.delete("disguised"), 422)
         unbound = {"authentication.kubernetes.io/credential-id": ("JTI=1",)}
         nobody = api.of(who.name, *who.groups, extra=unbound).resource(RESOURCESLICES)
         assert "no node association found for user" in await refused(nobody.delete("mine"), 422)
