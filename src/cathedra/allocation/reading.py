@@ -6,12 +6,13 @@ refused with `InvalidInput`, for an object that is silently taken for an empty o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import msgspec
 
@@ -21,10 +22,11 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values, read_yaml_documents
 from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
+from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
 
-__all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "typed_object"]
+__all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "read_input", "typed_object"]
 
 Input: TypeAlias = Any
 """YAML or JSON text (str or bytes), a `pathlib.Path` of a file, a directory or a tar archive, a dict, a typed object of
@@ -39,6 +41,8 @@ _RESOURCE_KINDS: Final = frozenset(
 )
 _CORE_KINDS: Final[Mapping[str, type[KubeObject]]] = {"Node": core_v1.Node, "Pod": core_v1.Pod}
 _TYPED_HUB: Final = "cathedra.api.resource"
+_LIMIT: Final = "CATHEDRA_MAX_INPUT"
+_DEFAULT_LIMIT: Final = "256Mi"
 Plain: TypeAlias = Mapping[str, Any]
 """An object as plain values, with the names of JSON."""
 
@@ -68,6 +72,39 @@ def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]
                 f"{where or 'input'}: a {type(given).__name__} is no Kubernetes object; pass YAML text, "
                 "a pathlib.Path, a dict, or a typed object"
             )
+
+
+def read_input(stream: IO[bytes], where: str) -> bytes:
+    """Return what is left in ``stream``.
+
+    At most 256 MiB, or what the environment variable CATHEDRA_MAX_INPUT says (``1Gi``): a device file or a pipe without
+    an end would otherwise fill the memory.
+
+    Raises:
+        InvalidInput: there is more, or the variable is no size.
+        OSError: it cannot be read.
+    """
+    limit = _limit()
+    content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise InvalidInput(_too_long(where))
+    return content
+
+
+def _limit() -> int:
+    """How many bytes one input may have."""
+    text = os.environ.get(_LIMIT, _DEFAULT_LIMIT)
+    try:
+        return Quantity.parse(text).value()
+    except ValueError as error:
+        raise InvalidInput(f"{_LIMIT} must be a size, such as 1Gi, got {text!r}") from error
+
+
+def _too_long(where: str) -> str:
+    return (
+        f"{where}: it is longer than {os.environ.get(_LIMIT, _DEFAULT_LIMIT)}; "
+        f"set the environment variable {_LIMIT}, as in {_LIMIT}=1Gi, to read it all the same"
+    )
 
 
 def typed_object(given: KubeObject | Plain, *, strict: bool) -> KubeObject | None:
@@ -182,7 +219,8 @@ def _of_path(path: Path) -> Iterator[Plain]:
 
 def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        with file.open("rb") as stream:
+            return read_input(stream, str(file))
     except OSError as error:
         raise InvalidInput(f"{file}: {error.strerror}") from error
 
@@ -193,10 +231,14 @@ def _of_archive(path: Path) -> Iterator[Plain]:
     import tarfile
     import zlib
 
-    found = False
+    found, left = False, _limit()
     try:
         with tarfile.open(path) as archive:
             for member in archive:
+                # Members that are skipped count too: a small archive may unpack to any size.
+                left -= member.size
+                if left < 0:
+                    raise InvalidInput(_too_long(str(path)))
                 if not member.isfile() or not member.name.endswith(_MANIFESTS):
                     continue
                 found = True
@@ -216,9 +258,12 @@ def _of_mapping(one: Plain, where: str) -> Iterator[Plain]:
     if not kind.endswith("List") or "items" not in one:
         yield one
         return
+    items = one["items"]
+    if items is not None and not isinstance(items, (list, tuple)):
+        raise InvalidInput(f"{where or kind}.items: it must be a list, got {type(items).__name__}")
     inner = kind.removesuffix("List")
     known = {"kind": inner, "apiVersion": one.get("apiVersion", "")} if inner else {}
-    for number, item in enumerate(one["items"] or ()):
+    for number, item in enumerate(items or ()):
         place = f"{where or kind}.items[{number}]"
         if not isinstance(item, Mapping):
             raise InvalidInput(f"{place}: it is no object, but {item!r}")

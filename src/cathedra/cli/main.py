@@ -41,6 +41,7 @@ from cathedra.cli.options import (
     add_all,
 )
 from cathedra.cli.parsing import EXIT_USAGE, Parser
+from cathedra.cli.terminal import printable_output
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
@@ -62,7 +63,12 @@ _CLASSIC_PROGRAMS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command. Return its exit code."""
+    with printable_output():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     # gRPC would prepare to be used on both sides of a fork, and complain in vain: here every fork is followed by exec.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:

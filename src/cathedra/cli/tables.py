@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from cathedra.cli.terminal import styled
 from cathedra.cluster.views.devicestates import DeviceRow
 from cathedra.cluster.views.overview import NodeRow, Overview
 from cathedra.cluster.views.wording import counted
+from cathedra.printable import printable_values
 
 __all__ = ["draw", "make_console"]
 
@@ -28,11 +30,12 @@ INDENT: Final = "    "
 
 def make_console() -> Console:
     """Where tables are drawn: as wide as the terminal, if it is one; what looks like a number has no colour."""
-    return Console(width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
+    return Console(file=styled(sys.stdout), width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 
 def draw(overview: Overview, console: Console) -> None:
     """Print nodes, devices, claims, pods and totals."""
+    overview = printable_values(overview)
     _print(
         console,
         "Nodes",

@@ -215,3 +215,30 @@ def test_a_taint_rule_of_1_34_keeps_what_it_chooses_devices_by() -> None:
     assert (selector.device_class_name, len(selector.selectors)) == ("gpu", 1)
     assert read("v1alpha3", driver="d").problems == ()
     assert len(read("v1", deviceClassName="gpu").problems) == 1
+
+
+def test_an_input_without_an_end_is_refused_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATHEDRA_MAX_INPUT", "64Ki")
+    with pytest.raises(InvalidInput, match=r"/dev/zero: it is longer than 64Ki; set .*CATHEDRA_MAX_INPUT=1Gi"):
+        list(plain_objects(Path("/dev/zero")))
+
+
+def test_a_small_archive_of_something_huge_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members count whether they are read or skipped."""
+    monkeypatch.setenv("CATHEDRA_MAX_INPUT", "1Mi")
+    with tarfile.open(tmp_path / "bomb.tgz", "w:gz") as archive:
+        for name in ("notes.bin", "dump.yaml"):
+            member = tarfile.TarInfo(name)
+            member.size = 600_000
+            archive.addfile(member, io.BytesIO(b"#" * member.size))
+    with pytest.raises(InvalidInput, match=r"bomb\.tgz: it is longer than 1Mi"):
+        list(plain_objects(tmp_path / "bomb.tgz"))
+
+
+def test_a_limit_that_is_no_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATHEDRA_MAX_INPUT", "plenty")
+    (tmp_path / "a.yaml").write_text(CLUSTER)
+    with pytest.raises(InvalidInput, match="CATHEDRA_MAX_INPUT must be a size, such as 1Gi, got 'plenty'"):
+        list(plain_objects(tmp_path / "a.yaml"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data
+from cathedra.cli.terminal import exact
 
 if TYPE_CHECKING:
     from cathedra.insight.conversion.model import Conversion
@@ -70,12 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(found: Conversion) -> None:
     """The texts one after the other, as documents of one."""
+    output = exact(sys.stdout)
     for number, file in enumerate(found.files):
         if number and not file.text.startswith("---"):
-            sys.stdout.write("---\n")
-        sys.stdout.write(file.text)
+            output.write("---\n")
+        output.write(file.text)
         if not file.text.endswith("\n") and number + 1 < len(found.files):
-            sys.stdout.write("\n")
+            output.write("\n")
 
 
 def _write(found: Conversion) -> None:
@@ -83,9 +85,20 @@ def _write(found: Conversion) -> None:
     # start-up time: with the option alone
     from cathedra.files.atomic import write_atomic
 
-    for file in found.files:
-        if file.changed:
-            path = Path(file.file).resolve()
-            write_atomic(path, file.text.encode(), mode=path.stat().st_mode & 0o7777)
-            for change in file.changes:
-                print(f"{file.file}: {change}", file=sys.stderr)
+    changed = [(file, _target(Path(file.file))) for file in found.files if file.changed]
+    for file, path in changed:
+        write_atomic(path, file.text.encode(), mode=path.stat().st_mode & 0o7777)
+        for change in file.changes:
+            print(f"{file.file}: {change}", file=sys.stderr)
+
+
+def _target(path: Path) -> Path:
+    """Return the file that is written for ``path``, which may be a link within its folder.
+
+    Raises:
+        InvalidInput: it is a link out of its folder: a checkout of foreign manifests could name any file of the user.
+    """
+    target = path.resolve()
+    if not target.is_relative_to(path.parent.resolve()):
+        raise InvalidInput(f"{path}: it is a link to {target}, outside its folder; nothing was written")
+    return target

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_source, follow, read_state
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.text import devices_text
@@ -47,5 +47,5 @@ def _show(arguments: argparse.Namespace, state: ClusterState) -> int:
     if arguments.output in ("json", "yaml"):
         print_data(found.to_dict(), arguments.output)
     else:
-        print(devices_text(found, width(), style, wide=arguments.output == "wide"), flush=True)
+        print_styled(devices_text(found, width(), style, wide=arguments.output == "wide"))
     return 0 if found.devices else 1

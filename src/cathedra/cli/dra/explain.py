@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_namespace, add_source, namespace_of, read_state
 
 __all__ = ["add", "run"]
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     state = read_state(arguments)
     answer = explain(state, subject, namespace=namespace_of(arguments), node=arguments.node, manifests=manifests)
     if arguments.output == "text":
-        print(explanation_text(answer, width(), style))
+        print_styled(explanation_text(answer, width(), style))
     else:
         print_data(answer.to_dict(), arguments.output)
     return 0 if answer.fits else 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.gates import parse_overrides
-from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_source, read_state
 
 __all__ = ["add", "run"]
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         feature_gates=gates,
     )
     if arguments.output == "text":
-        print(lint_text(report, width(), style))
+        print_styled(lint_text(report, width(), style))
     elif arguments.output == "sarif":
         print_data(sarif(report), "json")
     else:

@@ -15,6 +15,7 @@ from typing import Final
 from cathedra import __version__
 from cathedra.cli.dra.commands import COMMANDS, DraCommand
 from cathedra.cli.parsing import EXIT_USAGE, Parser
+from cathedra.cli.terminal import printable_output
 
 __all__ = ["add_commands", "main", "run"]
 
@@ -22,7 +23,12 @@ _PROGRAM: Final = "kubectl dra"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command of ``kubectl dra``; its exit code."""
+    """Run one command of ``kubectl dra``. Return its exit code."""
+    with printable_output():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     parser = Parser(
         prog=_PROGRAM,
         description="Questions about the devices of a cluster (DRA), or of a dump of one. No cluster is ever changed.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_source, read_state
 
 __all__ = ["add", "run"]
@@ -28,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         print_data(found.to_dict(), arguments.output)
     else:
-        print(match_text(found, width(), style, wide=arguments.output == "wide"))
+        print_styled(match_text(found, width(), style, wide=arguments.output == "wide"))
     return 0 if found.matched else 1

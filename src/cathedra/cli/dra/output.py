@@ -9,7 +9,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["print_data", "style", "width"]
+from cathedra.cli.terminal import exact, styled
+
+__all__ = ["print_data", "print_styled", "style", "width"]
 
 PIPED: Final = 160
 """Columns where there is no terminal."""
@@ -28,12 +30,18 @@ def style(text: str, what: str) -> str:
     return f"\x1b[{_CODES[what]}m{text}\x1b[0m"
 
 
+def print_styled(text: str) -> None:
+    """Print ``text``, which may have escape sequences of `style`; its other parts are printable already."""
+    print(text, file=styled(sys.stdout), flush=True)
+
+
 def print_data(data: Mapping[str, Any], form: str) -> None:
     """Print as ``json`` or ``yaml``."""
+    output = exact(sys.stdout)
     if form == "json":
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        print(json.dumps(data, indent=2, ensure_ascii=False), file=output)
         return
     # start-up time: only for YAML
     from cathedra.api.decoding import write_yaml
 
-    sys.stdout.write(write_yaml(data, sort_keys=False).decode())
+    output.write(write_yaml(data, sort_keys=False).decode())

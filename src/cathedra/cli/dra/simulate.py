@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, style, width
+from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_namespace, add_source, namespace_of, read_state
+from cathedra.cli.terminal import styled
 
 __all__ = ["add", "run"]
 
@@ -80,9 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         progress=_bar() if sys.stderr.isatty() else None,
     )
     if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
+        print("\r\x1b[K", end="", file=styled(sys.stderr))
     if arguments.output == "text":
-        print(simulation_text(found, width(), style))
+        print_styled(simulation_text(found, width(), style))
     else:
         print_data(found.to_dict(), arguments.output)
     return 0 if found.fits else 1
@@ -100,6 +101,6 @@ def _bar() -> Callable[[int, int], None]:
         drawn = now
         full = _BAR * placed // pods if pods else 0
         bar = "█" * full + "░" * (_BAR - full)
-        print(f"\r\x1b[K{bar} {placed:,} of {pods:,} pods have a node", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{bar} {placed:,} of {pods:,} pods have a node", end="", file=styled(sys.stderr), flush=True)
 
     return show

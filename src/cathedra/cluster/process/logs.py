@@ -19,6 +19,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Final, Literal
 
+from cathedra.printable import printable, printable_line
+
 __all__ = ["NODE", "configure_logging", "lines_of", "part_of"]
 
 NODE: Final[ContextVar[str]] = ContextVar("node", default="")
@@ -84,7 +86,9 @@ class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {key}={_word(value)}" for key, value in _fields(record).items())
         text = f"{_time(record)} {record.levelname:<7} {part_of(record.name)} {record.getMessage()}{fields}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        # A line feed within a message from outside could forge a line of another part.
+        text = printable_line(text)
+        return f"{text}\n{printable(self.formatException(record.exc_info))}" if record.exc_info else text
 
 
 class _JSONLines(logging.Formatter):
@@ -99,7 +103,7 @@ class _JSONLines(logging.Formatter):
         said |= {key: value for key, value in _fields(record).items() if key not in said}
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False)
+        return printable(json.dumps(said, ensure_ascii=False))
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, str | int]:

@@ -65,7 +65,7 @@ class DevicePluginChange:
             Unconvertible: it cannot be changed without changing more.
         """
         self.changes, self.notes, self._steps, self._added = [], [], [], []
-        plain = json_of(text)
+        plain = json_of(name, text)
         if plain is not None:
             return self._json(plain, text)
         documents = documents_of(name, text)

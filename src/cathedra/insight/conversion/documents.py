@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.decoding import DecodeError, read_yaml_documents
+from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
@@ -90,12 +91,19 @@ def _kind(value: Any, given: GroupVersionKind) -> GroupVersionKind | None:
     return GroupVersionKind.parse(version, kind)
 
 
-def json_of(text: str) -> Any:
-    """The values of a text that is one JSON document; None for YAML."""
+def json_of(name: str, text: str) -> Any:
+    """Return the values of a text that is one JSON document; None for YAML.
+
+    Raises:
+        InvalidInput: it is nested too deeply for Python's decoder.
+    """
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
+        check_nesting(text)
         return json.loads(text)
+    except NestingError as error:
+        raise InvalidInput(f"{name}: {error}") from error
     except ValueError:
         return None
 

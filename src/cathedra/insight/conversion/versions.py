@@ -54,7 +54,7 @@ class VersionChange:
             Unconvertible: it cannot be changed without changing more.
         """
         self.changes, self.notes = [], []
-        plain = json_of(text)
+        plain = json_of(name, text)
         if plain is not None:
             made = changed_values(plain, self._converted)
             return json_written(made, text) if made != plain else text

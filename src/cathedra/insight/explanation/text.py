@@ -17,6 +17,7 @@ from cathedra.insight.explanation.model import (
     SelectorFunnel,
 )
 from cathedra.insight.reading.state import Note
+from cathedra.printable import printable_values
 
 __all__ = ["Style", "explanation_text", "filled", "names_text"]
 
@@ -36,6 +37,7 @@ def plain(text: str, what: str) -> str:
 
 def explanation_text(explanation: Explanation, width: int = 100, style: Style = plain) -> str:
     """The whole answer; lines are broken between words only."""
+    explanation = printable_values(explanation)
     lines = [*_lines(explanation, width, style), *_notes(explanation.notes, width, style)]
     return "\n".join(line.rstrip() for line in lines)
 

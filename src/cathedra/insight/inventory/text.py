@@ -8,6 +8,7 @@ from typing import Final
 from cathedra.insight.explanation.funnels import counted
 from cathedra.insight.explanation.text import Style, filled, plain
 from cathedra.insight.inventory.model import DeviceEntry, DeviceHolder, DeviceList, Total
+from cathedra.printable import printable_values
 
 __all__ = ["devices_text", "table_lines"]
 
@@ -20,6 +21,7 @@ _MARKS: Final = {"free": "good", "shared": "good", "held": "", "blocked": "bad",
 
 def devices_text(found: DeviceList, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
     """Rows, then totals."""
+    found = printable_values(found)
     lines = list(_lines(found, width, style, wide=wide))
     return "\n".join(line.rstrip() for line in lines)
 

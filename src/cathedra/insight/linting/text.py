@@ -8,6 +8,7 @@ from typing import Final
 from cathedra.insight.explanation.funnels import counted
 from cathedra.insight.explanation.text import Style, filled, plain
 from cathedra.insight.linting.model import LintFinding, LintReport
+from cathedra.printable import printable_values
 
 __all__ = ["lint_text"]
 
@@ -18,6 +19,7 @@ _MARGIN: Final = 12
 
 def lint_text(report: LintReport, width: int = 100, style: Style = plain) -> str:
     """All findings, and how many there are."""
+    report = printable_values(report)
     lines = [line for one in report.findings for line in _finding(one, width, style)]
     for note in report.notes:
         lines += filled(f"! {note.text}", width, "", "  ")

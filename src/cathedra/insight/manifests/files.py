@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import read_input
 
 __all__ = ["STDIN", "ManifestFile", "Written", "read_files", "written_files"]
 
@@ -68,23 +69,29 @@ def read_files(paths: Iterable[Path]) -> Iterator[ManifestFile]:
     """The files in order; of directories those with manifests in them, at any depth, hidden ones left out.
 
     Raises:
-        InvalidInput: one is not there, holds no manifest (a directory), or is no text in UTF-8.
+        InvalidInput: one is not there, holds no manifest (a directory), is no text in UTF-8, or is too long
+            (`read_input`).
         OSError: one cannot be read.
     """
     for path in paths:
         if path == STDIN:
-            yield _decoded("standard input", sys.stdin.buffer.read(), None)
+            yield _decoded("standard input", read_input(sys.stdin.buffer, "standard input"), None)
             continue
         if not path.exists():
             raise InvalidInput(f"{path}: there is no such file or directory")
         if not path.is_dir():
-            yield _decoded(str(path), path.read_bytes(), path)
+            yield _read(path)
             continue
         found = [one for one in sorted(path.rglob("*")) if one.suffix in _SUFFIXES and one.is_file()]
         found = [one for one in found if not any(part.startswith(".") for part in one.relative_to(path).parts)]
         if not found:
             raise InvalidInput(f"{path}: there are no manifests ({', '.join(sorted(_SUFFIXES))}) in it")
-        yield from (_decoded(str(one), one.read_bytes(), one) for one in found)
+        yield from map(_read, found)
+
+
+def _read(path: Path) -> ManifestFile:
+    with path.open("rb") as stream:
+        return _decoded(str(path), read_input(stream, str(path)), path)
 
 
 def _decoded(name: str, body: bytes, path: Path | None) -> ManifestFile:

@@ -9,6 +9,7 @@ from cathedra.insight.explanation.funnels import counted
 from cathedra.insight.explanation.text import Style, filled, plain
 from cathedra.insight.inventory.text import table_lines
 from cathedra.insight.matching.model import SelectorMatch
+from cathedra.printable import printable_values
 
 __all__ = ["devices_named", "match_text"]
 
@@ -18,6 +19,7 @@ _NAMED: Final = 8
 
 def match_text(found: SelectorMatch, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
     """Totals first, then devices, errors, and what nearly matches; ``wide`` names every device."""
+    found = printable_values(found)
     return "\n".join(line.rstrip() for line in _lines(found, width, style, named=10**9 if wide else _NAMED))
 
 

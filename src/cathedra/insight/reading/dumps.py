@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.allocation.reading import Input, Plain, plain_objects
+from cathedra.allocation.reading import Input, Plain, plain_objects, read_input
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import NEWEST, FeatureGates
 from cathedra.insight.reading.kinds import READ_KINDS
@@ -98,7 +98,7 @@ class DumpReader:
     def _opened(self, given: Input) -> Iterator[KubeObject | Plain]:
         if given == STDIN:
             self.sources.append("standard input")
-            yield from plain_objects(sys.stdin.buffer.read(), "standard input")
+            yield from plain_objects(read_input(sys.stdin.buffer, "standard input"), "standard input")
             return
         if isinstance(given, Path):
             self.sources.append(str(given))

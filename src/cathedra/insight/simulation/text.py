@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from cathedra.insight.explanation.funnels import counted
 from cathedra.insight.explanation.text import Style, filled, names_text, plain
 from cathedra.insight.simulation.model import PodPlacement, Simulation
+from cathedra.printable import printable_values
 
 __all__ = ["simulation_text"]
 
 
 def simulation_text(found: Simulation, width: int = 100, style: Style = plain) -> str:
     """The whole answer."""
+    found = printable_values(found)
     return "\n".join(line.rstrip() for line in _lines(found, width, style))
 
 

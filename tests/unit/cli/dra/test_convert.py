@@ -34,6 +34,41 @@ def test_files_are_written_in_place_with_their_rights(old: Path, capsys: pytest.
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_link_out_of_its_folder_is_not_written_through(
+    old: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Manifests that someone else checked in could name any file of the user by a link."""
+    outside = tmp_path_factory.mktemp("home") / "mine.yaml"
+    outside.write_text(OLD)
+    (old.parent / "z-link.yaml").symlink_to(outside)
+    assert main(["convert", str(old.parent), "-i"]) == 2
+    assert f"it is a link to {outside}, outside its folder; nothing was written" in capsys.readouterr().err
+    assert (old.read_text(), outside.read_text()) == (OLD, OLD)
+
+
+def test_a_link_within_its_folder_is_followed(old: Path) -> None:
+    (old.parent / "link.yaml").symlink_to("old.yaml")
+    assert main(["convert", str(old.parent / "link.yaml"), "-i"]) == 0
+    assert old.read_text() == NEW
+    assert (old.parent / "link.yaml").is_symlink()
+
+
+@pytest.mark.parametrize("words", [["convert"], ["convert", "--from-device-plugin"], ["lint"], ["devices", "--dump"]])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":' * 5000 + "1" + "}" * 5000,
+        "a: " + "[" * 5000,
+        "kind: List\nitems: 1.5\n",
+        "kind: PodList\nitems: {a: 1}\n",
+    ],
+    ids=["deep JSON", "deep YAML", "items is a number", "items is a mapping"],
+)
+def test_deep_texts_and_lists_without_a_list_are_no_tracebacks(words: list[str], text: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    assert main([*words, str(tmp_path / "odd.json")]) in (0, 1, 2)
+
+
 def test_several_files_are_documents_of_one(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", str(old), str(old)]) == 0
     assert capsys.readouterr().out == f"{NEW}---\n{NEW}"

@@ -1,0 +1,72 @@
+"""The streams that commands print to.
+
+All that a command prints passes `PrintableOutput`: an attribute or an error of a driver must not command the terminal
+of the one who looks at it. What needs the stream itself is written to `styled` (text with the program's own colours,
+whose parts were made printable before) or to `exact` (data for a file or another program).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from typing import TextIO, cast
+
+from cathedra.printable import printable
+
+__all__ = ["PrintableOutput", "exact", "printable_output", "styled"]
+
+
+@contextlib.contextmanager
+def printable_output() -> Iterator[None]:
+    """Make what is printed to standard output and standard error printable within the block."""
+    out, err = cast("TextIO", PrintableOutput(sys.stdout)), cast("TextIO", PrintableOutput(sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
+def styled(stream: TextIO) -> TextIO:
+    """Return the stream below ``stream``, for text with escape sequences of the program's own."""
+    return stream.stream if isinstance(stream, PrintableOutput) else stream
+
+
+def exact(stream: TextIO) -> TextIO:
+    """Return the stream below ``stream`` unless it is a terminal: files and pipes get data as it is."""
+    return stream if stream.isatty() else styled(stream)
+
+
+class PrintableOutput(io.TextIOBase):
+    """A text stream over ``stream`` that makes all that is written to it printable.
+
+    What the program styles itself is written to ``stream`` directly, after its texts were made printable.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str, /) -> int:
+        """Write ``text``, made printable. Return its number of characters."""
+        self.stream.write(printable(text))
+        return len(text)
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def flush(self) -> None:
+        """Flush the stream below."""
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        """Return whether the stream below is a terminal."""
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the file descriptor of the stream below."""
+        return self.stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a property in typeshed's TextIO, an attribute in TextIOBase
+        """The encoding of the stream below."""
+        return self.stream.encoding
