@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -23,22 +24,33 @@ from urllib.parse import quote
 import msgspec
 
 from cathedra import __version__
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, Status
-from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, ObjectMeta, Status
+from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
 from cathedra.api.parts import reader_of
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decode, encode, replace
+from cathedra.api.undecodable import (
+    FAULTS,
+    NotAnObject,
+    Undecodable,
+    UndecodableObject,
+    cut_at_depth,
+    identify,
+    is_cut,
+)
 from cathedra.client.credentials import TokenFile, TokenSource
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.transport import (
     EventType,
     ListOptions,
+    MalformedAnswer,
     Page,
     PatchType,
     ResourceRef,
     WatchEvent,
     WriteOptions,
+    undecodable_event,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +61,7 @@ __all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "tls_context"]
 S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
 
+_LOG: Final = logging.getLogger(__name__)
 RETRIES: Final = 10
 """How often a request is sent again to a server that asks for it."""
 LONGEST_PAUSE: Final = 10.0
@@ -72,6 +85,12 @@ class _TypeMeta(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
     api_version: str = ""
 
 
+_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
+_CHANGES: Final = {one.value: one for one in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED)}
+_SHOWN: Final = 200
+"""Bytes of a malformed answer that its error quotes."""
+
+
 class _BookmarkOnly(KubeStruct, frozen=True):
     """The one thing a bookmark says."""
 
@@ -88,12 +107,16 @@ class _ReceivedObjects:
         """The object of type ``kind`` that ``body`` spells.
 
         Raises:
-            msgspec.DecodeError: it spells none, or one that is nested too deeply.
+            UndecodableObject: it spells another one, or one that is nested too deeply.
+            MalformedAnswer: it spells none.
         """
         key = kind, body
         found: S | None = self._known.get(key)
         if found is None:
-            found = _object(kind, body)
+            try:
+                found = _object(kind, body)
+            except FAULTS as error:
+                raise UndecodableObject(_identified(kind, body, error)) from error
             if len(body) <= _LARGEST_KEPT:
                 if len(self._known) >= _KEPT:
                     del self._known[next(iter(self._known))]
@@ -192,10 +215,20 @@ class HTTPTransport:
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """GET a collection."""
         body = await self._request("GET", _path(ref, namespace), query=_list_query(options))
-        answer = decode(_list_type(ref.type), body)
-        items = tuple(replace(item, kind="", api_version="") for item in answer.items or ())
+        undecodable: tuple[Undecodable, ...] = ()
+        try:
+            answer = decode(_list_type(ref.type), body)
+            items = answer.items or ()
+        except FAULTS:
+            answer, items, undecodable = _item_by_item(ref.type, body)
         metadata = answer.metadata
-        return Page(items, metadata.resource_version, metadata.continue_, metadata.remaining_item_count)
+        return Page(
+            tuple(replace(item, kind="", api_version="") for item in items),
+            metadata.resource_version,
+            metadata.continue_,
+            metadata.remaining_item_count,
+            undecodable,
+        )
 
     def watch(
         self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
@@ -253,8 +286,7 @@ class HTTPTransport:
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
         """DELETE an object; None when the server answers with a mere Status."""
         answer = await self._request("DELETE", _path(ref, namespace, name), body=_body(options))
-        meta = decode(_TypeMeta, answer)
-        return None if meta.kind == "Status" else self._received.read(ref.type, answer)
+        return None if _meta(answer).kind == "Status" else self._received.read(ref.type, answer)
 
     async def delete_collection(
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
@@ -274,7 +306,7 @@ class HTTPTransport:
 
     def _answer(self, kind: type[KubeStruct], body: bytes) -> KubeStruct:
         """What a POST answers: the kind that was sent, or whatever the server says it is (a Status, a review)."""
-        meta = decode(_TypeMeta, body)
+        meta = _meta(body)
         with contextlib.suppress(UnknownKind):
             kind = type_of(GroupVersionKind.parse(meta.api_version, meta.kind))
         return self._received.read(kind, body)
@@ -345,19 +377,55 @@ class HTTPTransport:
 async def _events(
     ref: ResourceRef[T], content: aiohttp.StreamReader, received: _ReceivedObjects
 ) -> AsyncIterator[WatchEvent[T]]:
-    envelope = msgspec.json.Decoder(_Envelope)
     async for line in _lines(content):
-        check_nesting(line, WRAPPED_DEPTH)
-        frame = envelope.decode(line)
+        frame, is_whole = _frame(line)
+        body = bytes(frame.object)
         if frame.type == "ERROR":
-            raise StatusError(decode(Status, bytes(frame.object)))
+            raise StatusError(_status_of(body))
         if frame.type == "BOOKMARK":
             # A bookmark carries nothing but its resource version; it need not be a valid object of the kind.
-            metadata = decode(_BookmarkOnly, bytes(frame.object)).metadata
-            bookmark = decode(ref.type, encode({"metadata": {"resourceVersion": metadata.resource_version}}))
-            yield WatchEvent(EventType.BOOKMARK, bookmark)
+            yield _bookmark(ref.type, body)
             continue
-        yield WatchEvent(EventType(frame.type), received.read(ref.type, bytes(frame.object)))
+        change = _CHANGES.get(frame.type)
+        if change is None:
+            # As client-go, which goes on with the next event: a newer server may report more than we know.
+            _LOG.warning("%s: a watch event of the unknown type %.40r is ignored", ref.resource, frame.type)
+            yield _bookmark(ref.type, body)
+            continue
+        if not is_whole:
+            yield undecodable_event(ref.type, change, _identified(ref.type, body, NestingError()))
+            continue
+        try:
+            obj = received.read(ref.type, body)
+        except UndecodableObject as error:
+            yield undecodable_event(ref.type, change, error.what)
+            continue
+        yield WatchEvent(change, obj)
+
+
+def _frame(line: bytes) -> tuple[_Envelope, bool]:
+    """One line of a watch; False: it is without what was nested too deeply.
+
+    Raises:
+        MalformedAnswer: it is no event with an object.
+    """
+    is_whole = True
+    try:
+        check_nesting(line, WRAPPED_DEPTH)
+    except NestingError:
+        is_whole, line = False, cut_at_depth(line)
+    try:
+        return _ENVELOPE.decode(line), is_whole
+    except FAULTS as error:
+        raise MalformedAnswer(f"a line of a watch is no event: {error}: {line[:_SHOWN]!r}") from error
+
+
+def _bookmark(kind: type[T], body: bytes) -> WatchEvent[T]:
+    try:
+        version = decode(_BookmarkOnly, body).metadata.resource_version
+    except FAULTS:
+        version = ""  # it says nothing: the watch is where it was
+    return WatchEvent(EventType.BOOKMARK, kind(metadata=ObjectMeta(resource_version=version)))
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -446,10 +514,78 @@ def _list_type(kind: type[T]) -> Any:
     )
 
 
+class _RawList(msgspec.Struct, frozen=True):
+    """A list whose items are still to be decoded."""
+
+    metadata: ListMeta = ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+_RAW_LIST: Final = msgspec.json.Decoder(_RawList)
+
+
+def _item_by_item(kind: type[T], body: bytes) -> tuple[_RawList, list[T], tuple[Undecodable, ...]]:
+    """A list that cannot be decoded as a whole: the items that can be, and the others.
+
+    Raises:
+        MalformedAnswer: it is no list of objects.
+    """
+    try:
+        check_nesting(body, WRAPPED_DEPTH)
+    except NestingError:
+        body = cut_at_depth(body)
+    try:
+        answer = _RAW_LIST.decode(body)
+    except FAULTS as error:
+        raise MalformedAnswer(f"no list of objects: {error}: {body[:_SHOWN]!r}") from error
+    items: list[T] = []
+    undecodable: list[Undecodable] = []
+    for raw in answer.items or ():
+        item = bytes(raw)
+        try:
+            if is_cut(item):
+                raise NestingError
+            items.append(_object(kind, item))
+        except FAULTS as error:
+            try:
+                undecodable.append(identify(kind, item, error))
+            except NotAnObject as fault:
+                _LOG.error("%s: an item of a list is ignored: %s", kind.__name__, fault)
+    return answer, items, tuple(undecodable)
+
+
+def _identified(kind: type[KubeStruct], body: bytes, error: Exception) -> Undecodable:
+    """Raises:
+    MalformedAnswer: the bytes are no object.
+    """
+    try:
+        return identify(kind, body, error)
+    except NotAnObject as fault:
+        raise MalformedAnswer(f"{kind.__name__}: {fault}: {body[:_SHOWN]!r}") from error
+
+
+def _meta(body: bytes) -> _TypeMeta:
+    """Kind and version of an answer, where it says them."""
+    try:
+        return decode(_TypeMeta, body)
+    except FAULTS:
+        return _TypeMeta()  # what reads the whole answer says what is wrong with it
+
+
+def _status_of(body: bytes) -> Status:
+    """Raises:
+    MalformedAnswer: the bytes are no Status.
+    """
+    try:
+        return decode(Status, body)
+    except FAULTS as error:
+        raise MalformedAnswer(f"a watch ends with an error that is no Status: {body[:_SHOWN]!r}") from error
+
+
 def _refusal(code: int, body: bytes) -> StatusError:
     try:
         status = decode(Status, body)
-    except msgspec.DecodeError:
+    except FAULTS:
         status = Status()
     if status.status != "Failure":
         phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "Unknown"

@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.backoff import ExponentialBackoff
 from cathedra.client.client import Client
 from cathedra.client.objects import key_of
 from cathedra.client.store import Store
-from cathedra.client.transport import EventType, ResourceRef
+from cathedra.client.transport import EventType, MalformedAnswer, ResourceRef, WatchEvent
 from cathedra.clock import Clock
 
-__all__ = ["Handler", "Informer", "SharedInformers"]
+__all__ = ["Handler", "Informer", "InformerObserver", "SharedInformers", "Unobserved"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -33,19 +34,47 @@ _BOOKMARK: Final = EventType.BOOKMARK
 """Read for every event; reading them off their class takes 0.4 µs."""
 
 
+class InformerObserver(Protocol):
+    """Counts what an informer could not use."""
+
+    def undecodable(self, resource: str, kind: str) -> None:
+        """An object came, or came in a new version, that cannot be decoded."""
+        ...
+
+    def informer_failed(self, resource: str, reason: str) -> None:
+        """A handler raised (``handler``), an answer was ``malformed``, or the informer has a ``defect``."""
+        ...
+
+
+class Unobserved:
+    """Counts nothing."""
+
+    def undecodable(self, resource: str, kind: str) -> None:
+        """Return at once."""
+
+    def informer_failed(self, resource: str, reason: str) -> None:
+        """Return at once."""
+
+
 class Handler(msgspec.Struct, Generic[T], frozen=True):
     """Callbacks of one subscriber. Called synchronously, after the store has changed."""
 
     on_add: Callable[[T], None] | None = None
     on_update: Callable[[T, T], None] | None = None
     on_delete: Callable[[T], None] | None = None
+    on_undecodable: Callable[[Undecodable], None] | None = None
+    """The object exists, and its present version cannot be decoded. Without this callback an object that was known is
+    reported deleted; with it, it is not."""
+    on_resolved: Callable[[Undecodable, T | None], None] | None = None
+    """An object that could not be decoded can be now, and is reported as added next; None: it has been deleted."""
 
 
 class Informer(Generic[T]):
     """A store that follows one resource, and its handlers.
 
     An object that vanished while the informer was not watching is reported deleted with the last state known here. A
-    resource that the server does not serve counts as empty.
+    resource that the server does not serve counts as empty. An object that cannot be decoded is in
+    ``store.undecodable`` alone.
     """
 
     def __init__(
@@ -58,6 +87,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         label_selector: str = "",
         resync_seconds: float = 0.0,
+        observer: InformerObserver | None = None,
     ) -> None:
         self.ref = ref
         self.store: Store[T] = Store()
@@ -66,6 +96,7 @@ class Informer(Generic[T]):
         self._field_selector = field_selector
         self._label_selector = label_selector
         self._resync_seconds = resync_seconds
+        self._observer = observer or Unobserved()
         self._handlers: list[Handler[T]] = []
         self._on_update: list[Callable[[T, T], None]] = []
         self.synced = False
@@ -92,15 +123,21 @@ class Informer(Generic[T]):
         on_add: Callable[[T], None] | None = None,
         on_update: Callable[[T, T], None] | None = None,
         on_delete: Callable[[T], None] | None = None,
+        *,
+        on_undecodable: Callable[[Undecodable], None] | None = None,
+        on_resolved: Callable[[Undecodable, T | None], None] | None = None,
     ) -> None:
-        """Hear of every change; objects that are here already are reported as added at once."""
-        handler = Handler(on_add, on_update, on_delete)
+        """Register callbacks (`Handler`); what is here already is reported at once."""
+        handler = Handler(on_add, on_update, on_delete, on_undecodable, on_resolved)
         self._handlers.append(handler)
         if on_update is not None:
             self._on_update.append(on_update)
+        if on_undecodable is not None:
+            for what in tuple(self.store.undecodable.values()):
+                self._call(on_undecodable, what)
         if on_add is not None:
             for obj in self.store.list():
-                on_add(obj)
+                self._call(on_add, obj)
 
     def run(self) -> Coroutine[Any, Any, None]:
         """Follow the resource until cancelled; lost connections and lost history are made up for."""
@@ -133,14 +170,27 @@ class Informer(Generic[T]):
                     error,
                 )
                 await self._clock.sleep(backoff.delay())
+            except MalformedAnswer as error:
+                self._resource_version = ""  # what it was about is not known: the next list shows it
+                self._observer.informer_failed(self.ref.resource, "malformed")
+                _LOG.warning("%s: listed again: %s", self.ref.resource, error)
+                await self._clock.sleep(backoff.delay())
             except ConnectionError as error:
                 _LOG.info("%s: no connection: %s", self.ref.resource, error)
+                await self._clock.sleep(backoff.delay())
+            except Exception:
+                # Whatever else a server can bring about must not end the part that follows it: as after a refusal.
+                self._resource_version = ""
+                self._observer.informer_failed(self.ref.resource, "defect")
+                _LOG.exception("%s: list and watch broke, and begin again", self.ref.resource)
                 await self._clock.sleep(backoff.delay())
 
     def _nothing_served(self) -> None:
         """A resource that the server does not have is empty; it may come later, so it is asked for again."""
         for obj in self.store.list():
             self._remove(obj)
+        for key in tuple(self.store.undecodable):
+            self._resolve(key, None)
         self._set_synced()
 
     def _set_synced(self) -> None:
@@ -149,10 +199,16 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         page = await self._resource.list(self._label_selector, self._field_selector)
-        present = {key_of(obj) for obj in page.items}
+        present: set[tuple[str, str]] = {key_of(obj) for obj in page.items}
+        present.update(what.key for what in page.undecodable)
         for obj in self.store.list():
             if key_of(obj) not in present:
                 self._remove(obj)
+        for key in tuple(self.store.undecodable):
+            if key not in present:
+                self._resolve(key, None)
+        for what in page.undecodable:
+            self._put_undecodable(what)
         for obj in page.items:
             self._put(obj)
         self._resource_version = page.resource_version
@@ -169,17 +225,29 @@ class Informer(Generic[T]):
             async for event in events:
                 received += 1
                 kind, obj = event.type, event.object
-                if kind is _DELETED:
+                if event.undecodable is not None:
+                    self._undecodable_event(event, event.undecodable)
+                elif kind is _DELETED:
                     self._remove(obj)
                 elif kind is not _BOOKMARK:
                     self._put(obj)
-                self._resource_version = obj.metadata.resource_version
+                # An event without a version says nothing of how far the watch has come.
+                self._resource_version = obj.metadata.resource_version or self._resource_version
         if received == 0 and self._clock.monotonic() - started < 1.0:
             # A server that ends streams at once (overload, shutting down) is not asked again in a tight loop.
             await self._clock.sleep(1.0)
 
+    def _undecodable_event(self, event: WatchEvent[T], what: Undecodable) -> None:
+        if event.type is not _DELETED:
+            self._put_undecodable(what)
+            return
+        self._remove(self.store.by_key.get(what.key))  # with the last state known here
+        self._resolve(what.key, None)
+
     def _put(self, obj: T) -> None:
         metadata = obj.metadata
+        if self.store.undecodable:
+            self._resolve((metadata.namespace, metadata.name), obj)
         old = self.store.put(obj)
         if old is not None and old.metadata.uid != metadata.uid:
             # Another object of that name: handlers are to find neither while they hear that the first has gone.
@@ -189,26 +257,77 @@ class Informer(Generic[T]):
         if old is None:
             for handler in self._handlers:
                 if handler.on_add is not None:
-                    handler.on_add(obj)
+                    self._call(handler.on_add, obj)
             return
         if old.metadata.resource_version == metadata.resource_version:
             return
         for on_update in self._on_update:
-            on_update(old, obj)
+            try:
+                on_update(old, obj)
+            except Exception:
+                self._handler_failed(obj)
 
     def _remove(self, obj: T | None) -> None:
-        if obj is None or self.store.remove((obj.metadata.namespace, obj.metadata.name)) is None:
+        if obj is None:
+            return
+        key = (obj.metadata.namespace, obj.metadata.name)
+        if self.store.undecodable:
+            self._resolve(key, None)
+        if self.store.remove(key) is None:
             return
         for handler in self._handlers:
             if handler.on_delete is not None:
-                handler.on_delete(obj)
+                self._call(handler.on_delete, obj)
+
+    def _put_undecodable(self, what: Undecodable) -> None:
+        """Enter an object that cannot be decoded; it is absent for all but the handlers of such objects."""
+        known = self.store.undecodable.get(what.key)
+        if known is not None and known.same_state(what):
+            return
+        self._observer.undecodable(self.ref.resource, what.kind)
+        _LOG.error("%s; it is left out until it changes (resource version %s)", what, what.resource_version)
+        old = self.store.by_key.get(what.key)
+        if known is not None and known.uid != what.uid:
+            self._resolve(what.key, None)
+        if old is not None and old.metadata.uid != what.uid and what.uid:
+            self._remove(old)
+            old = None
+        self.store.put_undecodable(what)
+        for handler in self._handlers:
+            if handler.on_undecodable is None and handler.on_delete is not None and old is not None:
+                self._call(handler.on_delete, old)
+        for handler in self._handlers:
+            if handler.on_undecodable is not None:
+                self._call(handler.on_undecodable, what)
+
+    def _resolve(self, key: tuple[str, str], obj: T | None) -> None:
+        """Forget that the object of that key could not be decoded: it is ``obj`` now, or has gone."""
+        what = self.store.remove_undecodable(key)
+        if what is None:
+            return
+        now = obj if obj is not None and what.uid in ("", obj.metadata.uid) else None
+        for handler in self._handlers:
+            if handler.on_resolved is not None:
+                self._call(handler.on_resolved, what, now)
+
+    def _call(self, callback: Callable[..., None], *about: Any) -> None:
+        """Call a handler; a defect in it ends neither the informer nor the part, and keeps nothing from the others."""
+        try:
+            callback(*about)
+        except Exception:
+            self._handler_failed(about[0])
+
+    def _handler_failed(self, about: T | Undecodable) -> None:
+        self._observer.informer_failed(self.ref.resource, "handler")
+        key = about.where if isinstance(about, Undecodable) else key_of(about)
+        _LOG.exception("%s: a handler failed on %s", self.ref.resource, key)
 
     async def _resync(self) -> None:
         while True:
             await self._clock.sleep(self._resync_seconds)
             for obj in self.store.list():
                 for on_update in self._on_update:
-                    on_update(obj, obj)
+                    self._call(on_update, obj, obj)
 
 
 class _InformerKey(msgspec.Struct, frozen=True):
@@ -221,9 +340,11 @@ class _InformerKey(msgspec.Struct, frozen=True):
 class SharedInformers:
     """One informer per resource and selection, for all parts of a process."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, observer: InformerObserver | None = None) -> None:
+        """``observer`` counts what the informers could not use."""
         self._client = client
         self._clock = clock
+        self._observer = observer
         self._informers: dict[_InformerKey, Informer[Any]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -241,6 +362,7 @@ class SharedInformers:
                 namespace=namespace,
                 field_selector=field_selector,
                 label_selector=label_selector,
+                observer=self._observer,
             )
             self._informers[key] = informer
             if self._group is not None:

@@ -21,6 +21,8 @@ from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, failure
+from cathedra.api.struct import encode
+from cathedra.api.undecodable import Undecodable, UndecodableObject, identify
 from cathedra.client.transport import (
     EventType,
     ListOptions,
@@ -31,6 +33,7 @@ from cathedra.client.transport import (
     Transport,
     WatchEvent,
     WriteOptions,
+    undecodable_event,
 )
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.classes import CLASS_SHAPES
@@ -41,6 +44,8 @@ from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, w
 __all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions"]
 
 _LOG = logging.getLogger(__name__)
+CONVERSION_FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError)
+"""What the conversion of an odd object may raise; decoders' errors are among them."""
 T = TypeVar("T", bound=KubeObject)
 
 
@@ -113,15 +118,20 @@ class NegotiatedTransport:
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
         """One object."""
         served, version = await self._resolve(ref)
-        found: T = version.upgrade(await self._inner.get(served, namespace, name, subresource=subresource))
-        return found
+        return _converted(ref, version, served, await self._inner.get(served, namespace, name, subresource=subresource))
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """The objects that match."""
         served, version = await self._resolve(ref)
         page = await self._inner.list(served, namespace, options)
-        items: tuple[T, ...] = tuple(map(version.upgrade, page.items))
-        return Page(items, page.resource_version, page.continue_, page.remaining)
+        undecodable = list(page.undecodable)
+        items: list[T] = []
+        for item in page.items:
+            try:
+                items.append(version.upgrade(item))
+            except CONVERSION_FAULTS as error:
+                undecodable.append(_unconvertible(served, item, error))
+        return Page(tuple(items), page.resource_version, page.continue_, page.remaining, tuple(undecodable))
 
     @asynccontextmanager
     async def watch(
@@ -130,7 +140,7 @@ class NegotiatedTransport:
         """Changes, until the stream below ends."""
         served, version = await self._resolve(ref)
         async with self._inner.watch(served, namespace, options, bookmarks=bookmarks) as events:
-            shown: Any = events if version.upgrade is _same else _upgraded(events, version)
+            shown: Any = events if version.upgrade is _same else _upgraded(events, version, served, ref)
             yield shown
 
     async def create(
@@ -146,9 +156,8 @@ class NegotiatedTransport:
         """Create an object."""
         served, version = await self._resolve(ref)
         sent = version.downgrade(obj)
-        return version.upgrade(
-            await self._inner.create(served, namespace, sent, options, name=name, subresource=subresource)
-        )
+        made = await self._inner.create(served, namespace, sent, options, name=name, subresource=subresource)
+        return _converted(ref, version, served, made)
 
     async def update(
         self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
@@ -156,10 +165,8 @@ class NegotiatedTransport:
         """Replace an object."""
         served, version = await self._resolve(ref)
         sent = version.downgrade(obj)
-        changed: T = version.upgrade(
-            await self._inner.update(served, namespace, sent, options, subresource=subresource)
-        )
-        return changed
+        changed = await self._inner.update(served, namespace, sent, options, subresource=subresource)
+        return _converted(ref, version, served, changed)
 
     async def patch(
         self,
@@ -177,19 +184,14 @@ class NegotiatedTransport:
         if patch_type is PatchType.APPLY:
             gvk = GroupVersionKind(served.group, served.version, served.kind)
             body = {**body, "apiVersion": gvk.api_version, "kind": gvk.kind}
-        changed: T = version.upgrade(
-            await self._inner.patch(served, namespace, name, patch_type, body, options, subresource=subresource)
-        )
-        return changed
+        sent = self._inner.patch(served, namespace, name, patch_type, body, options, subresource=subresource)
+        return _converted(ref, version, served, await sent)
 
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
         """Delete an object."""
         served, version = await self._resolve(ref)
         left = await self._inner.delete(served, namespace, name, options)
-        if left is None:
-            return None
-        upgraded: T = version.upgrade(left)
-        return upgraded
+        return None if left is None else _converted(ref, version, served, left)
 
     async def delete_collection(
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
@@ -278,10 +280,39 @@ def _before(versions: Sequence[OlderVersion], others: Sequence[OlderVersion]) ->
     return (*versions, *(other for other in others if other.name not in names))
 
 
+def _converted(ref: ResourceRef[T], version: OlderVersion, served: ResourceRef[KubeObject], obj: Any) -> T:
+    """The object in the newest version.
+
+    Raises:
+        UndecodableObject: it has none.
+    """
+    try:
+        converted: T = version.upgrade(obj)
+        return converted
+    except CONVERSION_FAULTS as error:
+        raise UndecodableObject(_unconvertible(served, obj, error)) from error
+
+
 async def _upgraded(
-    events: AsyncIterator[WatchEvent[KubeObject]], version: OlderVersion
+    events: AsyncIterator[WatchEvent[KubeObject]],
+    version: OlderVersion,
+    served: ResourceRef[KubeObject],
+    ref: ResourceRef[T],
 ) -> AsyncIterator[WatchEvent[T]]:
     async for event in events:
+        if event.undecodable is not None:
+            yield undecodable_event(ref.type, event.type, event.undecodable, event.object.metadata.resource_version)
+            continue
         unchanged = event.type is EventType.BOOKMARK
-        shown: T = _same(event.object) if unchanged else version.upgrade(event.object)
+        try:
+            shown: T = _same(event.object) if unchanged else version.upgrade(event.object)
+        except CONVERSION_FAULTS as error:
+            yield undecodable_event(ref.type, event.type, _unconvertible(served, event.object, error))
+            continue
         yield WatchEvent(event.type, shown)
+
+
+def _unconvertible(served: ResourceRef[KubeObject], obj: KubeObject, error: Exception) -> Undecodable:
+    """An object that could be decoded and does not become one of the newest version."""
+    body = encode(obj)
+    return msgspec.structs.replace(identify(served.kind, body, error), problem=f"from {served.version}: {error}")

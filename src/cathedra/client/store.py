@@ -6,14 +6,18 @@ and costs its change, not its size, on every event.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.undecodable import Undecodable
 
 __all__ = ["BY_NAMESPACE", "IndexConflict", "Indexer", "Store", "by_namespace"]
 
 T = TypeVar("T", bound=KubeObject)
+
+_LOG: Final = logging.getLogger(__name__)
 
 Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
@@ -55,19 +59,16 @@ class _Index(Generic[T]):
 
     def add(self, key: _Key, new: T) -> None:
         """File an object that is not here yet."""
-        found = self.indexer(new)
-        if found == ():
+        values = self._values_of(key, new)
+        if not values:
             return
-        values = found if type(found) is tuple else tuple(found)
-        if values:
-            self.values[key] = values
+        self.values[key] = values
         for value in values:
             self.entries.setdefault(value, {})[key] = None
 
     def put(self, key: _Key, new: T) -> None:
         """File an object anew."""
-        found = self.indexer(new)
-        values = found if type(found) is tuple else tuple(found)
+        values = self._values_of(key, new)
         before = self.values.get(key, ())
         if before == values:
             return
@@ -85,6 +86,15 @@ class _Index(Generic[T]):
         for value in self.values.pop(key, ()):
             self._drop(key, value)
 
+    def _values_of(self, key: _Key, new: T) -> tuple[str, ...]:
+        try:
+            found = self.indexer(new)
+            return found if type(found) is tuple else tuple(found)
+        except Exception:
+            # One odd object must not end the informer of all others: it is not found under this index.
+            _LOG.exception("%s/%s cannot be filed in an index", *key)
+            return ()
+
     def _drop(self, key: _Key, value: str) -> None:
         if value not in self.entries:
             return
@@ -101,6 +111,9 @@ class Store(Generic[T]):
         self._objects: dict[_Key, T] = {}
         self.by_key: Mapping[_Key, T] = self._objects
         """The objects by namespace ("" for cluster-scoped kinds) and name."""
+        self._undecodable: dict[_Key, Undecodable] = {}
+        self.undecodable: Mapping[_Key, Undecodable] = self._undecodable
+        """What exists and cannot be decoded, by `Undecodable.key`; it is not among the objects."""
         self._indexes: dict[str, _Index[T]] = {}
         self._filed: tuple[_Index[T], ...] = ()
         self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T], ...]], ...] = ()
@@ -172,6 +185,15 @@ class Store(Generic[T]):
                 for index in indexes:
                     index.put(key, obj)
         return old
+
+    def put_undecodable(self, what: Undecodable) -> T | None:
+        """Enter an object that cannot be decoded, instead of what was known of it, which is returned."""
+        self._undecodable[what.key] = what
+        return self.remove(what.key)
+
+    def remove_undecodable(self, key: _Key) -> Undecodable | None:
+        """Forget an object that could not be decoded: it can be now, or has gone."""
+        return self._undecodable.pop(key, None)
 
     def remove(self, key: _Key) -> T | None:
         """Forget the object and answer what it was."""

@@ -14,9 +14,11 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
+from cathedra.api.undecodable import Undecodable
 
-__all__ = ["EventType", "ListOptions", "Page", "PatchType", "ResourceRef", "Transport", "WatchEvent", "WriteOptions"]
+__all__ = ["EventType", "ListOptions", "MalformedAnswer", "Page", "PatchType", "ResourceRef", "Transport"]
+__all__ += ["WatchEvent", "WriteOptions", "undecodable_event"]
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
@@ -55,11 +57,30 @@ class EventType(Enum):
     BOOKMARK = "BOOKMARK"
 
 
+class MalformedAnswer(ConnectionError):
+    """What came is no answer of a Kubernetes API server, as the page of a proxy. Trying again may help."""
+
+
 class WatchEvent(msgspec.Struct, Generic[T_co], frozen=True):
     """One change, with the object as it was afterwards (for DELETED: as it was last)."""
 
     type: EventType
     object: T_co
+    undecodable: Undecodable | None = None
+    """The object that was added, changed or deleted, where it cannot be decoded (`undecodable_event`)."""
+
+
+def undecodable_event(kind: type[T], change: EventType, what: Undecodable, resource_version: str = "") -> WatchEvent[T]:
+    """The event of an object that cannot be decoded.
+
+    Readers that do not look for such objects see a bookmark, or the deletion of an object with nothing but metadata.
+    """
+    version = what.resource_version or resource_version
+    shown = EventType.DELETED if change is EventType.DELETED else EventType.BOOKMARK
+    metadata = ObjectMeta(resource_version=version)
+    if shown is EventType.DELETED:
+        metadata = ObjectMeta(namespace=what.namespace, name=what.name, uid=what.uid, resource_version=version)
+    return WatchEvent(shown, kind(metadata=metadata), what)
 
 
 class Page(msgspec.Struct, Generic[T_co], frozen=True):
@@ -69,6 +90,8 @@ class Page(msgspec.Struct, Generic[T_co], frozen=True):
     resource_version: str
     continue_: str = ""
     remaining: int | None = None
+    undecodable: tuple[Undecodable, ...] = ()
+    """Objects that exist and are not among the items, for they cannot be decoded."""
 
 
 class ListOptions(msgspec.Struct, frozen=True):
@@ -106,7 +129,8 @@ class Transport(Protocol):
 
     ``namespace`` is "" for cluster-scoped resources and for lists and watches over all namespaces. ``subresource`` is
     "" or a name like ``status`` or ``binding``. Every method raises `cathedra.api.status.StatusError` when the server
-    refuses, and `ConnectionError` when it cannot be reached.
+    refuses, and `ConnectionError` when it cannot be reached. An answer that is one object and cannot be decoded raises
+    `cathedra.api.undecodable.UndecodableObject`; lists and watches go on without it (`Page.undecodable`).
     """
 
     async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T: ...

@@ -142,6 +142,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     # Only this part: the others would double the start of its process.
     from prometheus_client import CollectorRegistry
 
+    from cathedra.client.informermetrics import InformerMetrics
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.client.resources import RESOURCECLAIMS
     from cathedra.cluster.parts.generations import generation_of
@@ -171,6 +172,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 served=served_resources(config.feature_gates, generation.definitions),
                 replaced=generation.controllers,
                 metrics=QueueMetrics(registry, clock),
+                observer=InformerMetrics(registry),
                 signer=_signer(config),
             )
             if "resourceclaim-controller" in chosen:

@@ -17,7 +17,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
-from cathedra.client.informer import SharedInformers
+from cathedra.client.informer import InformerObserver, SharedInformers
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.resources import (
     DEVICECLASSES,
@@ -194,12 +194,14 @@ class ControllerManager:
         elector: LeaderElector | None = None,
         client_of: Callable[[str], Client] | None = None,
         metrics: QueueMetrics | None = None,
+        observer: InformerObserver | None = None,
         signer: Signer | None = None,
         replaced: Mapping[str, MakeController] = MappingProxyType({}),
     ) -> None:
         """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
         ``served`` is everything the garbage collector looks after (default: every built-in kind); ``metrics`` counts
-        what happens in queues; ``signer`` signs certificates that are asked for through the API.
+        what happens in queues, ``observer`` what informers could not use; ``signer`` signs certificates that are asked
+        for through the API.
 
         ``replaced`` are controllers that an older release has in another form, by name.
 
@@ -209,7 +211,7 @@ class ControllerManager:
         Raises:
             UnknownController: a name is not known.
         """
-        self._informers = informers or SharedInformers(client, clock)
+        self._informers = informers or SharedInformers(client, clock, observer)
         self._owns_informers = informers is None
         self._elector = elector
         context = ControllerContext(

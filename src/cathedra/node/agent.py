@@ -234,7 +234,8 @@ class NodeAgent:
         async with asyncio.TaskGroup() as group:
             group.create_task(runtime.supervise())
             if source is None:
-                own = Informer(self._client, PODS, clock=self._clock, field_selector=f"spec.nodeName={config.name}")
+                selector = f"spec.nodeName={config.name}"
+                own = Informer(self._client, PODS, clock=self._clock, field_selector=selector, observer=self.metrics)
                 group.create_task(own.run())
                 source = InformerPods(own)
             self._manager = manager = PodManager(context, source)

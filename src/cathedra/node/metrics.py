@@ -37,9 +37,19 @@ class NodeMetrics:
         self._calls: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
         self._prepare_skips: Counter[_Labels] = Counter()
         self._unprepare_skips: Counter[_Labels] = Counter()
+        self._undecodable: Counter[_Labels] = Counter()
+        self._informer_failures: Counter[_Labels] = Counter()
         self._plugins: dict[_Labels, float] = {}
         self._pod_resources = {method: Counter[_Labels]() for method in _METHODS}
         self._pod_resources_errors = {method: Counter[_Labels]() for method in _METHODS}
+
+    def undecodable(self, resource: str, kind: str) -> None:
+        """Note an object of the API that cannot be decoded."""
+        self._undecodable[resource, kind] += 1
+
+    def informer_failed(self, resource: str, reason: str) -> None:
+        """Note that following a resource of the API has failed, by `cathedra.client.informer.InformerObserver`."""
+        self._informer_failures[resource, reason] += 1
 
     def pod_resources(self, method: str, version: str) -> None:
         """Note a call to the pod resources service: ``list``, ``get`` or ``get_allocatable``."""
@@ -110,6 +120,10 @@ class NodeMetrics:
         yield _counter("dra_node_prepare_skips", about, _DRIVER, self._prepare_skips)
         about = "Unprepare calls that a driver asked to be spared."
         yield _counter("dra_node_unprepare_skips", about, _DRIVER, self._unprepare_skips)
+        about = "Objects, or new versions of them, that a server showed and that could not be decoded."
+        yield _counter("cathedra_undecodable_objects", about, ("resource", "kind"), self._undecodable)
+        about = "Handlers that raised, malformed answers, and defects of informers."
+        yield _counter("cathedra_informer_failures", about, ("resource", "reason"), self._informer_failures)
         about = "Plugin sockets, as found and as registered."
         yield _gauge("plugin_manager_total_plugins", about, ("socket_path", "state"), self._plugins)
         calls: Counter[_Labels] = sum(self._pod_resources.values(), Counter())

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from cathedra import histogram
+from cathedra.client.informermetrics import InformerMetrics
 from cathedra.clock import Clock, SystemClock
 
 __all__ = ["SchedulerMetrics"]
@@ -38,6 +39,7 @@ class SchedulerMetrics:
         """The clock's seconds."""
         self._sampled: Tally[str] = Tally()
         self.registry = CollectorRegistry()
+        self.informers = InformerMetrics(self.registry)
         self._attempts = _Durations(
             "scheduler_scheduling_attempt_duration_seconds",
             "Seconds that an attempt took.",

@@ -97,7 +97,9 @@ class Scheduler:
         client = client.as_manager(FIELD_MANAGER)
         self._clock = clock
         self._own_informers = informers is None
-        self._informers = informers or SharedInformers(client, clock)
+        self._informers = informers or SharedInformers(
+            client, clock, metrics.informers if metrics is not None else None
+        )
         self._cache = Cache()
         self._background = Background(WRITERS)
         self._nominations = Nominations()

@@ -223,6 +223,8 @@ async def _met(resource: ResourceClient[Any], name: str, wanted: Callable[[Any],
                 field_selector=by_name, resource_version=page.resource_version, bookmarks=False
             ) as events:
                 async for event in events:
+                    if event.type is EventType.BOOKMARK:
+                        continue
                     obj = None if event.type is EventType.DELETED else event.object
                     seen.append(obj)
                     if wanted(obj):

@@ -14,11 +14,12 @@ from aiohttp import web
 from cathedra.api.core.core_v1 import Binding, ObjectReference, Pod
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
 from cathedra.api.status import StatusError
+from cathedra.api.undecodable import UndecodableObject
 from cathedra.client import http
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
-from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from cathedra.client.transport import EventType, ListOptions, MalformedAnswer, PatchType, WriteOptions
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -255,3 +256,83 @@ async def test_an_answer_is_known_by_its_bytes_no_longer_than_while_it_is_among_
         again = await api.get(PODS, "ns", names[0])
     assert again == first
     assert again is not first
+
+
+BAD_POD = {
+    "metadata": {"name": "bad", "namespace": "ns", "uid": "u", "resourceVersion": "9"},
+    "spec": {"volumes": [{"name": 5}]},
+}
+"""A pod that cannot be decoded."""
+
+
+async def test_an_item_that_cannot_be_decoded_is_left_out_of_a_list_alone() -> None:
+    metadata = {"resourceVersion": "12", "continue": "more"}
+    answer = {"kind": "PodList", "metadata": metadata, "items": [POD, BAD_POD, None, POD]}
+    async with serving(Recorder(answer)) as api:
+        page = await api.list(PODS, "", ListOptions())
+    assert [pod.metadata.name for pod in page.items] == ["p", "p"]
+    assert (page.resource_version, page.continue_) == ("12", "more")
+    assert [str(what) for what in page.undecodable] == [
+        "Pod ns/bad cannot be decoded: Expected `str`, got `int` at spec.volumes[0].name"
+    ]
+
+
+async def test_an_item_that_is_nested_too_deeply_is_left_out_of_a_list_alone() -> None:
+    deep = '{"metadata": {"name": "deep"}, "x": ' + "[" * 3000 + "]" * 3000 + "}"
+    answer = f'{{"metadata": {{"resourceVersion": "12"}}, "items": [{json.dumps(POD)}, {deep}]}}'
+    async with serving(Recorder(answer)) as api:
+        page = await api.list(PODS, "", ListOptions())
+    assert [pod.metadata.name for pod in page.items] == ["p"]
+    assert [(what.name, what.problem) for what in page.undecodable] == [("deep", "exceeded max depth")]
+
+
+async def test_a_single_object_that_cannot_be_decoded_is_an_error_with_kind_name_and_path() -> None:
+    async with serving(Recorder(BAD_POD)) as api:
+        with pytest.raises(UndecodableObject) as caught:
+            await api.get(PODS, "ns", "bad")
+        with pytest.raises(UndecodableObject):
+            await api.create(PODS, "ns", Pod(), WriteOptions())
+    what = caught.value.what
+    assert (what.kind, what.where, what.path) == ("Pod", "ns/bad", "spec.volumes[0].name")
+
+
+@pytest.mark.parametrize("answer", ["<html>sign in</html>", "[]", '{"items": 3}'])
+async def test_an_answer_that_is_none_of_kubernetes_is_an_error_of_the_connection(answer: str) -> None:
+    async with serving(Recorder(answer)) as api:
+        with pytest.raises(MalformedAnswer):
+            await api.list(PODS, "", ListOptions())
+
+
+async def test_a_watch_goes_on_past_what_cannot_be_decoded() -> None:
+    deep = b'{"type": "ADDED", "object": {"metadata": {"name": "deep", "resourceVersion": "10"}, "x": %s}}\n'
+    lines = (
+        event("ADDED", BAD_POD),
+        deep % (b"[" * 3000 + b"]" * 3000),
+        event("RENAMED", {"metadata": {"resourceVersion": "11"}}),
+        event("BOOKMARK", {"metadata": None}),
+        event("BOOKMARK", {}),
+        event("DELETED", BAD_POD),
+        event("MODIFIED", POD),
+    )
+    async with serving(streaming(*lines)) as api, api.watch(PODS, "", ListOptions()) as events:
+        seen = [one async for one in events]
+    assert [(one.type, one.object.metadata.name, one.object.metadata.resource_version) for one in seen] == [
+        (EventType.BOOKMARK, "", "9"),
+        (EventType.BOOKMARK, "", "10"),
+        (EventType.BOOKMARK, "", "11"),
+        (EventType.BOOKMARK, "", ""),
+        (EventType.BOOKMARK, "", ""),
+        (EventType.DELETED, "bad", "9"),
+        (EventType.MODIFIED, "p", "7"),
+    ]
+    assert [one.undecodable and one.undecodable.name for one in seen] == ["bad", "deep", None, None, None, "bad", None]
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type": "ADDED"}\n', b'{"object": {}}\n', b"no JSON\n", event("ADDED", 3), event("ERROR", 5)]
+)
+async def test_a_malformed_line_ends_a_watch_as_a_lost_connection_does(line: bytes) -> None:
+    async with serving(streaming(line)) as api:
+        with pytest.raises(MalformedAnswer):
+            async with api.watch(PODS, "", ListOptions()) as events:
+                [one async for one in events]

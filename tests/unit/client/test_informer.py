@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
 
 from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import internal_error, not_found
 from cathedra.api.struct import replace
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
+from cathedra.client.informermetrics import InformerMetrics
 from cathedra.client.resources import NODES, PODS
+from cathedra.client.transport import EventType, MalformedAnswer, Page, WatchEvent, undecodable_event
 from cathedra.clock import run_virtual
 from tests.unit.client.fake_transport import FakeTransport
 
@@ -163,3 +172,248 @@ def test_a_resource_that_is_not_served_is_empty_until_it_comes() -> None:
         await asyncio.sleep(10)
 
     assert play(body).heard == ["+a"]
+
+
+def pod(name: str, version: int, uid: str = "") -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, uid=uid or f"uid-{name}", resource_version=str(version)))
+
+
+def bad(name: str, version: int, uid: str = "") -> Undecodable:
+    return Undecodable(
+        "Pod", "", name, uid or f"uid-{name}", str(version), "spec.volumes[0].name", "Expected `str`, got `int`", b"{}"
+    )
+
+
+class Script:
+    """A server that lists what it is told to, and whose watch shows what is put into it."""
+
+    def __init__(self, *pages: Page[Pod] | Exception) -> None:
+        self.pages = list(pages)
+        self.lists = 0
+        self.watched_from: list[str] = []
+        self.events: asyncio.Queue[WatchEvent[Pod] | Exception] = asyncio.Queue()
+
+    async def list(self, ref: Any, namespace: str, options: Any) -> Page[Pod]:
+        self.lists += 1
+        page = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
+        if isinstance(page, Exception):
+            raise page
+        return page
+
+    @asynccontextmanager
+    async def watch(self, ref: Any, namespace: str, options: Any, *, bookmarks: bool = True) -> AsyncIterator[Any]:
+        self.watched_from.append(options.resource_version)
+        yield self._events()
+
+    async def _events(self) -> AsyncIterator[WatchEvent[Pod]]:
+        while True:
+            event = await self.events.get()
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def shows(self, *events: WatchEvent[Pod] | Exception) -> None:
+        for event in events:
+            self.events.put_nowait(event)
+
+    def spoils(self, change: EventType, what: Undecodable) -> None:
+        self.shows(undecodable_event(Pod, change, what))
+
+
+class Following:
+    """An informer on a `Script`, with a handler of each kind."""
+
+    def __init__(self, script: Script) -> None:
+        clock = FakeTransport().clock()
+        self.script = script
+        self.registry = CollectorRegistry()
+        transport: Any = script
+        self.informer = Informer(
+            Client(transport, clock=clock), PODS, clock=clock, observer=InformerMetrics(self.registry)
+        )
+        self.plain: list[str] = []
+        self.careful: list[str] = []
+        self._listen(self.plain)
+        self._listen(
+            self.careful,
+            on_undecodable=lambda what: self.careful.append(f"?{what.name}"),
+            on_resolved=lambda what, now: self.careful.append(f"{'!' if now else 'x'}{what.name}"),
+        )
+
+    def _listen(self, heard: list[str], **more: Any) -> None:
+        self.informer.add_handler(
+            on_add=lambda one: heard.append(f"+{one.metadata.name}"),
+            on_update=lambda _, one: heard.append(f"~{one.metadata.name}"),
+            on_delete=lambda one: heard.append(f"-{one.metadata.name}"),
+            **more,
+        )
+
+    def counted(self, **labels: str) -> float | None:
+        name = "cathedra_informer_failures_total" if "reason" in labels else "cathedra_undecodable_objects_total"
+        return self.registry.get_sample_value(name, {"resource": "pods", **labels})
+
+
+def follow(script_of: Callable[[], Script], body: Callable[[Following], Awaitable[None]]) -> Following:
+    async def main() -> Following:
+        following = Following(script_of())
+        task = asyncio.ensure_future(following.informer.run())
+        try:
+            await following.informer.wait_synced()
+            await body(following)
+            await asyncio.sleep(1)
+            assert not task.done(), "the informer must outlive everything"
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return following
+
+    return run_virtual(main())
+
+
+async def nothing_more(_: Following) -> None:
+    return None
+
+
+def test_an_object_of_a_list_that_cannot_be_decoded_is_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+    page = Page((pod("a", 1),), "5", undecodable=(bad("b", 2),))
+    followed = follow(lambda: Script(page), nothing_more)
+    assert (followed.plain, followed.careful) == (["+a"], ["?b", "+a"])
+    assert list(followed.informer.store.undecodable) == [("", "b")]
+    assert followed.script.watched_from == ["5"]
+    assert followed.counted(kind="Pod") == 1
+    told = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert told == [
+        "Pod b cannot be decoded: Expected `str`, got `int` at spec.volumes[0].name; "
+        "it is left out until it changes (resource version 2)"
+    ]
+
+
+def test_an_object_that_cannot_be_decoded_any_more_is_deleted_unless_a_handler_knows_better() -> None:
+    async def body(f: Following) -> None:
+        f.script.spoils(EventType.MODIFIED, bad("a", 6))
+        f.script.shows(WatchEvent(EventType.MODIFIED, pod("b", 7)))
+        await asyncio.sleep(1)
+        assert [one.metadata.name for one in f.informer.store] == ["b"]
+        assert f.informer.has_reached("7")
+
+    followed = follow(lambda: Script(Page((pod("a", 1), pod("b", 2)), "5")), body)
+    assert followed.plain == ["+a", "+b", "-a", "~b"]
+    assert followed.careful == ["+a", "+b", "?a", "~b"]
+
+
+def test_it_is_looked_at_again_when_it_changes() -> None:
+    async def body(f: Following) -> None:
+        f.script.spoils(EventType.MODIFIED, bad("a", 6))
+        f.script.spoils(EventType.MODIFIED, bad("a", 7))
+        f.script.shows(WatchEvent(EventType.MODIFIED, pod("a", 8)))
+
+    followed = follow(lambda: Script(Page((pod("a", 1),), "5")), body)
+    assert followed.plain == ["+a", "-a", "+a"]
+    assert followed.careful == ["+a", "?a", "?a", "!a", "+a"]
+    assert not followed.informer.store.undecodable
+    assert followed.counted(kind="Pod") == 2
+
+
+@pytest.mark.parametrize("decodable", [True, False])
+def test_its_deletion_is_heard_of(decodable: bool) -> None:
+    """Whether or not its last state can be decoded."""
+
+    async def body(f: Following) -> None:
+        f.script.spoils(EventType.ADDED, bad("b", 6))
+        if decodable:
+            f.script.shows(WatchEvent(EventType.DELETED, pod("b", 7)))
+        else:
+            f.script.spoils(EventType.DELETED, bad("b", 7))
+
+    followed = follow(lambda: Script(Page((), "5")), body)
+    assert (followed.plain, followed.careful) == ([], ["?b", "xb"])
+    assert not followed.informer.store.undecodable
+
+
+def test_a_deletion_whose_last_state_cannot_be_decoded_shows_the_last_known_one() -> None:
+    seen: list[Pod] = []
+
+    async def body(f: Following) -> None:
+        f.informer.add_handler(on_delete=seen.append)
+        f.script.spoils(EventType.DELETED, bad("a", 7))
+
+    assert follow(lambda: Script(Page((pod("a", 1),), "5")), body).careful == ["+a", "-a"]
+    assert [one.metadata.resource_version for one in seen] == ["1"]
+
+
+def test_another_list_counts_a_known_one_once_and_finds_out_what_has_gone() -> None:
+    again = Page((pod("a", 1),), "9", undecodable=(bad("b", 2), bad("a", 1, uid="other")))
+    script = Page((pod("a", 1), pod("c", 3)), "5", undecodable=(bad("b", 2), bad("d", 4)))
+
+    async def body(f: Following) -> None:
+        f.script.shows(MalformedAnswer("no event"))
+        await asyncio.sleep(60)
+
+    followed = follow(lambda: Script(script, replace(again, undecodable=(bad("b", 2),))), body)
+    assert followed.careful == ["?b", "?d", "+a", "+c", "-c", "xd"]
+    assert followed.counted(kind="Pod") == 2
+    assert followed.counted(reason="malformed") == 1
+    followed = follow(lambda: Script(Page((pod("a", 1),), "5"), replace(again, items=())), body)
+    assert followed.careful == ["+a", "?b", "-a", "?a"], "another pod of that name is another object"
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"), [(MalformedAnswer("<html>"), "malformed"), (TypeError("odd"), "defect")]
+)
+def test_a_broken_list_or_watch_is_tried_again_with_a_list(failure: Exception, reason: str) -> None:
+    async def body(f: Following) -> None:
+        f.script.shows(failure, WatchEvent(EventType.ADDED, pod("b", 6)))
+        await asyncio.sleep(30)
+
+    followed = follow(lambda: Script(failure, Page((pod("a", 1),), "5")), body)
+    assert followed.plain == ["+a", "+b"]
+    assert followed.script.lists == 3
+    assert followed.counted(reason=reason) == 2
+
+
+def test_an_event_without_a_version_leaves_the_watch_where_it_was() -> None:
+    async def body(f: Following) -> None:
+        f.script.shows(WatchEvent(EventType.BOOKMARK, Pod()), ConnectionError("lost"))
+        await asyncio.sleep(30)
+
+    followed = follow(lambda: Script(Page((), "5")), body)
+    assert (followed.script.lists, followed.script.watched_from) == (1, ["5", "5"])
+
+
+def test_a_handler_that_raises_keeps_nothing_from_the_others_nor_from_later_events() -> None:
+    def raises(*_: object) -> None:
+        raise AttributeError("an odd pod")
+
+    async def body(f: Following) -> None:
+        f.informer._handlers.reverse()  # the one that raises comes first
+        f.script.shows(*(WatchEvent(change, pod("b", version)) for version, change in enumerate(EVERY_CHANGE, 6)))
+        f.script.spoils(EventType.ADDED, bad("c", 9))
+        f.script.shows(WatchEvent(EventType.ADDED, pod("c", 10)))
+
+    def script() -> Script:
+        return Script(Page((pod("a", 1),), "5"))
+
+    async def broken(f: Following) -> None:
+        f.informer.add_handler(raises, raises, raises, on_undecodable=raises, on_resolved=raises)
+        f.informer._on_update.reverse()
+        await body(f)
+
+    followed = follow(script, broken)
+    assert followed.careful == ["+a", "+b", "~b", "-b", "?c", "!c", "+c"]
+    assert followed.counted(reason="handler") == 7
+
+
+EVERY_CHANGE = (EventType.ADDED, EventType.MODIFIED, EventType.DELETED)
+
+
+def test_an_object_that_an_index_function_fails_on_is_in_the_store_nevertheless() -> None:
+    def first_container(one: Pod) -> list[str]:
+        return [one.spec.containers[0].name]
+
+    async def body(f: Following) -> None:
+        f.informer.store.add_index("first", first_container)
+        f.script.shows(WatchEvent(EventType.ADDED, pod("b", 6)))
+
+    followed = follow(lambda: Script(Page((pod("a", 1),), "5")), body)
+    assert followed.plain == ["+a", "+b"]
+    assert followed.informer.store.index_values("first") == ()

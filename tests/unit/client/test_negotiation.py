@@ -6,26 +6,29 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import pytest
 
-from cathedra.api.core.core_v1 import Namespace
+from cathedra.api.core.core_v1 import Namespace, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1alpha3 import PodGroup
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.status import StatusError
-from cathedra.api.struct import from_dict
+from cathedra.api.scheme import GroupResource, GroupVersionKind
+from cathedra.api.status import StatusError, not_found
+from cathedra.api.struct import from_dict, replace
+from cathedra.api.undecodable import UndecodableObject
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.negotiation import NegotiatedTransport, OlderVersion
-from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.client.transport import EventType
+from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.transport import EventType, ListOptions
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.kinds.served import all_definitions
+from tests.unit.client.fake_transport import FakeTransport
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "DRADeviceTaintRules": True}
 OLD = ("scheduling.k8s.io/v1alpha2", "resource.k8s.io/v1beta2")
@@ -193,3 +196,28 @@ def test_claims_and_slices_of_132_and_133_are_those_of_v1_here(release: str, ver
         release=release,
         overrides={"DynamicResourceAllocation": True},
     )
+
+
+async def test_an_object_that_does_not_convert_is_left_out_alone() -> None:
+    """As one that cannot be decoded: in a list, in a watch, and as an error where it is asked for."""
+
+    def upgrade(obj: Any) -> Any:
+        if obj.metadata.name == "odd":
+            raise KeyError("no such annotation")
+        return replace(obj, metadata=replace(obj.metadata, labels={"converted": "yes"}))
+
+    inner = FakeTransport()
+    older = {("", "v1", "pods"): (OlderVersion("v0", Pod, upgrade),)}
+    inner.failures.append(not_found(GroupResource("", "pods"), ""))  # v1 is not served
+    transport = NegotiatedTransport(inner, older)
+    for name in ("odd", "plain"):
+        inner.objects["pods", "", name] = Pod(metadata=ObjectMeta(name=name, uid=name, resource_version="1"))
+    page = await transport.list(PODS, "", ListOptions())
+    assert [pod.metadata.labels for pod in page.items] == [{"converted": "yes"}]
+    assert [str(what) for what in page.undecodable] == ["Pod odd cannot be decoded: from v0: 'no such annotation'"]
+    with pytest.raises(UndecodableObject, match="Pod odd cannot be decoded"):
+        await transport.get(PODS, "", "odd")
+    async with transport.watch(PODS, "", ListOptions()) as events:
+        await inner._record(PODS, EventType.MODIFIED, inner.objects["pods", "", "odd"])
+        event = await anext(events)
+    assert (event.type, event.undecodable and event.undecodable.name) == (EventType.BOOKMARK, "odd")

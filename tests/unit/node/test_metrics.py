@@ -46,3 +46,11 @@ def test_calls_of_the_pod_resources_service_are_counted_by_method() -> None:
         "requests_get": "1.0",
         "errors_get": "1.0",
     }
+
+
+def test_objects_that_cannot_be_decoded_are_counted_by_resource_and_kind() -> None:
+    metrics = NodeMetrics(SystemClock())
+    metrics.undecodable("pods", "Pod")
+    metrics.informer_failed("pods", "handler")
+    assert 'cathedra_undecodable_objects_total{kind="Pod",resource="pods"} 1.0' in lines(metrics)
+    assert 'cathedra_informer_failures_total{reason="handler",resource="pods"} 1.0' in lines(metrics)

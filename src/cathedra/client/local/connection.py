@@ -16,6 +16,7 @@ from cathedra.api.parts import reader_of
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode
+from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, UndecodableObject, identify
 from cathedra.client.local.frames import BODY_LIMIT, FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
@@ -36,7 +37,7 @@ from cathedra.client.local.messages import (
 )
 from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import ReceivedObjects
-from cathedra.client.transport import Page, WatchEvent
+from cathedra.client.transport import MalformedAnswer, Page, WatchEvent, undecodable_event
 
 __all__ = ["Connection", "ConnectionRetired", "ProtocolRefused", "Watching"]
 
@@ -64,7 +65,7 @@ class Connection(asyncio.Protocol, ABC):
         self._connecting: asyncio.Task[None] | None = None
         self._tokens: list[tuple[str, str]] = []
         self._forms: dict[type, int] = {}
-        self._readers: list[Callable[[bytes], Any]] = []
+        self._readers: list[tuple[type[Any], Callable[[bytes], Any]]] = []
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listed: dict[int, list[Any]] = {}
         """Of answers that are lists, what has come until now."""
@@ -98,7 +99,7 @@ class Connection(asyncio.Protocol, ABC):
         known = self._forms.get(kind)
         if known is None:
             known = self._forms[kind] = len(self._readers)
-            self._readers.append(reader_of(kind))
+            self._readers.append((kind, reader_of(kind)))
         return known
 
     def next_id(self) -> int:
@@ -164,7 +165,7 @@ class Connection(asyncio.Protocol, ABC):
             for batch in self._reader.feed(data):
                 for message in batch:
                     self._receive(message)
-        except (FrameError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError) as error:
+        except (FrameError, NotAnObject, LookupError) as error:
             _LOG.error("%s: %s", self._where, error)
             self.close()
 
@@ -219,17 +220,27 @@ class Connection(asyncio.Protocol, ABC):
         if kind is Event:
             shown = self._object(message.object)
             watching = self._watches.get(message.id)
-            if watching is not None:
+            if watching is None:
+                return
+            if type(shown) is _Faulty:
+                watching.show(undecodable_event(shown.type, message.change, shown.what))
+            else:
                 watching.show(WatchEvent(message.change, shown))
         elif kind is ObjectAnswer:
-            self._end(message.id, self._object(message.object))
+            obj = self._object(message.object)
+            if type(obj) is _Faulty:
+                self._fail(message.id, UndecodableObject(obj.what))
+            else:
+                self._end(message.id, obj)
         elif kind is Listed:
             self._list(message)
         elif kind is Plain:
-            answered = GroupVersionKind.parse(message.api_version, message.kind)
-            self._end(message.id, decode(Status if answered == STATUS else type_of(answered), message.body))
+            self._plain(message)
         elif kind is StatusFailure:
-            self._fail(message.id, StatusError(decode(Status, message.status)))
+            try:
+                self._fail(message.id, StatusError(decode(Status, message.status)))
+            except FAULTS as error:
+                self._fail(message.id, MalformedAnswer(f"{self._where}: a refusal is no Status: {error}"))
         elif kind is Ended:
             self._end(message.id, None)
         elif kind is Again:
@@ -242,6 +253,16 @@ class Connection(asyncio.Protocol, ABC):
         if not self._answers and not self._watches:
             self.close()
 
+    def _plain(self, message: Plain) -> None:
+        answered = GroupVersionKind.parse(message.api_version, message.kind)
+        try:
+            answer = decode(Status if answered == STATUS else type_of(answered), message.body)
+        except (LookupError, *FAULTS) as error:
+            text = f"{self._where}: the answer {message.api_version} {message.kind} cannot be decoded: {error}"
+            self._fail(message.id, MalformedAnswer(text))
+        else:
+            self._end(message.id, answer)
+
     def _list(self, message: Listed) -> None:
         objects = [self._object(one) for one in message.objects]
         if message.id not in self._answers:
@@ -250,15 +271,22 @@ class Connection(asyncio.Protocol, ABC):
         listed += objects
         if message.resource_version:
             del self._listed[message.id]
-            page = Page(tuple(listed), message.resource_version, message.continue_, message.remaining)
-            self._end(message.id, page)
+            items = tuple([one for one in listed if type(one) is not _Faulty])
+            undecodable = tuple([one.what for one in listed if type(one) is _Faulty])
+            version = message.resource_version
+            self._end(message.id, Page(items, version, message.continue_, message.remaining, undecodable))
 
     def _object(self, shown: Shown) -> Any:
         """The object, counted also where its request was given up: later messages may mean it by its number."""
         if not shown.body:
             return self._received.find(shown.number)
-        # The server bounds the nesting of what it stores, and is trusted here.
-        obj = self._readers[shown.number](shown.body)
+        kind, read = self._readers[shown.number]
+        try:
+            # The server bounds the nesting of what it stores, and is trusted here.
+            obj = read(shown.body)
+        except FAULTS as error:
+            # It is counted as the others are: the server goes on to number what it sends.
+            obj = _Faulty(kind, identify(kind, shown.body, error))
         self._received.add(obj)
         return obj
 
@@ -288,6 +316,13 @@ class Connection(asyncio.Protocol, ABC):
         self._listed.clear()
         for number in (*self._answers, *self._watches):
             self._fail(number, ConnectionResetError(f"{self._where}: {why}"))
+
+
+class _Faulty(msgspec.Struct, frozen=True):
+    """An object that came and cannot be decoded, and the type that it should have."""
+
+    type: type[Any]
+    what: Undecodable
 
 
 class Watching:

@@ -1,0 +1,219 @@
+"""Objects that a server shows and that cannot be decoded, with what can be read of them all the same.
+
+A newer release may give a field another form, and anything may stand in a store that was written to by hand. A list or
+a watch goes on without such an object. What decides about devices or running containers must not take it for absent,
+and reads the rest of it here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
+from cathedra.api.struct import KubeStruct, from_dict
+
+__all__ = ["FAULTS", "NotAnObject", "Undecodable", "UndecodableObject"]
+__all__ += ["cut_at_depth", "identify", "is_cut", "rest_of"]
+
+S = TypeVar("S", bound=KubeStruct)
+
+FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises for JSON that is not what it expects."""
+MOST_FAULTS: Final = 32
+"""Values that `rest_of` leaves out of one object; an object with more of them is not read at all."""
+
+_CUT_MARK: Final = '"\\u0000nested too deeply"'
+"""Stands where `cut_at_depth` has left something out; no server writes a text with this character there."""
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_PATH: Final = re.compile(r" - at `(\$[^`]*)`\Z")
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_Fields = dict[str, msgspec.Raw]
+
+
+class NotAnObject(ValueError):
+    """The bytes are no JSON object, so that not even its name can be read."""
+
+
+class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """An object that exists and cannot be decoded."""
+
+    kind: str
+    namespace: str
+    """«» also where it cannot be read."""
+    name: str
+    """«» where it cannot be read."""
+    uid: str
+    resource_version: str
+    path: str
+    """Where the first fault is, as ``spec.volumes[0].projected.sources``; «» where the decoder does not say."""
+    problem: str
+    """What is wrong there, in the decoder's words."""
+    body: bytes
+    """Its JSON."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a store knows it by: namespace and name, or something of its own where the name cannot be read."""
+        return self.namespace, self.name or f"\0{self.uid or hash(self.body)}"
+
+    @property
+    def where(self) -> str:
+        """Namespace and name, for texts."""
+        name = self.name or "(no name)"
+        return f"{self.namespace}/{name}" if self.namespace else name
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """The object as plain values; what is nested too deeply is left out."""
+        found = _plain(self.body)
+        return found if isinstance(found, dict) else {}
+
+    def same_state(self, other: Undecodable) -> bool:
+        """Return True if both are the same state of one object."""
+        if self.resource_version or other.resource_version:
+            return self.resource_version == other.resource_version and self.uid == other.uid
+        return self.body == other.body
+
+    def __str__(self) -> str:
+        at = f" at {self.path}" if self.path else ""
+        return f"{self.kind} {self.where} cannot be decoded: {self.problem}{at}"
+
+
+class UndecodableObject(msgspec.ValidationError):
+    """The one object that was read, or that a write was answered with, cannot be decoded."""
+
+    def __init__(self, what: Undecodable) -> None:
+        self.what = what
+        super().__init__(str(what))
+
+
+def identify(kind: type[KubeStruct] | str, body: bytes, error: Exception) -> Undecodable:
+    """Describe the object that ``body`` spells; ``error`` is what decoding it raised.
+
+    Raises:
+        NotAnObject: it spells none.
+    """
+    try:
+        fields = _fields(body)
+    except FAULTS as fault:
+        raise NotAnObject(f"no JSON object: {fault}") from error
+    metadata: _Fields = {}
+    if "metadata" in fields:
+        try:
+            metadata = _fields(bytes(fields["metadata"]))
+        except FAULTS:
+            metadata = {}  # as an object without a name
+    path, problem = _fault(error)
+    return Undecodable(
+        kind=_text(fields, "kind") or (kind if isinstance(kind, str) else kind.__name__),
+        namespace=_text(metadata, "namespace"),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        resource_version=_text(metadata, "resourceVersion"),
+        path=path,
+        problem=problem,
+        body=body,
+    )
+
+
+def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]]:
+    """The object without the values that cannot be decoded, and their paths; None if too much is wrong with it.
+
+    A value in a map is left out together with its map, for the decoder does not say which one it is.
+    """
+    values = dict(what.values)
+    paths: list[str] = []
+    while len(paths) < MOST_FAULTS:
+        try:
+            return from_dict(kind, values), tuple(paths)
+        except msgspec.ValidationError as error:
+            path, _ = _fault(error)
+            if not path or not _leave_out(values, path):
+                return None, (*paths, path)
+            paths.append(path)
+    return None, tuple(paths)
+
+
+def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
+    """The same JSON without what is nested more deeply than ``limit``, which `is_cut` recognises."""
+    parts: list[bytes] = []
+    depth, start = 0, 0
+    for token in _TOKENS.finditer(body):
+        match token.group():
+            case b"{" | b"[":
+                depth += 1
+                if depth == limit + 1:
+                    parts.append(body[start : token.start()])
+            case b"}" | b"]":
+                depth -= 1
+                if depth == limit:
+                    parts.append(_CUT_MARK.encode())
+                    start = token.end()
+    if depth <= limit:
+        parts.append(body[start:])
+    return b"".join(parts)
+
+
+def is_cut(body: bytes) -> bool:
+    """Return True if `cut_at_depth` has left something out."""
+    return _CUT_MARK.encode() in body
+
+
+def _fault(error: Exception) -> tuple[str, str]:
+    """Path and problem of a decoder's error."""
+    text = str(error)
+    found = _PATH.search(text)
+    if found is None:
+        return "", text or type(error).__name__
+    return found[1].removeprefix("$").removeprefix("."), text[: found.start()]
+
+
+def _fields(body: bytes) -> _Fields:
+    return msgspec.json.decode(_readable(body), type=_Fields)
+
+
+def _plain(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(_readable(body))
+    except FAULTS:
+        return None
+
+
+def _readable(body: bytes) -> bytes:
+    """The JSON in UTF-8 and at a depth that decoders take."""
+    text = body.decode("utf-8", "replace").encode()
+    try:
+        check_nesting(text, WRAPPED_DEPTH)
+    except NestingError:
+        return cut_at_depth(text)
+    return text
+
+
+def _text(fields: _Fields, name: str) -> str:
+    try:
+        return msgspec.json.decode(fields[name], type=str)
+    except (KeyError, *FAULTS):
+        return ""
+
+
+def _leave_out(values: dict[str, Any], path: str) -> bool:
+    """Remove what stands at ``path``; False if it cannot be found."""
+    steps = [found[1] or found[2] for found in _STEP.finditer(f".{path}")]
+    if "..." in steps:
+        steps = steps[: steps.index("...")]
+    at: Any = values
+    try:
+        for step in steps[:-1]:
+            at = at[int(step)] if isinstance(at, list) else at[step]
+        if isinstance(at, list):
+            del at[int(steps[-1])]
+        else:
+            del at[steps[-1]]
+    except (LookupError, TypeError, ValueError):
+        return False
+    return True

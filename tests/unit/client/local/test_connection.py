@@ -1,0 +1,120 @@
+"""The client's end of the binary protocol, on messages that a test makes up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.undecodable import UndecodableObject
+from cathedra.client.local.connection import Connection
+from cathedra.client.local.frames import MessageReader, write_frame
+from cathedra.client.local.messages import (
+    Event,
+    FromClient,
+    Listed,
+    LocalRequest,
+    ObjectAnswer,
+    Plain,
+    Shown,
+    StatusFailure,
+)
+from cathedra.client.local.transport import LocalTransport
+from cathedra.client.resources import PODS
+from cathedra.client.transport import EventType, ListOptions, MalformedAnswer, WriteOptions
+
+GOOD = json.dumps({"metadata": {"name": "good", "resourceVersion": "3"}}).encode()
+BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {"volumes": [{"name": 5}]}}).encode()
+
+
+class Wire(asyncio.Transport):
+    """Answers each request with the messages that ``answer`` makes of it."""
+
+    def __init__(self, connection: Connection, answer: Callable[[LocalRequest], list[Any]]) -> None:
+        super().__init__({"ssl_object": self})  # so that nothing is written past it
+        self.closed = False
+        self._connection, self._answer = connection, answer
+        self._reader = MessageReader(FromClient)
+
+    def write(self, data: Any) -> None:
+        for batch in self._reader.feed(bytes(data)):
+            for message in batch:
+                if isinstance(message, LocalRequest):
+                    frame = bytes(write_frame(self._answer(message)))
+                    asyncio.get_running_loop().call_soon(self._connection.data_received, frame)
+
+    def writelines(self, data: Any) -> None:
+        self.write(b"".join(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Wired(Connection):
+    """A connection over a `Wire`."""
+
+    def __init__(self, answer: Callable[[LocalRequest], list[Any]]) -> None:
+        super().__init__("here")
+        self.wire = Wire(self, answer)
+
+    async def dial(self) -> None:
+        self.connection_made(self.wire)
+
+
+async def test_a_list_leaves_out_what_cannot_be_decoded_and_goes_on_counting_objects() -> None:
+    def answer(request: LocalRequest) -> list[Any]:
+        if request.verb == "list":
+            return [Listed(request.id, [Shown(0, BAD), Shown(0, GOOD)], "9")]
+        return [ObjectAnswer(request.id, Shown(1 if request.name == "bad" else 2))]
+
+    connection = Wired(answer)
+    api = LocalTransport(connection, "")
+    page = await api.list(PODS, "", ListOptions())
+    assert [pod.metadata.name for pod in page.items] == ["good"]
+    assert [(what.kind, what.name, what.path) for what in page.undecodable] == [("Pod", "bad", "spec.volumes[0].name")]
+    assert await api.get(PODS, "", "good") is page.items[0]
+    with pytest.raises(UndecodableObject, match=r"^Pod bad cannot be decoded: .* at spec\.volumes\[0\]\.name$"):
+        await api.get(PODS, "", "bad")
+    assert not connection.wire.closed
+
+
+async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
+    def answer(request: LocalRequest) -> list[Any]:
+        changes = [(EventType.ADDED, BAD), (EventType.DELETED, BAD), (EventType.MODIFIED, GOOD)]
+        return [Event(request.id, change, Shown(0, body)) for change, body in changes]
+
+    connection = Wired(answer)
+    async with LocalTransport(connection, "").watch(PODS, "", ListOptions()) as events:
+        seen = [await anext(events) for _ in range(3)]
+    assert [(one.type, one.object.metadata.name, one.object.metadata.resource_version) for one in seen] == [
+        (EventType.BOOKMARK, "", "4"),
+        (EventType.DELETED, "bad", "4"),
+        (EventType.MODIFIED, "good", "3"),
+    ]
+    assert [one.undecodable is not None for one in seen] == [True, True, False]
+    assert not connection.wire.closed
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda number: Plain(number, "v9", "Unheard", b"{}"),
+        lambda number: Plain(number, "v1", "Status", b"[]"),
+        lambda number: StatusFailure(number, b"no JSON"),
+    ],
+)
+async def test_an_answer_that_cannot_be_decoded_fails_its_request_alone(answer: Callable[[int], Any]) -> None:
+    connection = Wired(lambda request: [answer(request.id)])
+    with pytest.raises(MalformedAnswer):
+        await LocalTransport(connection, "").create(PODS, "", Pod(), WriteOptions(), name="p", subresource="binding")
+    assert not connection.wire.closed
