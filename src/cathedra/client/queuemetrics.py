@@ -1,15 +1,20 @@
-"""What work queues count, under the names of client-go: ``workqueue_*`` with the queue's name as label."""
+"""Metrics of parts of the cluster: work queues under the names of client-go, and counts by labels.
+
+Queues are ``workqueue_*`` with the queue's name as label.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from cathedra.clock import Clock
 
-__all__ = ["QueueMetrics", "QueueObserver"]
+__all__ = ["QueueMetrics", "QueueObserver", "export_counts"]
 
 _BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 
@@ -95,3 +100,22 @@ class QueueObserver:
     def _running(self) -> list[float]:
         now = self._clock.monotonic()
         return [now - since for since in self._working.values()]
+
+
+def export_counts(
+    registry: CollectorRegistry,
+    name: str,
+    about: str,
+    labels: Sequence[str],
+    counts: Mapping[tuple[str, ...], int],
+) -> None:
+    """Export ``counts``, keyed by the values of ``labels``, as counter ``name``; read at each scrape."""
+
+    class Counts(Collector):
+        def collect(self) -> Iterator[CounterMetricFamily]:
+            family = CounterMetricFamily(name, about, labels=labels)
+            for values, number in sorted(counts.items()):
+                family.add_metric(values, number)
+            yield family
+
+    registry.register(Counts())

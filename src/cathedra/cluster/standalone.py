@@ -173,6 +173,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 replaced=generation.controllers,
                 metrics=QueueMetrics(registry, clock),
                 observer=InformerMetrics(registry),
+                registry=registry,
                 signer=_signer(config),
             )
             if "resourceclaim-controller" in chosen:

@@ -7,6 +7,7 @@ works until cancelled. It never remembers anything that the API does not know to
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -21,6 +22,8 @@ from cathedra.client.workqueue import WorkQueue
 from cathedra.clock import Clock
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.controllers.certificates.signers import Signer
 
@@ -46,6 +49,8 @@ class ControllerContext(msgspec.Struct, frozen=True):
     """Where what happens in queues is counted."""
     queue_name: str = ""
     """The queue's name in Kubernetes' metrics."""
+    registry: CollectorRegistry | None = None
+    """The metrics of this process; without it nothing is exported."""
 
     def queue(self) -> WorkQueue[Any]:
         """The controller's queue."""
@@ -54,6 +59,13 @@ class ControllerContext(msgspec.Struct, frozen=True):
     def recorder(self, component: str) -> EventRecorder:
         """A recorder of events that come from ``component``; its `run` belongs to the controller."""
         return EventRecorder(self.client, component, self.clock)
+
+    def count(self, name: str, about: str, labels: Sequence[str], counts: Mapping[tuple[str, ...], int]) -> None:
+        """Export ``counts``, keyed by the values of ``labels``, as a counter; the mapping is read at each scrape."""
+        if self.registry is not None:
+            from cathedra.client.queuemetrics import export_counts  # start-up time: where metrics are served alone
+
+            export_counts(self.registry, name, about, labels, counts)
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on; a gate that this release does not know is off."""

@@ -63,11 +63,13 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.controllers.certificates.signers import Signer
 
 __all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "MakeController", "UnknownController"]
-__all__ += ["selected", "served_resources", "service_accounts"]
+__all__ += ["account_of", "selected", "served_resources", "service_accounts"]
 
 FIELD_MANAGER: Final = "kube-controller-manager"
 
@@ -195,13 +197,14 @@ class ControllerManager:
         client_of: Callable[[str], Client] | None = None,
         metrics: QueueMetrics | None = None,
         observer: InformerObserver | None = None,
+        registry: CollectorRegistry | None = None,
         signer: Signer | None = None,
         replaced: Mapping[str, MakeController] = MappingProxyType({}),
     ) -> None:
         """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
         ``served`` is everything the garbage collector looks after (default: every built-in kind); ``metrics`` counts
-        what happens in queues, ``observer`` what informers could not use; ``signer`` signs certificates that are asked
-        for through the API.
+        what happens in queues, ``observer`` what informers could not use; ``registry`` takes the controllers' own
+        metrics; ``signer`` signs certificates that are asked for through the API.
 
         ``replaced`` are controllers that an older release has in another form, by name.
 
@@ -223,6 +226,7 @@ class ControllerManager:
             root_ca=root_ca,
             served=served_resources(gates) if served is None else served,
             metrics=metrics,
+            registry=registry,
             signer=signer,
         )
         for name in controllers or ():
@@ -261,7 +265,12 @@ class ControllerManager:
 
 def service_accounts() -> frozenset[str]:
     """The accounts in kube-system that controllers are, one or several of them each."""
-    return frozenset(_ACCOUNTS.get(name, name) for name in CONTROLLERS)
+    return frozenset(map(account_of, CONTROLLERS))
+
+
+def account_of(controller: str) -> str:
+    """Return the name of the service account in kube-system that a controller runs as."""
+    return _ACCOUNTS.get(controller, controller)
 
 
 def selected(text: str) -> tuple[str, ...]:
@@ -291,7 +300,7 @@ def _as_itself(context: ControllerContext, name: str, client_of: Callable[[str],
     context = msgspec.structs.replace(context, queue_name=_QUEUES.get(name, name.removesuffix("-controller")))
     if client_of is None:
         return context
-    client = client_of(_ACCOUNTS.get(name, name)).as_manager(FIELD_MANAGER)
+    client = client_of(account_of(name)).as_manager(FIELD_MANAGER)
     return msgspec.structs.replace(context, client=client)
 
 

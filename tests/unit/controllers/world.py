@@ -7,6 +7,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import KubeStruct, replace
@@ -17,7 +19,10 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import EVENTS, PODS
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, controller_user
 from cathedra.controllers.controller import Controller, ControllerContext
+from cathedra.controllers.controller_manager import CONTROLLERS, FIELD_MANAGER, account_of
+from tests.unit.controllers.calls import CallRecorder
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
@@ -36,7 +41,8 @@ class World:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.transport = transport
         self.client = Client(transport, clock=self.clock, field_manager="tester")
-        informers = SharedInformers(self.client, self.clock)
+        manager = Client(server.transport_of(CONTROLLER_MANAGER), clock=self.clock)
+        informers = SharedInformers(manager, self.clock)
         self.context = ControllerContext(
             client=Client(transport, clock=self.clock, field_manager="kube-controller-manager"),
             informers=informers,
@@ -97,13 +103,25 @@ def play(
     *,
     gates: FeatureGates = GATES,
 ) -> R:
-    """Tell ``story`` in virtual time while the controllers that ``make`` makes are at work."""
+    """Run ``story`` in virtual time beside the controllers that ``make`` makes.
+
+    Each controller is the service account that it is in a cluster, with the default role of that account and no more.
+
+    Raises:
+        AssertionError: a controller made a call that its role does not allow.
+    """
 
     async def main() -> R:
         server = await open_server(gates)
         world = World(server, gates)
         makers = make if isinstance(make, tuple) else (make,)
-        controllers = [one(world.context) for one in makers]
+        recorders = [CallRecorder(world.transport) for _ in makers]
+        controllers = [
+            one(_with_transport(world.context, recorder)) for one, recorder in zip(makers, recorders, strict=True)
+        ]
+        for controller, recorder in zip(controllers, recorders, strict=True):
+            if controller.name in CONTROLLERS:
+                recorder.inner = server.transport_of(controller_user(account_of(controller.name)))
         tasks = [asyncio.ensure_future(world.context.informers.run())]
         tasks += [asyncio.ensure_future(controller.run()) for controller in controllers]
         teller = asyncio.ensure_future(story(world))
@@ -112,7 +130,10 @@ def play(
             for task in tasks:
                 if task.done():
                     task.result()
-            return await teller
+            result = await teller
+            for controller, recorder in zip(controllers, recorders, strict=True):
+                recorder.check(controller.name)
+            return result
         finally:
             for task in (teller, *tasks):
                 task.cancel()
@@ -122,9 +143,14 @@ def play(
     return run_virtual(main())
 
 
+def _with_transport(context: ControllerContext, transport: CallRecorder) -> ControllerContext:
+    client = Client(transport, clock=context.clock, field_manager=FIELD_MANAGER)
+    return msgspec.structs.replace(context, client=client)
+
+
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
     more = dict.fromkeys(("resource.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"), True)
-    config = ServerConfig(gates=gates, runtime_config=more)
+    config = ServerConfig(gates=gates, runtime_config=more, authorization=True)
     return await APIServer.open(config, clock=clock, random=random.Random(2))

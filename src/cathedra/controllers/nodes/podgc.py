@@ -1,24 +1,31 @@
-"""The pod garbage collector: pods without a node, and ended pods that are too many.
+"""The pod garbage collector: deletes pods that no node will end, and finished pods above a threshold.
 
-All other parts wait for a pod's node to end it; where there is no node any more, this controller does
-(docs/spec/controllers.md §10).
+A node agent confirms the deletion of its pods. Where the node is gone, or there never was one, this controller deletes
+them instead; their claims are freed because it sets their phase first (docs/spec/controllers.md §10).
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections import Counter
+from enum import Enum
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod, PodCondition
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Time, to_dict
 from cathedra.client.resources import NODES, PODS
+from cathedra.client.transport import PatchType
 from cathedra.controllers.controller import ControllerContext
-from cathedra.semantics.conditions import with_condition
+from cathedra.semantics.conditions import find_condition, keep_transition_time
 from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["PodGarbageCollector"]
+__all__ = ["Collected", "PodGarbageCollector"]
+
+_LOG = logging.getLogger(__name__)
 
 PERIOD: Final = 20.0
 QUARANTINE: Final = 40.0
@@ -27,8 +34,17 @@ TERMINATED_THRESHOLD: Final = 12500
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
+class Collected(Enum):
+    """Why a pod is deleted; the label ``reason`` of the metrics."""
+
+    ORPHANED = "orphaned"
+    OUT_OF_SERVICE = "out-of-service"
+    TERMINATED = "terminated"
+    UNSCHEDULED = "unscheduled"
+
+
 class PodGarbageCollector:
-    """Looks around every 20 seconds."""
+    """Checks all pods every 20 seconds."""
 
     name = "pod-garbage-collector-controller"
 
@@ -40,13 +56,20 @@ class PodGarbageCollector:
         self._nodes = context.informers.of(NODES)
         self._missing_since: dict[str, float] = {}
         self._confirmed_gone: set[str] = set()
+        labels = ("namespace", "reason")
+        self.attempts: Counter[tuple[str, ...]] = Counter()
+        """Deletions that were attempted, by namespace and reason."""
+        self.errors: Counter[tuple[str, ...]] = Counter()
+        """Those of them that failed, by namespace and reason."""
+        context.count("pod_gc_collector_force_delete_pods", "Pods that were deleted by force.", labels, self.attempts)
+        context.count("pod_gc_collector_force_delete_pod_errors", "Such deletions that failed.", labels, self.errors)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._pods.wait_synced()
         await self._nodes.wait_synced()
         while True:
-            # After a lost connection the next round starts from scratch anyway.
+            # The next round does not depend on this one, so a lost connection needs no other recovery.
             with contextlib.suppress(ConnectionError):
                 await self._look_around()
             await self._clock.sleep(PERIOD)
@@ -56,20 +79,24 @@ class PodGarbageCollector:
         await self._note_missing_nodes()
         for pod in self._pods.store.list():
             if pod.spec.node_name in self._confirmed_gone:
-                await self._end(pod, "DeletionByPodGC", "PodGC: node no longer exists")
-            elif pod.metadata.deletion_timestamp is not None and (
-                not pod.spec.node_name or self._is_out_of_service(pod)
-            ):
-                await self._end(pod, "", "")
+                await self._end(pod, Collected.ORPHANED, self._node_gone())
+            elif pod.metadata.deletion_timestamp is None:
+                continue
+            elif not pod.spec.node_name:
+                await self._end(pod, Collected.UNSCHEDULED)
+            elif self._is_out_of_service(pod):
+                await self._end(pod, Collected.OUT_OF_SERVICE)
 
     async def _collect_terminated(self) -> None:
-        ended = [pod for pod in self._pods.store if is_terminal(pod) and pod.metadata.deletion_timestamp is None]
-        surplus = len(ended) - self._threshold
-        if self._threshold <= 0 or surplus <= 0:
+        if self._threshold <= 0:
             return
-        ended.sort(key=lambda pod: (not _was_evicted(pod), pod.metadata.creation_timestamp or Time(0)))
+        ended = [pod for pod in self._pods.store if is_terminal(pod)]
+        surplus = len(ended) - self._threshold
+        if surplus <= 0:
+            return
+        ended.sort(key=_collected_first)
         for pod in ended[:surplus]:
-            await self._delete(pod)
+            await self._end(pod, Collected.TERMINATED)
 
     async def _note_missing_nodes(self) -> None:
         now = self._clock.monotonic()
@@ -92,33 +119,49 @@ class PodGarbageCollector:
         node = self._nodes.store.get("", pod.spec.node_name)
         return node is not None and not is_node_ready(node) and any(t.key == OUT_OF_SERVICE for t in node.spec.taints)
 
-    async def _end(self, pod: Pod, reason: str, message: str) -> None:
-        """Fail the pod if it has not ended, and delete it; its claims follow its phase."""
-        resource = self._client.resource(PODS, pod.metadata.namespace)
-        if not is_terminal(pod):
-            failed = replace(pod, status=replace(pod.status, phase="Failed"))
-            if reason:
-                now = Time(self._clock.now())
-                disrupted = PodCondition(
-                    type="DisruptionTarget", status="True", last_transition_time=now, reason=reason, message=message
-                )
-                conditions = with_condition(failed.status.conditions, disrupted)
-                failed = replace(failed, status=replace(failed.status, conditions=conditions))
-            try:
-                await resource.update_status(failed)
-            except StatusError as error:
-                if not error.is_not_found:
-                    return
-        await self._delete(pod)
+    def _node_gone(self) -> PodCondition:
+        return PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            last_transition_time=Time(self._clock.now()),
+            reason="DeletionByPodGC",
+            message="PodGC: node no longer exists",
+        )
 
-    async def _delete(self, pod: Pod) -> None:
+    async def _end(self, pod: Pod, why: Collected, disruption: PodCondition | None = None) -> None:
+        """Patch the pod to phase Failed if it has not ended, and delete it. What failed is retried in the next round.
+
+        The role of this controller has ``patch`` on ``pods/status`` and no ``update`` (upstream:
+        ``pkg/controller/podgc/gc_controller.go``, markFailedAndDeletePodWithCondition).
+        """
+        metadata = pod.metadata
+        pods = self._client.resource(PODS, metadata.namespace)
+        reason = (metadata.namespace, why.value)
+        self.attempts[reason] += 1
         try:
-            await self._client.resource(PODS, pod.metadata.namespace).delete(
-                pod.metadata.name, grace_period_seconds=0, uid=pod.metadata.uid
-            )
-        except StatusError:
-            # Gone, replaced or refused: the next round sees which.
-            return
+            if not is_terminal(pod):
+                await pods.patch(metadata.name, PatchType.STRATEGIC, _failed(pod, disruption), "status")
+            await pods.delete(metadata.name, grace_period_seconds=0, uid=metadata.uid)
+        except StatusError as error:
+            if error.is_not_found or error.is_conflict:
+                return  # the pod is gone, or another pod has its name
+            self.errors[reason] += 1
+            _LOG.error("pod %s/%s was not deleted (%s): %s", metadata.namespace, metadata.name, why.value, error)
+
+
+def _failed(pod: Pod, disruption: PodCondition | None) -> JSONObject:
+    """Return the strategic merge patch that ends a pod. Its uid makes it a conflict if another pod has the name."""
+    status: JSONObject = {"phase": "Failed"}
+    if disruption is not None:
+        dated = keep_transition_time(disruption, find_condition(pod.status.conditions, disruption.type))
+        status["conditions"] = [to_dict(dated)]
+    return {"metadata": {"uid": pod.metadata.uid}, "status": status}
+
+
+def _collected_first(pod: Pod) -> tuple[bool, Time, str]:
+    """Return the sort key of finished pods: evicted pods first, then the oldest."""
+    metadata = pod.metadata
+    return not _was_evicted(pod), metadata.creation_timestamp or Time(0), metadata.name
 
 
 def _was_evicted(pod: Pod) -> bool:

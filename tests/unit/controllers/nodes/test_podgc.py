@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import NodeSpec, Taint
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import forbidden
 from cathedra.api.struct import replace
+from cathedra.client.client import Client
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, PODS
+from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from cathedra.semantics.conditions import find_condition
+from tests.unit.controllers.calls import CallRecorder
 from tests.unit.controllers.nodes.objects import node, pod
 from tests.unit.controllers.world import World, play
 
@@ -94,3 +101,38 @@ def test_ended_pods_above_the_threshold_go_oldest_first() -> None:
         assert await world.names(PODS) == ["b", "c"]
 
     play(lambda context: PodGarbageCollector(context, terminated_threshold=2), story)
+
+
+def test_what_fails_is_counted_and_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    collectors: list[PodGarbageCollector] = []
+
+    def make(context: ControllerContext) -> PodGarbageCollector:
+        refusing = RefusesFirstPatch(context.client.transport)
+        client = Client(refusing, clock=context.clock)
+        collectors.append(PodGarbageCollector(msgspec.structs.replace(context, client=client)))
+        return collectors[0]
+
+    async def story(world: World) -> None:
+        await node(world, "n1")
+        await pod(world, "p", "n1")
+        await world.of(NODES).delete("n1")
+        await world.clock.sleep(110)
+        assert await world.names(PODS) == []
+
+    play(make, story)
+    reason = ("default", "orphaned")
+    assert collectors[0].errors == {reason: 1}
+    assert collectors[0].attempts == {reason: 2}
+    assert 'pod default/p was not deleted (orphaned): pods "p" is forbidden' in caplog.text
+
+
+class RefusesFirstPatch(CallRecorder):
+    """A transport whose server refuses the first patch."""
+
+    refused = False
+
+    async def patch(self, ref: Any, namespace: str, name: str, *args: Any, **more: Any) -> Any:
+        if not self.refused:
+            self.refused = True
+            raise forbidden(GroupResource(ref.group, ref.resource), name, "the test refuses it")
+        return await super().patch(ref, namespace, name, *args, **more)

@@ -1,0 +1,341 @@
+"""The API calls of controllers: recorded, and compared with the calls that each controller is known to make."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, NamedTuple, Self
+
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
+from cathedra.api.status import StatusError
+from cathedra.client.transport import (
+    ListOptions,
+    Page,
+    PatchType,
+    RawTransport,
+    ResourceRef,
+    Transport,
+    WriteOptions,
+)
+
+
+class APICall(NamedTuple):
+    """A verb on a resource or subresource; written ``verb resource.group/subresource``."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        named = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {named}/{self.subresource}" if self.subresource else f"{self.verb} {named}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        verb, _, target = text.partition(" ")
+        named, _, subresource = target.partition("/")
+        resource, _, group = named.partition(".")
+        return cls(verb, group, resource, subresource)
+
+
+class CallRecorder:
+    """A transport that records calls and refusals, and passes every call on to ``inner``."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.calls: set[APICall] = set()
+        self.denied: list[str] = []
+
+    def check(self, controller: str) -> None:
+        """Check the calls of a controller against its role and against the table of its calls.
+
+        Raises:
+            AssertionError: a call was refused for want of a right, or is not in the table.
+        """
+        assert not self.denied, f"{controller} lacks rights: {self.denied}"
+        known = CALLS.get(controller)
+        if known is None:
+            return  # a controller of a test
+        unknown = {str(call) for call in self.calls if not {str(call), f"{call.verb} *"} & known}
+        assert not unknown, f"{controller} makes calls that tests/unit/controllers/calls.py does not list: {unknown}"
+
+    async def get(self, ref: ResourceRef[Any], namespace: str, name: str, *, subresource: str = "") -> Any:
+        with self._recorded("get", ref, subresource):
+            return await self.inner.get(ref, namespace, name, subresource=subresource)
+
+    async def list(self, ref: ResourceRef[Any], namespace: str, options: ListOptions) -> Page[Any]:
+        with self._recorded("list", ref):
+            return await self.inner.list(ref, namespace, options)
+
+    @asynccontextmanager
+    async def watch(
+        self, ref: ResourceRef[Any], namespace: str, options: ListOptions, *, bookmarks: bool = True
+    ) -> AsyncIterator[Any]:
+        with self._recorded("watch", ref):
+            async with self.inner.watch(ref, namespace, options, bookmarks=bookmarks) as events:
+                yield events
+
+    async def create(
+        self,
+        ref: ResourceRef[Any],
+        namespace: str,
+        obj: KubeObject,
+        options: WriteOptions,
+        *,
+        name: str = "",
+        subresource: str = "",
+    ) -> Any:
+        with self._recorded("create", ref, subresource):
+            return await self.inner.create(ref, namespace, obj, options, name=name, subresource=subresource)
+
+    async def update(
+        self, ref: ResourceRef[Any], namespace: str, obj: Any, options: WriteOptions, *, subresource: str = ""
+    ) -> Any:
+        with self._recorded("update", ref, subresource):
+            return await self.inner.update(ref, namespace, obj, options, subresource=subresource)
+
+    async def patch(
+        self,
+        ref: ResourceRef[Any],
+        namespace: str,
+        name: str,
+        patch_type: PatchType,
+        body: Any,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Any:
+        with self._recorded("patch", ref, subresource):
+            return await self.inner.patch(ref, namespace, name, patch_type, body, options, subresource=subresource)
+
+    async def delete(self, ref: ResourceRef[Any], namespace: str, name: str, options: DeleteOptions) -> Any:
+        with self._recorded("delete", ref):
+            return await self.inner.delete(ref, namespace, name, options)
+
+    async def delete_collection(
+        self, ref: ResourceRef[Any], namespace: str, list_options: ListOptions, options: DeleteOptions
+    ) -> None:
+        with self._recorded("deletecollection", ref):
+            await self.inner.delete_collection(ref, namespace, list_options, options)
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        assert isinstance(self.inner, RawTransport)
+        return await self.inner.get_raw(path, query)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    @contextmanager
+    def _recorded(self, verb: str, ref: ResourceRef[Any], subresource: str = "") -> Iterator[None]:
+        self.calls.add(APICall(verb, ref.group, ref.resource, subresource))
+        try:
+            yield
+        except StatusError as error:
+            if error.code == 403 and "User " in error.status.message:
+                self.denied.append(error.status.message)
+            raise
+
+
+def _calls(*texts: str) -> frozenset[str]:
+    return frozenset(texts)
+
+
+CALLS: Final[Mapping[str, frozenset[str]]] = {
+    "resourceclaim-controller": _calls(
+        "create events",
+        "patch events",
+        "get podgroups.scheduling.k8s.io",
+        "list podgroups.scheduling.k8s.io",
+        "patch podgroups.scheduling.k8s.io/status",
+        "get pods",
+        "patch pods/status",
+        "create resourceclaims.resource.k8s.io",
+        "delete resourceclaims.resource.k8s.io",
+        "list resourceclaims.resource.k8s.io",
+        "update resourceclaims.resource.k8s.io",
+        "update resourceclaims.resource.k8s.io/status",
+    ),
+    "device-taint-eviction-controller": _calls(
+        "list devicetaintrules.resource.k8s.io",
+        "patch devicetaintrules.resource.k8s.io/status",
+        "create events",
+        "patch events",
+        "delete pods",
+        "get pods",
+        "update pods/status",
+    ),
+    "resourcepoolstatusrequest-controller": _calls(
+        "delete resourcepoolstatusrequests.resource.k8s.io",
+        "update resourcepoolstatusrequests.resource.k8s.io/status",
+    ),
+    "job-controller": _calls(
+        "create events",
+        "patch events",
+        "list jobs.batch",
+        "update jobs.batch/status",
+        "create pods",
+        "delete pods",
+        "list pods",
+        "patch pods",
+    ),
+    "cronjob-controller": _calls(
+        "update cronjobs.batch/status",
+        "create events",
+        "patch events",
+        "create jobs.batch",
+        "delete jobs.batch",
+        "get jobs.batch",
+        "list jobs.batch",
+    ),
+    "ttl-after-finished-controller": _calls(
+        "delete jobs.batch",
+        "get jobs.batch",
+    ),
+    "replicaset-controller": _calls(
+        "create events",
+        "patch events",
+        "create pods",
+        "delete pods",
+        "list pods",
+        "patch pods",
+        "update replicasets.apps/status",
+    ),
+    "replicationcontroller-controller": _calls(
+        "create events",
+        "patch events",
+        "create pods",
+        "delete pods",
+        "list pods",
+        "patch pods",
+        "update replicationcontrollers/status",
+    ),
+    "deployment-controller": _calls(
+        "get deployments.apps",
+        "update deployments.apps",
+        "update deployments.apps/status",
+        "create events",
+        "patch events",
+        "create replicasets.apps",
+        "delete replicasets.apps",
+        "get replicasets.apps",
+        "list replicasets.apps",
+        "update replicasets.apps",
+    ),
+    "statefulset-controller": _calls(
+        "create controllerrevisions.apps",
+        "delete controllerrevisions.apps",
+        "list controllerrevisions.apps",
+        "update controllerrevisions.apps",
+        "create events",
+        "patch events",
+        "create persistentvolumeclaims",
+        "update persistentvolumeclaims",
+        "create pods",
+        "delete pods",
+        "list pods",
+        "patch pods",
+        "update pods",
+        "update statefulsets.apps/status",
+    ),
+    "daemonset-controller": _calls(
+        "create controllerrevisions.apps",
+        "delete controllerrevisions.apps",
+        "list controllerrevisions.apps",
+        "update controllerrevisions.apps",
+        "update daemonsets.apps/status",
+        "create events",
+        "patch events",
+        "create pods",
+        "delete pods",
+        "list pods",
+        "patch pods",
+    ),
+    "endpointslice-controller": _calls(
+        "create endpointslices.discovery.k8s.io",
+        "delete endpointslices.discovery.k8s.io",
+        "list endpointslices.discovery.k8s.io",
+        "update endpointslices.discovery.k8s.io",
+        "create events",
+        "patch events",
+    ),
+    "node-lifecycle-controller": _calls(
+        "create events",
+        "patch events",
+        "update nodes",
+        "update nodes/status",
+        "update pods/status",
+    ),
+    "taint-eviction-controller": _calls(
+        "create events",
+        "patch events",
+        "delete pods",
+        "get pods",
+        "update pods/status",
+    ),
+    "pod-garbage-collector-controller": _calls(
+        "get nodes",
+        "delete pods",
+        "patch pods/status",
+    ),
+    "garbage-collector-controller": _calls(
+        "create events",
+        "delete *",
+        "get *",
+        "list *",
+        "patch *",
+    ),
+    "namespace-controller": _calls(
+        "deletecollection *",
+        "list *",
+        "update namespaces/finalize",
+        "update namespaces/status",
+    ),
+    "serviceaccount-controller": _calls(
+        "create serviceaccounts",
+    ),
+    "root-ca-certificate-publisher-controller": _calls(
+        "create configmaps",
+        "update configmaps",
+    ),
+    "clusterrole-aggregation-controller": _calls(
+        "update clusterroles.rbac.authorization.k8s.io",
+    ),
+    "resourcequota-controller": _calls(
+        "list *",
+        "update resourcequotas/status",
+    ),
+    "podgroup-protection-controller": _calls(
+        "list podgroups.scheduling.k8s.io",
+        "update podgroups.scheduling.k8s.io",
+    ),
+    "disruption-controller": _calls(
+        "create events",
+        "patch events",
+        "update poddisruptionbudgets.policy/status",
+        "patch pods/status",
+    ),
+    "certificatesigningrequest-signing-controller": _calls(
+        "update certificatesigningrequests.certificates.k8s.io/status",
+    ),
+    "certificatesigningrequest-approving-controller": _calls(
+        "update certificatesigningrequests.certificates.k8s.io/approval",
+        "create subjectaccessreviews.authorization.k8s.io",
+    ),
+    "certificatesigningrequest-cleaner-controller": _calls(
+        "delete certificatesigningrequests.certificates.k8s.io",
+    ),
+    "bootstrap-signer-controller": _calls(
+        "update configmaps",
+    ),
+    "token-cleaner-controller": _calls(
+        "delete secrets",
+    ),
+    "validatingadmissionpolicy-status-controller": _calls(
+        "patch validatingadmissionpolicies.admissionregistration.k8s.io/status",
+    ),
+}
+"""Every call that a controller makes with its own account, by the controller's name; ``*`` is every resource.
+
+Informers are not here: they are shared, and list and watch as the controller manager.
+"""
