@@ -18,11 +18,13 @@ from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import EVENTS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.cluster.identity.permissions import SCHEDULER
 from cathedra.kinds.served import all_definitions
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
 from tests.unit.apiserver.plain_definitions import plain_definitions
+from tests.unit.controllers.calls import CallRecorder
 
 __all__ = ["World", "play"]
 
@@ -125,15 +127,20 @@ def play(
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         chosen = FeatureGates.for_release(release, gates or {})
-        config = ServerConfig(gates=chosen, definitions=plain_definitions())
+        config = ServerConfig(gates=chosen, definitions=plain_definitions(), authorization=True)
         if served is not None:
             real = all_definitions(chosen)
             config = ServerConfig(
-                release=release, gates=chosen, definitions=real, runtime_config=dict.fromkeys(served, True)
+                release=release,
+                gates=chosen,
+                definitions=real,
+                runtime_config=dict.fromkeys(served, True),
+                authorization=True,
             )
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
         client = Client(server.transport(), clock=clock)
-        own = Client(transport(server.transport("system:kube-scheduler")), clock=clock)
+        recorder = CallRecorder(server.transport_of(SCHEDULER))
+        own = Client(transport(recorder), clock=clock)
         scheduler = Scheduler(
             own,
             clock=clock,
@@ -145,6 +152,7 @@ def play(
         running = asyncio.ensure_future(scheduler.run())
         try:
             await body(World(client, scheduler, running))
+            assert not recorder.denied, f"the scheduler lacks rights: {recorder.denied}"
         finally:
             ended = running.done()
             running.cancel()
