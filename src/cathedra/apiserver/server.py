@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,6 +61,7 @@ from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections
 from cathedra.asgi.listener import Listener, TLSFiles, bind
+from cathedra.client.denials import Denials
 from cathedra.clock import Clock
 
 __all__ = ["APIServer"]
@@ -88,6 +89,8 @@ class APIServer:
         self._webhooks: WebhookClient | None = None
         self._keeping: tuple[asyncio.Task[None], ...] = ()
         self._front_proxy: FrontProxyTLS | None = None
+        self.health_notes: Callable[[], Iterable[str]] = tuple
+        """What ``/readyz?verbose`` adds to the checks, a line each."""
         self.aggregated = AggregatedServers(context.registry, lambda: self._front_proxy)
         """The servers that answer for groups of their own."""
         served = ServedDefinitions(context.registry, catalog, Caller(self._convert, context.random))
@@ -148,9 +151,9 @@ class APIServer:
         """The API in process, as that user."""
         return self.transport_of(UserInfo(user, groups, uid))
 
-    def transport_of(self, user: UserInfo) -> InProcessTransport:
-        """The API in process, as a user with all its attributes."""
-        return InProcessTransport(self.context, self.catalog, authenticated(user))
+    def transport_of(self, user: UserInfo, denials: Denials | None = None) -> InProcessTransport:
+        """The API in process, as a user with all its attributes; ``denials`` takes refusals for want of a right."""
+        return InProcessTransport(self.context, self.catalog, authenticated(user), denials=denials)
 
     def beside(self, config: ServerConfig) -> Self:
         """Another server on the same objects, with other gates or versions, as during an upgrade."""
@@ -286,7 +289,7 @@ class APIServer:
         openapi = OpenAPI(self.catalog, self.config.release)
         discovery = Discovery(self.catalog, openapi, lambda: self.address, self.aggregated)
         checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
-        health = HealthAndVersion(self.config.release, checks)
+        health = HealthAndVersion(self.config.release, checks, lambda: self.health_notes())
         self._proxy = Proxy(self.context, self._kubelet)
         self._proxy.own_summary = lambda name: self._own_summary(name)
         flow = Flow(self.context.registry, seats=self.config.max_requests_inflight)

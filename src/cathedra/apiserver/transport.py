@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import failure, not_found
+from cathedra.api.status import StatusError, failure, not_found
 from cathedra.api.struct import encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import always_allows
@@ -26,6 +26,7 @@ from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.client.denials import Denials
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
@@ -41,9 +42,16 @@ class InProcessTransport:
     """A `cathedra.client.transport.Transport` to the server in this process, as one user."""
 
     def __init__(
-        self, server: ServerContext, catalog: Catalog, user: UserInfo, annotations: dict[str, str] | None = None
+        self,
+        server: ServerContext,
+        catalog: Catalog,
+        user: UserInfo,
+        annotations: dict[str, str] | None = None,
+        denials: Denials | None = None,
     ) -> None:
-        """``annotations`` take what admission adds to the audit event of each call."""
+        """``annotations`` take what admission adds to the audit event of each call; refusals for want of a right are
+        reported to ``denials``."""
+        self._denials = denials
         self._server = server
         self._catalog = catalog
         self._user = user
@@ -60,7 +68,7 @@ class InProcessTransport:
 
     def annotating(self, annotations: dict[str, str]) -> InProcessTransport:
         """The same user, for calls whose audit event gets these annotations."""
-        return InProcessTransport(self._server, self._catalog, self._user, annotations)
+        return InProcessTransport(self._server, self._catalog, self._user, annotations, self._denials)
 
     def check(self, verb: str, ref: ResourceRef[Any], namespace: str, name: str, subresource: str) -> None:
         """Whether the user may do something, before it is said what else is wrong with it.
@@ -260,7 +268,12 @@ class InProcessTransport:
             trusted=self._trusted,
         )
         if not self._trusted:
-            self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)
+            try:
+                self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)
+            except StatusError as error:
+                if self._denials is not None:
+                    self._denials.note(error)
+                raise
         return call
 
     async def _events(self, call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:

@@ -40,6 +40,7 @@ from cathedra.api.undecodable import (
     is_cut,
 )
 from cathedra.client.credentials import TokenFile, TokenSource
+from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.transport import (
     EventType,
@@ -127,8 +128,10 @@ class _ReceivedObjects:
 class HTTPTransport:
     """The Kubernetes API of one server, as one user. Use it as an asynchronous context manager, or close it."""
 
-    def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
+    def __init__(self, session: aiohttp.ClientSession, target: Target, denials: Denials | None = None) -> None:
         self._session = session
+        self.denials = denials
+        """Where refusals for want of a right are reported."""
         secure = target.server.startswith("https:")
         self._tokens: TokenSource | None = None
         if secure and target.token_file:
@@ -140,8 +143,8 @@ class HTTPTransport:
         self._received = _ReceivedObjects()
 
     @classmethod
-    async def open(cls, target: Target, *, user_agent: str = "cathedra") -> Self:
-        """A transport to ``target``; nothing is sent yet.
+    async def open(cls, target: Target, *, user_agent: str = "cathedra", denials: Denials | None = None) -> Self:
+        """A transport to ``target``; nothing is sent yet. Refusals for want of a right are reported to ``denials``.
 
         Raises:
             KubeconfigError: the server is a unix socket, over which not all can be asked.
@@ -168,7 +171,7 @@ class HTTPTransport:
             # Watches stay silent for minutes; a request that needs a deadline sets its own around the call.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
         )
-        made = cls(session, target)
+        made = cls(session, target, denials)
         made._tls = tls
         return made
 
@@ -193,7 +196,7 @@ class HTTPTransport:
 
     def with_tokens(self, tokens: TokenSource, target: Target) -> HTTPTransport:
         """The same connections, as the user whose tokens these are; closed with this transport."""
-        other = HTTPTransport(self._session, target)
+        other = HTTPTransport(self._session, target, self.denials)
         other._tokens = tokens
         other._received = self._received
         return other
@@ -344,7 +347,7 @@ class HTTPTransport:
             pause = response.headers.get("Retry-After", "")
             attempt += 1
             if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
-                raise _refusal(response.status, answer)
+                raise self._refusal(response.status, answer)
             await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
 
     @asynccontextmanager
@@ -359,8 +362,14 @@ class HTTPTransport:
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     await self._renewed(headers)  # for the next attempt, which is the informer's
                 if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise _refusal(response.status, await response.read())
+                    raise self._refusal(response.status, await response.read())
                 yield _events(ref, response.content, self._received)
+
+    def _refusal(self, code: int, body: bytes) -> StatusError:
+        error = _refusal(code, body)
+        if self.denials is not None:
+            self.denials.note(error)
+        return error
 
     async def _credentials(self) -> dict[str, str]:
         """The headers of this moment; what never changes is the session's."""

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import Target
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ DISABLED: Final = "CATHEDRA_DISABLE_SESSIONS"
 
 
 @asynccontextmanager
-async def open_transport(target: Target, *, user_agent: str) -> AsyncIterator[Transport]:
+async def open_transport(
+    target: Target, *, user_agent: str, denials: Denials | None = None
+) -> AsyncIterator[Transport]:
     """A transport to ``target`` while the context lasts; nothing is sent yet.
+
+    Refusals for want of a right are reported to ``denials``.
 
     Raises:
         ssl.SSLError: certificates or keys cannot be read.
@@ -32,7 +37,7 @@ async def open_transport(target: Target, *, user_agent: str) -> AsyncIterator[Tr
     if target.socket is None:
         from cathedra.client.http import HTTPTransport  # start-up time: one way alone is needed
 
-        async with await HTTPTransport.open(target, user_agent=user_agent) as http:
+        async with await HTTPTransport.open(target, user_agent=user_agent, denials=denials) as http:
             if http.tls is None or target.username or os.environ.get(DISABLED):
                 yield http
                 return
@@ -47,7 +52,7 @@ async def open_transport(target: Target, *, user_agent: str) -> AsyncIterator[Tr
     from cathedra.client.local.transport import LocalTransport  # start-up time: with a socket alone
     from cathedra.client.local.unix import LocalConnection  # start-up time: with a socket alone
 
-    connection = LocalConnection(target.socket)
+    connection = LocalConnection(target.socket, denials)
     try:
         yield LocalTransport(connection, target.token, agent=user_agent)
     finally:

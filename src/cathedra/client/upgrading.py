@@ -207,6 +207,7 @@ class UpgradingTransport:
             server_name=self._target.tls_server_name or None,
             agent=f"{self._agent}/{__version__}",
             authorization=self._http.authorization,
+            denials=self._http.denials,
         )
         self._session = connection, LocalTransport(connection, "", agent=f"{self._agent}/{__version__}")
         return self._session[1]

@@ -19,6 +19,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.resources import DEVICECLASSES
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
@@ -109,6 +110,8 @@ class RunningCluster:
         self._random = random
         self._say = say
         self._began = clock.monotonic()
+        self.denials = Denials(clock)
+        """Requests of the parts in this process that were refused for want of a right."""
         self._server: APIServer | None = None
         self._nodes: Nodes | None = None
 
@@ -251,8 +254,16 @@ class RunningCluster:
 
     async def _open_server(self) -> APIServer:
         server = await open_server(self.config, gates=self.gates, clock=self._clock, random=self._random)
+        server.health_notes = self._missing_rights
         self._say(f"API server {server.url} after {self.age():.2f} s")
         return server
+
+    def _missing_rights(self) -> list[str]:
+        """One line without details: everyone may read the API server's health."""
+        missing = len(self.denials.lines())
+        return (
+            [f"warning: parts of the cluster lack {counted(missing, 'right')}; the log names them"] if missing else []
+        )
 
     def _foundation(self) -> Foundation:
         assert self.server.pki is not None, "the server serves TLS"
@@ -262,7 +273,7 @@ class RunningCluster:
             generation=self._generation,
             served=self._served(),
             pki=self.server.pki,
-            plain_client=lambda user: Client(self.server.transport_of(user), clock=self._clock),
+            plain_client=lambda user: Client(self.server.transport_of(user, self.denials), clock=self._clock),
             clock=self._clock,
             random=self._random,
         )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import SystemClock
@@ -44,12 +45,12 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
     from cathedra.node.agent import NodeAgent
     from cathedra.node.config import NodeConfig
 
-    stopped, target = stop_event(), config.target()
+    stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     rotation = NodeRotation(config, target, SystemClock(), Random(secrets.randbits(64)))
     server = urlsplit(target.server)
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with await HTTPTransport.open(target, user_agent="kubelet") as transport:
+    async with await HTTPTransport.open(target, user_agent="kubelet", denials=denials) as transport:
         node = NodeConfig(
             name=config.node_name,
             root=config.root,
@@ -80,6 +81,8 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
             make_dial=generation.make_dial(client, gates, node.name),
         )
 
+        agent.metrics.denied = denials.counts
+
         async def announce() -> None:
             await agent.wait_ready()
             say(f"node {node.name} is Ready; plugins register in {config.root / 'plugins_registry'}")
@@ -95,7 +98,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
         def missing() -> str:
             return "" if agent.is_ready else "the Node object is not Ready yet"
 
-        async with serving_plain_health(config.serving.healthz, missing, say=say):
+        async with serving_plain_health(config.serving.healthz, missing, denials=denials, say=say):
             await run_until(stopped, run())
 
 
@@ -114,11 +117,12 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
     from cathedra.driver.run import DriverRunner
 
     driver = _driver(config)
-    stopped, target = stop_event(), config.target()
+    stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
     registry = CollectorRegistry()
-    async with await HTTPTransport.open(target, user_agent=driver.name) as transport:
+    denials.export(registry)
+    async with await HTTPTransport.open(target, user_agent=driver.name, denials=denials) as transport:
         runner = DriverRunner(
             driver,
             Client(transport, clock=SystemClock()),
@@ -137,7 +141,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
                 group.create_task(narrate(runner, lambda line: say(f"driver {driver.name}: {line}")))
                 await runner.run()
 
-        async with serving_plain_health(config.endpoint, lambda: runner.missing, registry, say=say):
+        async with serving_plain_health(config.endpoint, lambda: runner.missing, registry, denials, say=say):
             await run_until(stopped, run())
 
 

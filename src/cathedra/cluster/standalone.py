@@ -18,6 +18,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.certificates import KeyPair
 from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.leaderelection import LeaderElector, LeaseTiming, make_elector
@@ -104,10 +105,10 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
     chosen = _scheduler_configuration(config)
     if chosen.kubeconfig and config.kubeconfig is None:
         config = dataclasses.replace(config, kubeconfig=Path(chosen.kubeconfig))
-    stopped, target = stop_event(), config.target()
+    stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with open_transport(target, user_agent="kube-scheduler") as transport:
+    async with open_transport(target, user_agent="kube-scheduler", denials=denials) as transport:
         generation = generation_of(config.feature_gates)
         client = generation.client(Client(transport, clock=SystemClock()))
         metrics = SchedulerMetrics(SystemClock())
@@ -127,7 +128,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
             say(f"{name} of {config.scheduler_file}: not in this scheduler, without effect")
         elector = _scheduler_elector(config, chosen.lease, client)
         health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
-        async with serving_health(health, client, metrics.registry, elector, say=say):
+        async with serving_health(health, client, metrics.registry, elector, denials=denials, say=say):
             tune_collection()
             await run_until(stopped, scheduler.run() if elector is None else elector.run(scheduler.run))
 
@@ -150,16 +151,16 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     from cathedra.controllers.resourceclaim.metrics import show_claims
 
     chosen = selected(config.controllers)
-    stopped, target = stop_event(), config.target()
+    stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with open_transport(target, user_agent="kube-controller-manager") as transport:
+    async with open_transport(target, user_agent="kube-controller-manager", denials=denials) as transport:
         clock = SystemClock()
         generation = generation_of(config.feature_gates)
         client = generation.client(Client(transport, clock=clock))
         registry = CollectorRegistry()
         elector = _elector(config, client, "kube-controller-manager")
-        async with _accounts(config, target) as client_of:
+        async with _accounts(config, target, denials) as client_of:
             manager = ControllerManager(
                 client,
                 clock=clock,
@@ -180,7 +181,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 show_claims(registry, manager.informers.of(RESOURCECLAIMS).store)
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
-            async with serving_health(health, client, registry, elector, say=say):
+            async with serving_health(health, client, registry, elector, denials=denials, say=say):
                 tune_collection()
                 await run_until(stopped, manager.run())
 
@@ -193,7 +194,9 @@ def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | 
 
 
 @asynccontextmanager
-async def _accounts(config: PartConfig, target: Target) -> AsyncIterator[Callable[[Client, str], Client] | None]:
+async def _accounts(
+    config: PartConfig, target: Target, denials: Denials
+) -> AsyncIterator[Callable[[Client, str], Client] | None]:
     """How a client becomes the one of a service account in kube-system; None: all controllers are one user."""
     if not config.own_credentials:
         yield None
@@ -207,7 +210,7 @@ async def _accounts(config: PartConfig, target: Target) -> AsyncIterator[Callabl
         target, client_certificate=b"", client_key=b"", token="", token_file=None, username="", password=""
     )
     clock = SystemClock()
-    async with await HTTPTransport.open(anonymous, user_agent="kube-controller-manager") as transport:
+    async with await HTTPTransport.open(anonymous, user_agent="kube-controller-manager", denials=denials) as transport:
 
         def client_of(manager: Client, account: str) -> Client:
             tokens = AccountTokens(manager, "kube-system", account, clock)

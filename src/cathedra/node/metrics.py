@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from cathedra.client.denials import MissingRight
 from cathedra.clock import Clock
 from cathedra.histogram import Histogram
 
@@ -42,6 +43,8 @@ class NodeMetrics:
         self._plugins: dict[_Labels, float] = {}
         self._pod_resources = {method: Counter[_Labels]() for method in _METHODS}
         self._pod_resources_errors = {method: Counter[_Labels]() for method in _METHODS}
+        self.denied: Mapping[_Labels, float] = {}
+        """Requests that the API server refused for want of a right, by user, verb, API group and resource."""
 
     def undecodable(self, resource: str, kind: str) -> None:
         """Note an object of the API that cannot be decoded."""
@@ -137,6 +140,8 @@ class NodeMetrics:
         for method, counted in self._pod_resources_errors.items():
             about = f"Failed calls to the pod resources service: {method}."
             yield _gauge(f"kubelet_pod_resources_endpoint_errors_{method}", about, _VERSION, counted)
+        about = "Requests that the API server refused because their user lacks a right."
+        yield _counter("cathedra_client_denied_requests", about, MissingRight._fields, self.denied)
 
 
 def _counter(name: str, about: str, labels: _Labels, values: Mapping[_Labels, float]) -> Any:

@@ -17,6 +17,7 @@ from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode
 from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, UndecodableObject, identify
+from cathedra.client.denials import Denials
 from cathedra.client.local.frames import BODY_LIMIT, FrameError, MessageReader
 from cathedra.client.local.messages import (
     PROTOCOL,
@@ -57,9 +58,10 @@ class ProtocolRefused(ConnectionError):
 class Connection(asyncio.Protocol, ABC):
     """The client's end. It connects with the first request, and again with the first one after it was lost."""
 
-    def __init__(self, where: str) -> None:
-        """``where`` it leads, for texts."""
+    def __init__(self, where: str, denials: Denials | None = None) -> None:
+        """``where`` it leads, for texts. Refusals for want of a right are reported to ``denials``."""
         self._where = where
+        self._denials = denials
         self._transport: asyncio.Transport | None = None
         self._outgoing: Outgoing | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -237,10 +239,7 @@ class Connection(asyncio.Protocol, ABC):
         elif kind is Plain:
             self._plain(message)
         elif kind is StatusFailure:
-            try:
-                self._fail(message.id, StatusError(decode(Status, message.status)))
-            except FAULTS as error:
-                self._fail(message.id, MalformedAnswer(f"{self._where}: a refusal is no Status: {error}"))
+            self._refused(message)
         elif kind is Ended:
             self._end(message.id, None)
         elif kind is Again:
@@ -248,6 +247,16 @@ class Connection(asyncio.Protocol, ABC):
         elif kind is Retiring:
             self.retiring = True
             self._close_when_answered()
+
+    def _refused(self, message: StatusFailure) -> None:
+        try:
+            refusal = StatusError(decode(Status, message.status))
+        except FAULTS as error:
+            self._fail(message.id, MalformedAnswer(f"{self._where}: a refusal is no Status: {error}"))
+            return
+        if self._denials is not None:
+            self._denials.note(refusal)
+        self._fail(message.id, refusal)
 
     def _close_when_answered(self) -> None:
         if not self._answers and not self._watches:

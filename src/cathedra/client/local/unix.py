@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from cathedra.client.denials import Denials
 from cathedra.client.local.connection import Connection
 
 __all__ = ["LocalConnection", "peer_user"]
@@ -32,8 +33,8 @@ def peer_user(transport: asyncio.BaseTransport) -> int:
 class LocalConnection(Connection):
     """A connection to the socket of an API server that runs as the same user."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path))
+    def __init__(self, path: Path, denials: Denials | None = None) -> None:
+        super().__init__(str(path), denials)
         self._path = path
 
     async def dial(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from cathedra.asgi.upgrade import SESSION
+from cathedra.client.denials import Denials
 from cathedra.client.local.connection import Connection, ProtocolRefused
 from cathedra.client.local.messages import SESSION_PATH
 
@@ -45,9 +46,10 @@ class UpgradedConnection(Connection):
         server_name: str | None,
         agent: str,
         authorization: Callable[[], Awaitable[str]],
+        denials: Denials | None = None,
     ) -> None:
         """``server`` is its URL; ``authorization`` makes the header of that name for each connection, "" for none."""
-        super().__init__(server)
+        super().__init__(server, denials)
         url = urlsplit(server)
         self._host, self._port = url.hostname or "", url.port or _HTTPS
         self._path = url.path.rstrip("/") + SESSION_PATH

@@ -20,10 +20,12 @@ from cathedra.api.core.authorization_v1 import (
 )
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
+from cathedra.cluster.process.plainhealth import health_text
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -57,12 +59,16 @@ class HealthOptions:
 class HealthApplication:
     """The ASGI application of the port."""
 
-    def __init__(self, client: Client, registry: CollectorRegistry, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, registry: CollectorRegistry, clock: Clock, denials: Denials | None = None
+    ) -> None:
+        """``denials`` are shown by ``/readyz?verbose``."""
         from cathedra.node.server.authentication import RequestAuthenticator  # start-up time: with the port alone
 
         self._authenticator = RequestAuthenticator(client, clock)
         self._reviews = client.resource(_REVIEWS)
         self._registry = registry
+        self._denials = denials
 
     async def __call__(
         self,
@@ -85,7 +91,7 @@ class HealthApplication:
         if method not in ("GET", "HEAD"):
             return 405, "method not allowed\n", plain
         if path in HEALTH_PATHS:
-            return 200, "ok", plain
+            return 200, health_text(scope, self._denials), plain
         try:
             refusal = await self._refusal(scope, path)
         except StatusError as error:
@@ -127,6 +133,7 @@ async def serving_health(
     registry: CollectorRegistry,
     elector: LeaderElector | None,
     *,
+    denials: Denials | None = None,
     say: Say,
 ) -> AsyncIterator[None]:
     """Serve while the body runs; without a port nothing is served.
@@ -134,6 +141,8 @@ async def serving_health(
     Raises:
         InvalidOption: the port cannot be opened.
     """
+    if denials is not None:
+        denials.export(registry)
     if elector is not None:
         show_leadership(registry, elector)
     if not options.port:
@@ -154,7 +163,7 @@ async def serving_health(
         files.key.write_bytes(pair.key)
         files.certificate.write_bytes(pair.certificate)
         files.client_authority.write_bytes(options.client_authority or pair.certificate)
-        listener = Listener(HealthApplication(client, registry, clock), listening, files)
+        listener = Listener(HealthApplication(client, registry, clock, denials), listening, files)
         await listener.start()
     say(f"health and metrics at https://{options.address}:{options.port}")
     try:

@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
+from cathedra.client.denials import Denials
 from cathedra.cluster.invalidoption import InvalidOption
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["PlainEndpoint", "PlainHealth", "endpoint_of", "serving_plain_health"]
+__all__ = ["PlainEndpoint", "PlainHealth", "endpoint_of", "health_text", "serving_plain_health"]
 
 _PLAIN: Final = b"text/plain; charset=utf-8"
 
@@ -52,8 +54,11 @@ def endpoint_of(option: str, text: str) -> PlainEndpoint:
 class PlainHealth:
     """The ASGI application of the port."""
 
-    def __init__(self, ready: Callable[[], str], registry: CollectorRegistry | None) -> None:
-        """``ready`` answers what is not ready yet, "" if nothing."""
+    def __init__(
+        self, ready: Callable[[], str], registry: CollectorRegistry | None, denials: Denials | None = None
+    ) -> None:
+        """``ready`` returns what is not ready yet, "" if nothing; ``denials`` are shown by ``/readyz?verbose``."""
+        self._denials = denials
         self._ready = ready
         self._registry = registry
 
@@ -66,19 +71,22 @@ class PlainHealth:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        code, body, kind = self._answer(scope["method"], scope["path"])
+        code, body, kind = self._answer(scope)
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": code, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def _answer(self, method: str, path: str) -> tuple[int, bytes, bytes]:
+    def _answer(self, scope: Mapping[str, Any]) -> tuple[int, bytes, bytes]:
+        method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD"):
             return 405, b"method not allowed\n", _PLAIN
         if path in ("/healthz", "/livez"):
             return 200, b"ok", _PLAIN
         if path == "/readyz":
             missing = self._ready()
-            return (500, f"[-]{missing}\n".encode(), _PLAIN) if missing else (200, b"ok", _PLAIN)
+            if missing:
+                return 500, f"[-]{missing}\n".encode(), _PLAIN
+            return 200, health_text(scope, self._denials).encode(), _PLAIN
         if path == "/metrics" and self._registry is not None:
             from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # start-up time: with a request
 
@@ -86,11 +94,22 @@ class PlainHealth:
         return 404, b"404 page not found\n", _PLAIN
 
 
+def health_text(scope: Mapping[str, Any], denials: Denials | None) -> str:
+    """Return the body of a health answer that is ok: with ``/readyz?verbose`` also the rights that were missing."""
+    verbose = scope["path"] == "/readyz" and "verbose" in parse_qs(
+        scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True
+    )
+    if not verbose:
+        return "ok"
+    return "\n".join(("[+]ping ok", *(denials.lines() if denials is not None else ()), "readyz check passed")) + "\n"
+
+
 @asynccontextmanager
 async def serving_plain_health(
     endpoint: PlainEndpoint,
     ready: Callable[[], str],
     registry: CollectorRegistry | None = None,
+    denials: Denials | None = None,
     *,
     say: Callable[[str], None],
 ) -> AsyncIterator[None]:
@@ -108,7 +127,7 @@ async def serving_plain_health(
         listening = bind(endpoint.address, endpoint.port)
     except OSError as error:
         raise InvalidOption(f"{endpoint.option} {endpoint.port} of {endpoint.address}: {error.strerror}") from error
-    listener = Listener(PlainHealth(ready, registry), listening, None)
+    listener = Listener(PlainHealth(ready, registry, denials), listening, None)
     await listener.start()
     shown = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
     say(f"health{' and metrics' if registry is not None else ''} at http://{shown}:{endpoint.port}")

@@ -16,6 +16,7 @@ from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.clock import Clock, SystemClock
@@ -49,7 +50,8 @@ async def _work(order: Order, line: ChildLine, inherited: Inherited) -> None:
 
 async def _work_over_socket(order: Order, line: ChildLine) -> None:
     """With the first process' API server, over its socket."""
-    connection, clock = LocalConnection(order.socket), SystemClock()
+    clock = SystemClock()
+    connection = LocalConnection(order.socket, Denials(clock))
 
     def client(user: UserInfo) -> Client:
         agent = user.name.rpartition(":")[2]
@@ -63,9 +65,9 @@ async def _work_on_replica(order: Order, line: ChildLine, inherited: socket.sock
     """With an API server of this process' own, on the first one's store."""
     clock, config = SystemClock(), order.config
     store = await PrimaryStore.over(inherited)
-    gates = FeatureGates.for_release(config.release, config.gates)
+    gates, denials = FeatureGates.for_release(config.release, config.gates), Denials(clock)
     server = await open_beside(config, store, gates=gates, clock=clock, random=Random(secrets.randbits(64)))
-    base = _foundation(order, lambda user: Client(server.transport_of(user), clock=clock), clock)
+    base = _foundation(order, lambda user: Client(server.transport_of(user, denials), clock=clock), clock)
     try:
         await while_stored(_run_parts(order, line, base), store)
     finally:

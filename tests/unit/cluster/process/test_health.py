@@ -10,6 +10,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from cathedra.api.core.core_v1 import ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.rbac_v1 import PolicyRule
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import forbidden
+from cathedra.client.denials import Denials
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.resources import SERVICEACCOUNTS
 from cathedra.client.serviceaccounts import AccountTokens
@@ -19,7 +22,9 @@ from tests.unit.apiserver.guarded import Guarded, guarded, user
 SCHEDULER = "system:kube-scheduler"
 
 
-async def get(app: HealthApplication, path: str, token: str = "", method: str = "GET") -> tuple[int, str]:
+async def get(
+    app: HealthApplication, path: str, token: str = "", method: str = "GET", query: str = ""
+) -> tuple[int, str]:
     sent: list[Mapping[str, Any]] = []
     headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
 
@@ -29,7 +34,11 @@ async def get(app: HealthApplication, path: str, token: str = "", method: str = 
     async def send(message: Mapping[str, Any]) -> None:
         sent.append(message)
 
-    await app({"type": "http", "path": path, "method": method, "headers": headers}, receive, send)
+    await app(
+        {"type": "http", "path": path, "query_string": query.encode(), "method": method, "headers": headers},
+        receive,
+        send,
+    )
     return sent[0]["status"], sent[1]["body"].decode()
 
 
@@ -52,6 +61,20 @@ def test_health_needs_no_credentials_and_metrics_do() -> None:
         assert await get(app, "/metrics") == (401, "Unauthorized\n")
         assert (await get(app, "/metrics", "forged"))[0] == 401
         assert (await get(app, "/healthz", method="POST"))[0] == 405
+
+    guarded(body)
+
+
+def test_readyz_shows_rights_that_are_missing_if_asked_for_details() -> None:
+    async def body(api: Guarded) -> None:
+        denials = Denials(api.clock)
+        app = HealthApplication(api.of(SCHEDULER), registry(), api.clock, denials)
+        assert await get(app, "/readyz", query="verbose") == (200, "[+]ping ok\nreadyz check passed\n")
+        right = 'User "u" cannot patch resource "pods/status" in API group ""'
+        denials.note(forbidden(GroupResource("", "pods"), "p", right))
+        code, text = await get(app, "/readyz", query="verbose")
+        assert (code, text.splitlines()[1]) == (200, f"warning: {right}: refused 1 times, last 0 s ago")
+        assert await get(app, "/readyz") == (200, "ok")
 
     guarded(body)
 

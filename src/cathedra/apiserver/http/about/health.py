@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from cathedra import __version__
@@ -24,7 +24,14 @@ def git_version(release: str) -> str:
 class HealthAndVersion:
     """Answers ``/version`` and the health endpoints."""
 
-    def __init__(self, release: str, checks: Mapping[str, Callable[[], bool]]) -> None:
+    def __init__(
+        self,
+        release: str,
+        checks: Mapping[str, Callable[[], bool]],
+        notes: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        """``notes`` are lines that verbose answers add to the checks; they fail none."""
+        self._notes = notes
         self._release = release
         self._checks = dict(checks)
 
@@ -67,5 +74,7 @@ class HealthAndVersion:
         if healthy and "verbose" not in request.query:
             return text_response("ok")
         lines = [f"[+]{name} ok" if ok else f"[-]{name} failed: reason withheld" for name, ok in results.items()]
+        if not single:
+            lines += self._notes()
         lines.append(f"{endpoint} check {'passed' if healthy else 'failed'}")
         return text_response("\n".join(lines) + "\n", 200 if healthy else 500)

@@ -55,3 +55,12 @@ def test_the_version_is_that_of_the_release(release: str, minor: str, least: str
     assert (said["major"], said["minor"], said["minCompatibilityMinor"]) == ("1", minor, least)
     assert said["gitVersion"] == git_version(release) == git
     assert said["platform"].count("/") == 1
+
+
+def test_notes_are_shown_with_details_alone_and_fail_no_check() -> None:
+    health = HealthAndVersion("1.37", {"ping": lambda: True}, lambda: ["warning: a"])
+    plain, verbose = health.answer(request("/readyz")), health.answer(request("/readyz?verbose"))
+    assert plain is not None
+    assert verbose is not None
+    assert (plain.status, plain.body) == (200, b"ok")
+    assert (verbose.status, verbose.body) == (200, b"[+]ping ok\nwarning: a\nreadyz check passed\n")
