@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
@@ -18,7 +19,8 @@ from cathedra.node.runtime.runtime import ContainerRun
 
 __all__ = ["PodManager"]
 
-_CRASH_PAUSE: Final = 10.0
+_RETRY: Final = (1.0, 30.0)
+"""First and longest pause, in seconds, before a worker that failed is replaced."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,13 +52,25 @@ class PodManager:
                 self._synced = True
                 self._ended.clear()
                 for uid in tuple(self._found):
-                    group.create_task(self._end_orphans(self._found.pop(uid)))
-                group.create_task(self._remove_sandboxes())
+                    runs = self._found.pop(uid)
+                    group.create_task(self._retried(f"containers of pod {uid}", partial(self._end_orphans, runs)))
+                group.create_task(self._retried("sandboxes of pods that are gone", self._remove_sandboxes))
                 await asyncio.get_running_loop().create_future()
             finally:
                 if stop is not None:
                     stop()
                 self._group = None
+
+    async def _retried(self, what: str, remove: Callable[[], Awaitable[None]]) -> None:
+        """Call ``remove`` until it succeeds: what an earlier agent left must not keep this one from running pods."""
+        pause = _RETRY[0]
+        while True:
+            try:
+                return await remove()
+            except Exception:
+                _LOG.exception("%s: not removed; will try again in %g s", what, pause)
+            await self._context.clock.sleep(pause)
+            pause = min(pause * 2, _RETRY[1])
 
     async def _end_orphans(self, runs: Iterable[ContainerRun]) -> None:
         """Containers of pods that are no more."""
@@ -114,16 +128,15 @@ class PodManager:
             worker.update(pod)
         elif self._group is not None and pod.spec.node_name == self._context.config.name:
             uid = pod.metadata.uid
-            worker = PodWorker(
-                pod,
-                self._context,
-                [self._ended.pop(run.id, run) for run in self._found.pop(uid, ())],
-                admit=self._admit,
-                others=lambda: self._beside(uid),
-                freed=self._freed,
-            )
+            worker = self._worker(pod, [self._ended.pop(run.id, run) for run in self._found.pop(uid, ())])
             self._workers[uid] = worker
             self._group.create_task(self._work(uid, worker))
+
+    def _worker(self, pod: Pod, found: Sequence[ContainerRun]) -> PodWorker:
+        uid = pod.metadata.uid
+        return PodWorker(
+            pod, self._context, found, admit=self._admit, others=lambda: self._beside(uid), freed=self._freed
+        )
 
     async def _admit(self, pod: Pod) -> Rejection | None:
         rejection = await self._admission.check(pod, lambda: self._before(pod.metadata.uid))
@@ -162,12 +175,30 @@ class PodManager:
             worker.vanished()
 
     async def _work(self, uid: str, worker: PodWorker) -> None:
+        """Run a pod's worker until the pod is gone, with a new worker after each failure."""
+        pause = _RETRY[0]
+        try:
+            while not await self._survived(worker):
+                # The failed worker stays in the table: a deletion or the end of a container is not lost meanwhile.
+                await self._context.clock.sleep(pause)
+                pause = min(pause * 2, _RETRY[1])
+                worker = self._workers[uid] = self._successor(worker)
+        finally:
+            del self._workers[uid]
+
+    async def _survived(self, worker: PodWorker) -> bool:
+        """Run a worker. Return False if it failed, which it must not take the node's other pods with it for."""
         try:
             await worker.run()
         except Exception:
-            # A fault in one pod must not take the node's other pods with it; it is told with all it has.
-            _LOG.exception("pod %s/%s: its worker failed", worker.pod.metadata.namespace, worker.pod.metadata.name)
-            await self._context.clock.sleep(_CRASH_PAUSE)
-        finally:
-            if self._workers.get(uid) is worker:
-                del self._workers[uid]
+            name = f"{worker.pod.metadata.namespace}/{worker.pod.metadata.name}"
+            _LOG.exception("pod %s: its worker failed and will be replaced", name)
+            return False
+        return True
+
+    def _successor(self, failed: PodWorker) -> PodWorker:
+        """Return a worker that continues as an agent does after a restart: with the object and the containers found."""
+        worker = self._worker(failed.pod, failed.runs)
+        if failed.gone:
+            worker.vanished()
+        return worker

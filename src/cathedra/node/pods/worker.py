@@ -140,6 +140,18 @@ class PodWorker:
         return self._runner.table.all
 
     @property
+    def runs(self) -> tuple[ContainerRun, ...]:
+        """The last known run of each container, those that an earlier worker or agent left included."""
+        runs = {run.id: run for run in self._found}
+        runs |= {record.current.id: record.current for record in self.records if record.current is not None}
+        return tuple(runs.values())
+
+    @property
+    def gone(self) -> bool:
+        """Whether the pod's object is gone."""
+        return self._object.gone
+
+    @property
     def next_change(self) -> asyncio.Event:
         """Set when one of the containers changes the next time."""
         return self._runner.table.next_change

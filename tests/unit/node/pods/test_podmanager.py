@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
 
 import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import Time, replace
+from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.node.pods import podmanager
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
-from tests.unit.node.fakes import make_pod
+from tests.unit.node.fakes import make_claim, make_pod
 from tests.unit.node.pods.onepod import OnePod
 from tests.unit.node.pods.onepod import play as play_one
 
@@ -166,23 +168,106 @@ def test_the_end_of_an_earlier_agents_container_is_not_lost_while_its_pod_is_unk
     play_one(body)
 
 
-def test_a_worker_that_fails_takes_no_other_with_it_and_is_replaced_later(
+def deleting(pod: Pod) -> Pod:
+    """The next version of a pod, which is to be deleted."""
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=Time(0), resource_version="9999"))
+
+
+class Faulty(PodWorker):
+    """A worker whose first steps fail for a while, and whose end does later."""
+
+    failures: ClassVar[list[str]] = []
+    """What fails next: ``run`` or ``end``."""
+
+    async def run(self) -> None:
+        if self.pod.metadata.name == "bad" and self.failures[:1] == ["run"]:
+            self.failures.pop(0)
+            raise OSError(28, "No space left on device")
+        await super().run()
+
+    async def _terminate(self) -> None:
+        if self.failures[:1] == ["end"]:
+            self.failures.pop(0)
+            raise OSError(28, "No space left on device")
+        await super()._terminate()
+
+
+def test_orphans_that_cannot_be_removed_do_not_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(one: OnePod) -> None:
+        orphan = await one.runtime.start(ContainerSpec("o", PodIdentity("default", "o", "gone"), "c", 0, ("sleep",)))
+        remove, failures = one.runtime.remove, [OSError(28, "No space left on device")] * 2
+
+        async def remove_later(container_id: str) -> None:
+            if failures:
+                raise failures.pop()
+            await remove(container_id)
+
+        monkeypatch.setattr(one.runtime, "remove", remove_later)
+        node = Node(one, source := Source(), PodManager(one.context, source))
+        running = asyncio.ensure_future(node.manager.run([orphan]))
+        source.synced.set()
+        await one.clock.sleep(1)
+        assert not running.done()
+        await one.clock.sleep(10)
+        assert one.runtime.specs == {}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    play_one(body)
+
+
+def test_a_worker_that_fails_takes_no_other_with_it_and_is_replaced_until_it_works(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Faulty(PodWorker):
-        async def run(self) -> None:
-            if self.pod.metadata.name == "bad":
-                raise ValueError("a fault")
-            await super().run()
-
     monkeypatch.setattr(podmanager, "PodWorker", Faulty)
+    monkeypatch.setattr(Faulty, "failures", ["run"] * 4)
 
     async def story(node: Node) -> None:
         await node.bind(make_pod("bad"), make_pod("good"))
         assert node.names() == ["bad", "good"]
         assert "pod default/bad: its worker failed" in caplog.text
-        await node.one.clock.sleep(10)
-        assert node.names() == ["good"]
+        assert len(node.one.runtime.specs) == 1
+        await node.one.clock.sleep(1 + 2 + 4 + 8)
+        assert node.names() == ["bad", "good"]
+        assert len(node.one.runtime.specs) == 2
+
+    play(story)
+
+
+def test_a_deletion_while_a_worker_has_failed_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk was full when the pod was set up, and it was deleted before the next attempt: its claim is let go."""
+    monkeypatch.setattr(podmanager, "PodWorker", Faulty)
+    monkeypatch.setattr(Faulty, "failures", ["end"] * 3)
+
+    async def story(node: Node) -> None:
+        await node.one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "a"))
+        await node.bind(make_pod("a", claims=["c1"]))
+        assert node.one.driver.calls == [("prepare", ("c1",))]
+        pod = node.one.stored()
+        node.source.changed(deleting(pod))
+        await node.one.clock.sleep(0.5)
+        node.source.deleted(pod)
+        await node.one.clock.sleep(1 + 2 + 4 + 60)
+        assert node.one.driver.calls[-1] == ("unprepare", ("c1",))
+        assert node.names() == []
+        assert node.one.runtime.specs == {}
+
+    play(story)
+
+
+def test_a_successor_adopts_the_containers_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podmanager, "PodWorker", Faulty)
+    monkeypatch.setattr(Faulty, "failures", ["end"])
+
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("a"))
+        (first,) = node.manager.workers()
+        pod = node.one.stored()
+        node.source.changed(deleting(pod))
+        await node.one.clock.sleep(1.5)
+        (second,) = node.manager.workers()
+        assert second is not first
+        assert [run.id for run in second.runs] == [run.id for run in first.runs]
         assert len(node.one.runtime.specs) == 1
 
     play(story)
