@@ -176,3 +176,33 @@ def test_only_what_the_cluster_made_is_deleted(cathedra: Shell) -> None:
     cathedra("up", "--detach", "--nodes=1", "--gpus=1", "--runtime=process", f"--data-dir={precious}")
     assert f"what is not the cluster's is left in {precious}: file" in cathedra("delete", f"--data-dir={precious}")
     assert [entry.name for entry in precious.iterdir()] == ["file"]
+
+
+def test_a_damaged_state_file_stops_its_node_alone_until_it_is_removed(cathedra: Shell) -> None:
+    cathedra("up", "--detach", "--nodes=2", "--gpus=1", "--runtime=process")
+    cathedra("down")
+    (damaged,) = cathedra.home.rglob("nodes/node-0")
+    (damaged / "dra_manager_state").write_text("junk")
+    started = cathedra.run("up", "--detach")
+    assert started.returncode == 0, started.stderr
+    said = started.stdout + started.stderr
+    assert "1 node Ready, 1 device of gpu.example.com on each" in said
+    assert f"remove DRA state file {damaged / 'dra_manager_state'}" in said
+    assert names(cathedra.kubeconfig, "nodes") == ["node-0", "node-1"]
+
+    (damaged / "dra_manager_state").unlink()
+
+    async def served() -> None:
+        """Wait for the node's slice, which its driver publishes when the node runs again."""
+        async with await HTTPTransport.open(load(cathedra.kubeconfig)) as transport:
+            client = Client(transport, clock=SystemClock()).resource(RESOURCESLICES, "")
+            async with asyncio.timeout(120):
+                found = await client.list()
+                if any(one.spec.node_name == "node-0" for one in found.items):
+                    return
+                async with client.watch(resource_version=found.metadata.resource_version) as events:
+                    async for event in events:
+                        if getattr(getattr(event.object, "spec", None), "node_name", "") == "node-0":
+                            return
+
+    asyncio.run(served())

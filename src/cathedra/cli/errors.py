@@ -17,6 +17,7 @@ from cathedra.cluster.manifests import ManifestError
 from cathedra.controllers.controller_manager import UnknownController
 from cathedra.driver.errors import DriverError
 from cathedra.drivercheck.errors import DriverCheckError
+from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.server.tls import UnprotectedServer
 from cathedra.profiles import ProfileError
@@ -31,7 +32,7 @@ def error_line(error: BaseException) -> str | None:
         error = error.exceptions[0]
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError, DriverCheckError),
-        *(BadKeyPair, BadSigningKey, UnprotectedServer, UnusableRuntime),
+        *(BadKeyPair, BadSigningKey, CorruptCheckpoint, UnprotectedServer, UnusableRuntime),
         *(InvalidInput, InvalidOption, ConfigurationError, ManifestError, PolicyError, ProfileError),
         *(UnknownController, UnknownGate, UnknownAPIGroup),
     )

@@ -159,7 +159,7 @@ class RunningCluster:
         nodes = self._running_nodes
         assert isinstance(nodes, InProcessNodes), "nodes of another process are those of the start"
         await self._install_drivers(profile)
-        await nodes.start(name, profile).wait_ready()
+        await nodes.start(name, profile).wait_settled()
 
     async def silence_node(self, name: str) -> None:
         """Stop a node's agent and drivers as a loss of power does: its Node object stays, and nothing answers for it.

@@ -1,4 +1,4 @@
-"""The nodes of a cluster that run in this process: started, waited for, silenced."""
+"""The nodes of a cluster that run in this process: started, waited for, started again, silenced."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cathedra.cluster.parts.failures import fails
 from cathedra.cluster.parts.foundation import Foundation
 from cathedra.cluster.parts.generations import how_to_enable_devices
 from cathedra.cluster.parts.nodes import BareNode, Choosing, ClusterNode, RunningNode, driver_for, profiled_drivers
+from cathedra.cluster.parts.supervisednode import SupervisedNode
 from cathedra.cluster.views.wording import counted
 from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
@@ -32,33 +33,36 @@ class InProcessNodes:
         self._base = base
         self._choosing = dict(choosing)
         self._group = group
-        self._nodes: dict[str, ClusterNode] = {}
+        self._nodes: dict[str, SupervisedNode] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
+    def start(self, name: str, profile: HardwareProfile | None) -> SupervisedNode:
         """Start a node, of a profile or with the example driver."""
-        node = self._nodes[name] = self._make(name, profile)
+        node = SupervisedNode(name, lambda: self._make(name, profile), self._base.clock)
+        self._nodes[name] = node
         self._tasks[name] = self._group.create_task(node.run(), name=f"node {name}")
         return node
 
     async def wait_ready(self) -> None:
-        """Wait until every node is Ready and its driver's slices are published."""
+        """Wait until every node is Ready and its driver's slices are published. A node that has failed is not waited
+        for: `summary` names it, and it is started again."""
         async with asyncio.TaskGroup() as group:
             for node in self._nodes.values():
-                group.create_task(node.wait_ready())
+                group.create_task(node.wait_settled())
 
     async def summary(self) -> Sequence[str]:
         """What there is to say of nodes that are ready, a line each."""
         base, lines = self._base, []
-        if self._nodes:
-            nodes = counted(len(self._nodes), "node")
+        failed = [f"node {node.name} does not run: {node.failure}" for node in self._nodes.values() if node.failure]
+        if len(self._nodes) > len(failed):
+            nodes = counted(len(self._nodes) - len(failed), "node")
             if base.has_drivers:
                 lines.append(f"{nodes} Ready, {' and '.join(self._published())} on each")
             elif not base.served.has_devices:
                 lines.append(f"{nodes} Ready; {how_to_enable_devices(base.gates)}")
             else:
                 lines.append(f"{nodes} Ready; drivers register in {base.node_root('NODE') / 'plugins_registry'}")
-        return (*lines, *({node.agent.missing for node in self._nodes.values()} - {""}))
+        return (*lines, *failed, *({node.node.agent.missing for node in self._nodes.values()} - {""}))
 
     async def silence(self, name: str) -> None:
         """Stop a node's agent and drivers as a loss of power does: its Node object stays, and nothing answers for it.
@@ -74,7 +78,7 @@ class InProcessNodes:
     async def usage(self, name: str) -> Any:
         """What the pods of a node use; None, the node is not here or has none."""
         node = self._nodes.get(name)
-        return None if node is None else await node.agent.usage()
+        return None if node is None else await node.node.agent.usage()
 
     def has(self, name: str) -> bool:
         """Whether a node of that name runs here."""
@@ -88,7 +92,7 @@ class InProcessNodes:
     def _published(self) -> Iterator[str]:
         """How many devices of each driver a node has at most."""
         for driver in self._base.config.drivers:
-            most = max(node.devices.get(driver, 0) for node in self._nodes.values())
+            most = max(node.node.devices.get(driver, 0) for node in self._nodes.values())
             yield f"{counted(most, 'device')} of {driver}"
 
     def _make(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
