@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import KubeStruct, decoder_of, replace
+from cathedra.api.struct import KubeStruct, decoder_of, json_reader, replace
 
 __all__ = ["PartsDecoder", "parts_decoder", "reader_of", "with_parts_of"]
 
@@ -37,7 +37,7 @@ class PartsDecoder(Generic[K]):
 
     def __init__(self, kind: type[K]) -> None:
         self._kind = kind
-        self._decode = decoder_of(kind).decode
+        self._decode = json_reader(kind)
         spec = _fields(kind).get("spec")
         self._spec = "" if spec is None else spec.name
         self._specs: dict[bytes, Any] = {}
@@ -127,7 +127,7 @@ def _shared(obj: K, body: Any, earlier: K, earlier_body: Any, depth: int) -> K:
 def reader_of(kind: type[K]) -> Callable[[bytes], K]:
     """What reads the objects of a kind that a server shows: claims with the same spec, as those of a template, share
     it. Of pods each has a volume with a name of its own."""
-    return parts_decoder(kind).new if kind is ResourceClaim else decoder_of(kind).decode
+    return parts_decoder(kind).new if kind is ResourceClaim else json_reader(kind)
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting, load_json
+from cathedra.api.nulls import without_nulls
 from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
 
@@ -34,6 +35,7 @@ __all__ = [
     "encode",
     "from_dict",
     "json_names",
+    "json_reader",
     "replace",
     "reshape",
     "to_dict",
@@ -191,7 +193,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode(kind: type[S], data: bytes | str) -> S:
-    """The object of type ``kind`` that ``data`` spells in JSON; unknown fields are dropped.
+    """Decode an object of type ``kind`` from JSON as Go does: unknown fields are dropped, null is nothing.
 
     Raises:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
@@ -199,13 +201,39 @@ def decode(kind: type[S], data: bytes | str) -> S:
     """
     check_nesting(data, WRAPPED_DEPTH)
     try:
-        return decoder_of(kind).decode(data)
+        return json_reader(kind)(data)
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"invalid UTF-8: {error}") from error
 
 
+def json_reader(kind: type[S]) -> Callable[[bytes | str], S]:
+    """Return the function behind `decode`, for bytes whose nesting is bounded already (`cathedra.api.nesting`)."""
+    key: Any = kind
+    made: Callable[[bytes | str], S] = _reader(key)
+    return made
+
+
+@cache
+def _reader(kind: Any) -> Callable[[bytes | str], Any]:
+    decode_strictly = decoder_of(kind).decode
+
+    def read(data: bytes | str) -> Any:
+        try:
+            return decode_strictly(data)
+        except msgspec.ValidationError:
+            if (b"null" if isinstance(data, bytes) else "null") not in data:  # type: ignore[operator]  # of one type
+                raise
+        return msgspec.convert(without_nulls(msgspec.json.decode(data), kind), kind, dec_hook=_decode_scalar)
+
+    return read
+
+
 def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:
-    """The decoder behind `decode`, for bytes whose nesting is bounded already (`cathedra.api.nesting`)."""
+    """Return the strict decoder of ``kind``: null is an error wherever the struct does not admit None.
+
+    For callers that read what it refuses in a way of their own; all others use `decode` or `json_reader`. The nesting
+    of the bytes must be bounded already (`cathedra.api.nesting`).
+    """
     key: Any = kind
     made: msgspec.json.Decoder[S] = _decoder(key)
     return made
@@ -230,12 +258,15 @@ def reshape(obj: object, kind: type[S]) -> S:
 
 
 def from_dict(kind: type[S], value: Mapping[str, Any]) -> S:
-    """The object of type ``kind`` that plain values describe.
+    """Make the object of type ``kind`` that plain values describe; null is nothing, as in `decode`.
 
     Raises:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
     """
-    return msgspec.convert(value, kind, dec_hook=_decode_scalar)
+    try:
+        return msgspec.convert(value, kind, dec_hook=_decode_scalar)
+    except msgspec.ValidationError:
+        return msgspec.convert(without_nulls(value, kind), kind, dec_hook=_decode_scalar)
 
 
 replace: Final = msgspec.structs.replace

@@ -29,7 +29,7 @@ from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
 from cathedra.api.parts import reader_of
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, decode, encode, replace
+from cathedra.api.struct import KubeStruct, decode, decoder_of, encode, replace
 from cathedra.api.undecodable import (
     FAULTS,
     NotAnObject,
@@ -220,11 +220,11 @@ class HTTPTransport:
         body = await self._request("GET", _path(ref, namespace), query=_list_query(options))
         undecodable: tuple[Undecodable, ...] = ()
         try:
-            answer = decode(_list_type(ref.type), body)
-            items = answer.items or ()
+            check_nesting(body, WRAPPED_DEPTH)
+            answer = decoder_of(_list_type(ref.type)).decode(body)
+            metadata, items = answer.metadata, answer.items or ()
         except FAULTS:
-            answer, items, undecodable = _item_by_item(ref.type, body)
-        metadata = answer.metadata
+            metadata, items, undecodable = _item_by_item(ref.type, body)
         return Page(
             tuple(replace(item, kind="", api_version="") for item in items),
             metadata.resource_version,
@@ -524,17 +524,19 @@ def _list_type(kind: type[T]) -> Any:
 
 
 class _RawList(msgspec.Struct, frozen=True):
-    """A list whose items are still to be decoded."""
+    """A list of which nothing is decoded yet."""
 
-    metadata: ListMeta = ListMeta()
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
     items: list[msgspec.Raw] | None = None
 
 
 _RAW_LIST: Final = msgspec.json.Decoder(_RawList)
 
 
-def _item_by_item(kind: type[T], body: bytes) -> tuple[_RawList, list[T], tuple[Undecodable, ...]]:
-    """A list that cannot be decoded as a whole: the items that can be, and the others.
+def _item_by_item(kind: type[T], body: bytes) -> tuple[ListMeta, list[T], tuple[Undecodable, ...]]:
+    """A list that cannot be decoded as a whole: its metadata, the items that can be decoded, and the others.
+
+    Nulls where Go has nil lists come this way too, so that only the items that have some are mended.
 
     Raises:
         MalformedAnswer: it is no list of objects.
@@ -545,6 +547,7 @@ def _item_by_item(kind: type[T], body: bytes) -> tuple[_RawList, list[T], tuple[
         body = cut_at_depth(body)
     try:
         answer = _RAW_LIST.decode(body)
+        metadata = decode(ListMeta, bytes(answer.metadata))
     except FAULTS as error:
         raise MalformedAnswer(f"no list of objects: {error}: {body[:_SHOWN]!r}") from error
     items: list[T] = []
@@ -560,7 +563,7 @@ def _item_by_item(kind: type[T], body: bytes) -> tuple[_RawList, list[T], tuple[
                 undecodable.append(identify(kind, item, error))
             except NotAnObject as fault:
                 _LOG.error("%s: an item of a list is ignored: %s", kind.__name__, fault)
-    return answer, items, tuple(undecodable)
+    return metadata, items, tuple(undecodable)
 
 
 def _identified(kind: type[KubeStruct], body: bytes, error: Exception) -> Undecodable:

@@ -105,7 +105,6 @@ def test_a_large_spec_is_not_kept() -> None:
         b"{",
         b"null",
         b'{"metadata":{"name":1},"spec":{}}',
-        b'{"metadata":{},"spec":null}',
         b'{"metadata":{"labels":[]}}',
         b'{"spec":{},"status":{"phase":2}}',
     ],
@@ -120,6 +119,16 @@ def test_what_makes_no_sense_is_refused_as_it_is_whole(body: bytes) -> None:
         with pytest.raises(type(whole.value)) as refused:
             read()
         assert str(refused.value) == str(whole.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"metadata":{"name":"b"},"spec":null}', b'{"spec":{"containers":null},"status":{"phase":"P"}}']
+)
+def test_null_is_nothing_in_each_part(body: bytes) -> None:
+    old = Pod(metadata=ObjectMeta(labels={"a": "b"}), spec=PodSpec(node_name="a"))
+    decoder = parts_decoder(Pod)
+    decoder.new(b'{"spec":{}}')
+    assert decoder.new(body) == decoder.later(body, old, encode(old)) == decode(Pod, body)
 
 
 def test_fields_that_are_not_known_are_dropped() -> None:

@@ -55,7 +55,7 @@ def test_the_rest_is_everything_but_the_faulty_values() -> None:
     what = undecodable(
         {
             "metadata": {"name": "p", "labels": labels},
-            "spec": {"nodeName": "n1", "containers": containers, "volumes": [None, {"name": "v"}]},
+            "spec": {"nodeName": "n1", "containers": containers, "volumes": [7, {"name": "v"}]},
         }
     )
     rest, paths = rest_of(Pod, what)

@@ -13,7 +13,7 @@ from cathedra.api.nesting import MAX_DEPTH, WRAPPED_DEPTH, check_nesting, load_j
 from cathedra.api.parts import PartsDecoder, parts_decoder
 from cathedra.api.scheme import GroupResource, kind_of, type_of
 from cathedra.api.status import StatusError, bad_request, failure, invalid, method_not_supported
-from cathedra.api.struct import KubeStruct, decoder_of, encode
+from cathedra.api.struct import KubeStruct, encode, json_reader
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.options import check_applied, check_writing
 from cathedra.apiserver.http.request import BODY_LIMIT
@@ -269,7 +269,7 @@ def _posted(definition: AnyDefinition, version: VersionDefinition, subresource: 
 
 
 def _decoded(kind: type[Any], body: bytes) -> Any:
-    return _read(decoder_of(kind).decode, body)
+    return _read(json_reader(kind), body)
 
 
 def _read(read: Callable[..., Any], body: bytes, *others: Any) -> Any:

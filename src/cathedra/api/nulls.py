@@ -1,0 +1,146 @@
+"""Null in JSON, with the meaning that it has for Go's decoder.
+
+Go writes a nil slice or map as ``null`` unless the field's tag says ``omitempty``, and reads ``null`` into any field as
+nothing: the field keeps its zero value. Structs are decoded without regard to that, because a type that admits None
+everywhere would burden whatever reads the objects. Values that hold a null in a place that has none are therefore
+mended by type and decoded a second time (`cathedra.api.struct.decode`).
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from functools import cache, cached_property
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.quantity import Quantity
+from cathedra.api.timestamp import MicroTime, Time
+
+__all__ = ["without_nulls"]
+
+_NO_TIME: Final = "0001-01-01T00:00:00Z"
+_ZEROES: Final[dict[Any, Any]] = {
+    str: "",
+    bytes: "",
+    bool: False,
+    int: 0,
+    float: 0,
+    Quantity: "0",
+    Time: _NO_TIME,
+    MicroTime: _NO_TIME,
+}
+"""Zero values of scalars; opaque JSON has none, for it may be null itself."""
+
+
+def without_nulls(value: Any, hint: Any) -> Any:
+    """Return plain ``value`` with each null as Go reads it into the type ``hint``.
+
+    A field of a struct that is null is left out. A null in a list or map becomes the zero value of its element, or
+    stays where elements are pointers. A whole ``value`` of null stays too, for it is no object. Opaque JSON and fields
+    that the type has not are left alone. ``value`` itself is not changed.
+    """
+    return _type_of(hint).below(value)
+
+
+class _Type:
+    """How null is read into a type and what is below it; this one has nothing below it."""
+
+    def __init__(self, zero: Any, *, is_pointer: bool = False) -> None:
+        self._zero = zero
+        self._is_pointer = is_pointer
+
+    @property
+    def is_leaf(self) -> bool:
+        """True if no null in a value of this type has to be looked for."""
+        return type(self) is _Type
+
+    def read(self, value: Any) -> Any:
+        """Return ``value``, which may be null itself, without nulls."""
+        if value is not None:
+            return self.below(value)
+        return None if self._is_pointer else self.zero()
+
+    def zero(self) -> Any:
+        """Return the zero value."""
+        return self._zero
+
+    def below(self, value: Any) -> Any:
+        """Return ``value`` without nulls in it."""
+        return value
+
+
+class _Elements(_Type):
+    """A list or a map."""
+
+    def __init__(self, element: Any, zero: type, *, is_pointer: bool) -> None:
+        super().__init__(None, is_pointer=is_pointer)
+        self._hint = element
+        self._make = zero
+
+    @cached_property
+    def _element(self) -> _Type:
+        return _type_of(self._hint)
+
+    def zero(self) -> Any:
+        return self._make()
+
+    def below(self, value: Any) -> Any:
+        element = self._element
+        if type(value) is list:
+            if element.is_leaf and None not in value:
+                return value
+            return [element.read(item) for item in value]
+        if type(value) is dict:
+            if element.is_leaf and None not in value.values():
+                return value
+            return {key: element.read(item) for key, item in value.items()}
+        return value
+
+
+class _Struct(_Type):
+    def __init__(self, kind: type[msgspec.Struct], *, is_pointer: bool) -> None:
+        super().__init__(None, is_pointer=is_pointer)
+        self._kind = kind
+
+    @cached_property
+    def _fields(self) -> dict[str, _Type]:
+        """JSON name → type, of the fields below which there may be nulls."""
+        found = {field.encode_name: _type_of(field.type) for field in msgspec.structs.fields(self._kind)}
+        return {name: one for name, one in found.items() if not one.is_leaf}
+
+    def zero(self) -> Any:
+        return {}
+
+    def below(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        fields = self._fields
+        return {
+            name: item if (inner := fields.get(name)) is None else inner.below(item)
+            for name, item in value.items()
+            if item is not None
+        }
+
+
+@cache
+def _type_of(hint: Any) -> _Type:
+    """The type that a field's annotation spells."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    is_pointer = False
+    if origin is typing.Annotated:
+        return _type_of(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        is_pointer = types.NoneType in arguments
+        hint = next(one for one in arguments if one is not types.NoneType)
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is typing.Annotated:
+            hint = arguments[0]
+    if origin in (tuple, list):
+        return _Elements(arguments[0], list, is_pointer=is_pointer)
+    if origin is dict:
+        return _Elements(arguments[1], dict, is_pointer=is_pointer)
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return _Struct(hint, is_pointer=is_pointer)
+    return _Type(_ZEROES.get(hint), is_pointer=is_pointer)

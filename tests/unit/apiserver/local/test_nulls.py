@@ -1,0 +1,81 @@
+"""Bodies with nulls that a session's client sends are taken as those with nothing there, for every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.local.transport import LocalTransport
+from cathedra.client.local.unix import LocalConnection
+from cathedra.client.transport import ResourceRef
+from cathedra.clock import LoopClock
+from cathedra.kinds.definition import ResourceDefinition
+from tests.unit.api.nulled import nulled
+from tests.unit.apiserver.local.serving import ADMIN, TOKENS
+from tests.unit.apiserver.plain_definitions import plain_definitions
+
+DEFINITIONS = plain_definitions()
+ROUNDS = 3
+
+
+@asynccontextmanager
+async def session(folder: Path) -> AsyncIterator[tuple[LocalConnection, LocalTransport]]:
+    """A session with a server that has no rules for objects, so that any may be written."""
+    clock = LoopClock(asyncio.get_running_loop())
+    config = ServerConfig(gates=FeatureGates.for_release(), definitions=DEFINITIONS, authorization=False)
+    server = await APIServer.open(config, clock=clock, random=random.Random(1))
+    connection = LocalConnection(folder / "api.sock")
+    try:
+        await server.serve_locally(folder / "api.sock", TOKENS)
+        yield connection, LocalTransport(connection, ADMIN, agent="tests")
+    finally:
+        connection.close()
+        await server.close()
+
+
+def body_of(value: dict[str, Any], name: str) -> bytes:
+    """The object as it is sent under a name; nothing else in its metadata matters here."""
+    return json.dumps({**value, "metadata": {"name": name, "labels": None}}).encode()
+
+
+async def outcome(answer: Awaitable[Any], name: str) -> Any:
+    """The object, but for its metadata, or why it is refused."""
+    try:
+        return replace(await answer, metadata=ObjectMeta())
+    except StatusError as error:
+        return error.code, str(error).replace(name, "NAME")
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.plural)
+async def test_an_object_that_is_written_with_nulls_is_the_one_with_nothing_there(
+    definition: ResourceDefinition[Any], tmp_path: Path
+) -> None:
+    (version,) = definition.versions
+    ref: ResourceRef[Any] = ResourceRef(
+        definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
+    )
+    namespace = "default" if definition.namespaced else ""
+    chance = random.Random(definition.plural)
+    async with session(tmp_path) as (connection, api):
+        for number in range(ROUNDS):
+            for verb in ("create", "update"):
+                outcomes = []
+                for form, value in zip(("null", "none"), nulled(version.type, chance), strict=True):
+                    name = f"{form}-{number}"
+                    at = "" if verb == "create" else name
+                    request = api._request(verb, ref, namespace, at, body=body_of(value, name))
+                    outcomes.append(await outcome(connection.request(request), name))
+                assert outcomes[0] == outcomes[1]
