@@ -41,9 +41,11 @@ from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget
 from cathedra.allocation.supply.inventory import Inventory
 from cathedra.allocation.supply.ledger import Ledger
+from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict
+from cathedra.api.undecodable import Undecodable
 
 __all__ = ["Cluster", "allocate", "fits", "how_many"]
 
@@ -118,6 +120,13 @@ class Cluster(msgspec.Struct, eq=False):
                     self.claims.pop(_key(typed), None)
                 case ResourceClaimTemplate():
                     self.templates.pop(_key(typed), None)
+
+    def add_undecodable(self, what: Undecodable) -> None:
+        """Enter an object that cannot be decoded: what it may hold is not allocated."""
+        effect = effect_of(what)
+        if effect is not None:
+            self.ledger.hold_for(effect.key, effect.holder, effect.held)
+            self.inventory.withhold(effect.key, effect.withheld)
 
     def allocator(self) -> Allocator:
         """An allocator for this moment."""

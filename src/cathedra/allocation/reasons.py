@@ -128,9 +128,7 @@ class _Explanation:
             constraint_values=len(valued),
             constraints=tuple(self._constraint(number, rule, counted) for number, rule in rules),
             fits_alone=self.alone,
-            unusable_pools={
-                str(pool): pool.status.value for pool in problem.view.pools if pool not in problem.view.usable
-            },
+            unusable_pools={str(pool): pool.trouble for pool in problem.view.pools if pool not in problem.view.usable},
         )
 
     def _select(self, positions: list[int]) -> tuple[int, list[int], tuple[SelectorReason, ...]]:

@@ -130,6 +130,7 @@ class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
             if count != before:
                 parts.append(f"{count} {label}")
         decisive = [str(constraint) for constraint in self.constraints if constraint.decisive]
+        parts += [f"pool {pool} is {why}" for pool, why in self.unusable_pools.items()]
         if self.obstacle == "constraint":
             worst = min(self.constraints, key=lambda one: one.together)
             parts.append(f"of which only {worst.together} satisfy {worst} together")

@@ -7,6 +7,8 @@ and reads the rest of it here.
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,7 +20,7 @@ from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
 from cathedra.api.struct import KubeStruct, from_dict
 
 __all__ = ["FAULTS", "NotAnObject", "Undecodable", "UndecodableObject"]
-__all__ += ["cut_at_depth", "identify", "is_cut", "rest_of"]
+__all__ += ["cut_at_depth", "identify", "is_cut", "readable", "rest_of"]
 
 S = TypeVar("S", bound=KubeStruct)
 
@@ -32,6 +34,9 @@ _CUT_MARK: Final = '"\\u0000nested too deeply"'
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _PATH: Final = re.compile(r" - at `(\$[^`]*)`\Z")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_ESCAPES: Final = re.compile(rb"(?:\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(?:\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
+"""Pairs of surrogates, halves of pairs, and all other escapes."""
+_HALF: Final = len("\\ud800")
 _Fields = dict[str, msgspec.Raw]
 
 
@@ -68,10 +73,10 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return f"{self.namespace}/{name}" if self.namespace else name
 
     @cached_property
-    def values(self) -> Mapping[str, Any]:
-        """The object as plain values; what is nested too deeply is left out."""
+    def values(self) -> Mapping[str, Any] | None:
+        """The object as plain values, without what is nested too deeply; None if it cannot be read as any."""
         found = _plain(self.body)
-        return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else None
 
     def same_state(self, other: Undecodable) -> bool:
         """Return True if both are the same state of one object."""
@@ -126,7 +131,9 @@ def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]
 
     A value in a map is left out together with its map, for the decoder does not say which one it is.
     """
-    values = dict(what.values)
+    if what.values is None:
+        return None, ()
+    values = copy.deepcopy(dict(what.values))
     paths: list[str] = []
     while len(paths) < MOST_FAULTS:
         try:
@@ -159,9 +166,26 @@ def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
     return b"".join(parts)
 
 
+def readable(body: bytes) -> bytes:
+    """The same JSON in a form that decoders take. As Go reads it, what is no UTF-8, and half of a surrogate pair, is
+    U+FFFD; what is nested too deeply is left out (`is_cut`)."""
+    text = body.decode("utf-8", "replace").encode()
+    if b"\\u" in text:
+        text = _ESCAPES.sub(_whole_escapes, text)
+    try:
+        check_nesting(text, WRAPPED_DEPTH)
+    except NestingError:
+        return cut_at_depth(text)
+    return text
+
+
 def is_cut(body: bytes) -> bool:
     """Return True if `cut_at_depth` has left something out."""
     return _CUT_MARK.encode() in body
+
+
+def _whole_escapes(found: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if len(found[0]) == _HALF else found[0]
 
 
 def _fault(error: Exception) -> tuple[str, str]:
@@ -174,24 +198,19 @@ def _fault(error: Exception) -> tuple[str, str]:
 
 
 def _fields(body: bytes) -> _Fields:
-    return msgspec.json.decode(_readable(body), type=_Fields)
+    return msgspec.json.decode(readable(body), type=_Fields)
 
 
 def _plain(body: bytes) -> Any:
+    text = readable(body)
     try:
-        return msgspec.json.decode(_readable(body))
+        return msgspec.json.decode(text)
     except FAULTS:
-        return None
-
-
-def _readable(body: bytes) -> bytes:
-    """The JSON in UTF-8 and at a depth that decoders take."""
-    text = body.decode("utf-8", "replace").encode()
+        pass
     try:
-        check_nesting(text, WRAPPED_DEPTH)
-    except NestingError:
-        return cut_at_depth(text)
-    return text
+        return json.loads(text)  # which takes numbers of any size
+    except (ValueError, RecursionError):
+        return None
 
 
 def _text(fields: _Fields, name: str) -> str:

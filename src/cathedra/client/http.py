@@ -35,9 +35,9 @@ from cathedra.api.undecodable import (
     NotAnObject,
     Undecodable,
     UndecodableObject,
-    cut_at_depth,
     identify,
     is_cut,
+    readable,
 )
 from cathedra.client.credentials import TokenFile, TokenSource
 from cathedra.client.denials import Denials
@@ -418,13 +418,13 @@ def _frame(line: bytes) -> tuple[_Envelope, bool]:
     Raises:
         MalformedAnswer: it is no event with an object.
     """
-    is_whole = True
     try:
         check_nesting(line, WRAPPED_DEPTH)
-    except NestingError:
-        is_whole, line = False, cut_at_depth(line)
+        return _ENVELOPE.decode(line), True
+    except FAULTS:
+        line = readable(line)
     try:
-        return _ENVELOPE.decode(line), is_whole
+        return _ENVELOPE.decode(line), not is_cut(line)
     except FAULTS as error:
         raise MalformedAnswer(f"a line of a watch is no event: {error}: {line[:_SHOWN]!r}") from error
 
@@ -509,8 +509,13 @@ def _object(kind: type[S], body: bytes) -> S:
     check_nesting(body, WRAPPED_DEPTH)
     try:
         return replace(reader_of(kind)(body), kind="", api_version="")
-    except UnicodeDecodeError as error:
-        raise msgspec.DecodeError(f"invalid UTF-8: {error}") from error
+    except msgspec.ValidationError:
+        raise
+    except FAULTS:
+        text = readable(body)
+        if text == body:
+            raise
+        return replace(reader_of(kind)(text), kind="", api_version="")
 
 
 @cache
@@ -541,10 +546,7 @@ def _item_by_item(kind: type[T], body: bytes) -> tuple[ListMeta, list[T], tuple[
     Raises:
         MalformedAnswer: it is no list of objects.
     """
-    try:
-        check_nesting(body, WRAPPED_DEPTH)
-    except NestingError:
-        body = cut_at_depth(body)
+    body = readable(body)
     try:
         answer = _RAW_LIST.decode(body)
         metadata = decode(ListMeta, bytes(answer.metadata))

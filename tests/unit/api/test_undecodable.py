@@ -10,7 +10,7 @@ import pytest
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
 from cathedra.api.struct import decode
-from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, cut_at_depth, identify, is_cut, rest_of
+from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, cut_at_depth, identify, is_cut, readable, rest_of
 
 
 def undecodable(value: Any) -> Undecodable:
@@ -41,11 +41,24 @@ def test_what_is_no_object_has_no_identity(body: bytes) -> None:
         identify(Pod, body, ValueError("no object"))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (rb"\ud83d\ude00 \ud83d \ude00 \uD800x", "\U0001f600 \ufffd \ufffd \ufffdx"),
+        (rb"\\ud83d \\\ud83d \" \n", '\\ud83d \\\ufffd " \n'),
+        (b"\xff\xc3\xa9", "\ufffd\u00e9"),
+    ],
+)
+def test_texts_are_read_as_go_reads_them(text: bytes, expected: str) -> None:
+    assert json.loads(readable(b'["%s"]' % text)) == [expected]
+
+
 def test_texts_that_are_not_utf8_and_deep_nesting_leave_the_identity_readable() -> None:
     assert undecodable(b'{"metadata": {"name": "p\xff"}, "spec": 1}').name == "p\ufffd"
     deep = b'{"metadata": {"name": "p"}, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"
     found = undecodable(deep)
     assert (found.name, found.problem) == ("p", "exceeded max depth")
+    assert found.values is not None
     assert found.values["metadata"] == {"name": "p"}
 
 
@@ -88,3 +101,13 @@ def test_what_is_too_deep_is_cut_and_nothing_else(brackets: tuple[bytes, bytes])
     with pytest.raises(NestingError):
         check_nesting(deep, WRAPPED_DEPTH)
     assert not is_cut(cut_at_depth(b'{"a": [1]}'))
+
+
+def test_numbers_that_no_decoder_takes_leave_the_rest_readable() -> None:
+    what = undecodable(b'{"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "priority": 1e999}}')
+    assert what.values is not None
+    assert what.values["spec"]["nodeName"] == "n1"
+    rest, _ = rest_of(Pod, what)
+    assert rest is not None
+    assert rest.spec.node_name == "n1"
+    assert what.values["spec"]["priority"] == float("inf"), "reading the rest changes nothing"

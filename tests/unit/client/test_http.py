@@ -336,3 +336,19 @@ async def test_a_malformed_line_ends_a_watch_as_a_lost_connection_does(line: byt
         with pytest.raises(MalformedAnswer):
             async with api.watch(PODS, "", ListOptions()) as events:
                 [one async for one in events]
+
+
+async def test_texts_of_an_object_are_read_as_go_reads_them() -> None:
+    """What is no UTF-8, and half of a surrogate pair, is U+FFFD; in a list, in a watch and alone."""
+    body = b'{"metadata": {"name": "p", "labels": {"a": "\\ud83d\xff"}}}'
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await streaming(b'{"type": "ADDED", "object": ' + body + b"}\n")(request)
+        return web.Response(body=body if request.path.endswith("/p") else b'{"items": [' + body + b"]}")
+
+    async with serving(handler) as api:
+        pods = [await api.get(PODS, "ns", "p"), *(await api.list(PODS, "ns", ListOptions())).items]
+        async with api.watch(PODS, "ns", ListOptions()) as events:
+            pods += [one.object async for one in events]
+    assert [pod.metadata.labels for pod in pods] == [{"a": "\ufffd\ufffd"}] * 3

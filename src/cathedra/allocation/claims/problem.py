@@ -210,8 +210,7 @@ def _choice(problem: Problem, option: RequestOption) -> Choice:
     position = 0
     for pool in problem.view.pools:
         if pool.status is not PoolStatus.COMPLETE:
-            trouble = "being updated" if pool.status is PoolStatus.INCOMPLETE else "invalid"
-            text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {trouble}"
+            text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {pool.trouble}"
             raise (FatalError if fatal else NodeError)(text)
         for record in pool.devices:
             if problem.selectable(option, position) and _could_serve(problem, option, record, position):

@@ -14,6 +14,7 @@ from cathedra.allocation.supply.caches import Caches
 from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.allocation.supply.devices import Interner, PoolID, SliceRecord, selects
 from cathedra.allocation.supply.shared_map import SharedMap
+from cathedra.allocation.supply.undecodable import Withheld
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
 
 __all__ = ["EVERYWHERE", "Change", "Inventory", "InventorySnapshot"]
@@ -27,7 +28,10 @@ EVERYWHERE: Final = ""
 class InventorySnapshot:
     """All slices at one moment. Immutable, apart from caches."""
 
-    __slots__ = ("asks_name", "bound", "caches", "counter_slices", "interner", "label_keys", "mark", "pools", "unbound")
+    __slots__ = (
+        *("asks_name", "bound", "caches", "counter_slices", "interner", "label_keys", "mark", "pools", "unbound"),
+        "withheld",
+    )
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class InventorySnapshot:
         interner: Interner,
         caches: Caches,
         mark: Mark[Change],
+        withheld: Mapping[PoolID, str],
     ) -> None:
         self.bound = bound
         self.unbound = unbound
@@ -52,6 +57,8 @@ class InventorySnapshot:
         self.interner = interner
         self.caches = caches
         self.mark = mark
+        self.withheld = withheld
+        """Pools that are not to be used, and why."""
 
 
 class Inventory:
@@ -81,6 +88,8 @@ class Inventory:
         "_sources",
         "_unbound",
         "_unbound_slices",
+        "_withheld",
+        "_withheld_pools",
     )
 
     def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
@@ -105,6 +114,8 @@ class Inventory:
         self._dirty_pools: set[PoolID] = set()
         self._dirty_nodes: set[str] = set()
         self._snapshot: InventorySnapshot | None = None
+        self._withheld: dict[str, tuple[Withheld, ...]] = {}
+        self._withheld_pools: dict[PoolID, str] = {}
         for item in slices:
             self.add_slice(item)
 
@@ -143,6 +154,32 @@ class Inventory:
         if old is not None:
             self._renew([old])
 
+    def withhold(self, key: str, withheld: tuple[Withheld, ...]) -> None:
+        """Withhold pools, present and future ones, on account of ``key``, instead of what it withheld before.
+
+        Their devices are not used, as those of an incomplete pool.
+        """
+        before = self._withheld.get(key, ())
+        if before == withheld:
+            return
+        if withheld:
+            self._withheld[key] = withheld
+        else:
+            del self._withheld[key]
+        # New tuples of their slices: what was made from the old ones is not current any more.
+        concerned = [
+            record
+            for pool, records in self._by_pool.items()
+            if any(one.concerns(pool, records.values()) for one in (*before, *withheld))
+            for record in records.values()
+        ]
+        for record in concerned:
+            self._touch(record)
+
+    def release(self, key: str) -> None:
+        """Withhold nothing more on account of ``key``."""
+        self.withhold(key, ())
+
     def snapshot(self) -> InventorySnapshot:
         """The state of this moment; the same object as long as nothing changes."""
         if self._snapshot is None:
@@ -159,6 +196,7 @@ class Inventory:
                 interner=self._interner,
                 caches=self._caches,
                 mark=self._changelog.mark(),
+                withheld=self._withheld_pools,
             )
         return self._snapshot
 
@@ -263,6 +301,8 @@ class Inventory:
             self._label_keys = tuple(sorted(self._keys))
 
     def _flush_pools(self) -> None:
+        if self._withheld or self._withheld_pools:
+            self._follow_withheld()
         for pool in self._dirty_pools:
             self._changelog.note(pool)
             _renew_entry(self._pools, pool, self._by_pool.get(pool))
@@ -271,6 +311,17 @@ class Inventory:
             _renew_entry(self._bound, node, self._by_node.get(node))
         self._dirty_pools.clear()
         self._dirty_nodes.clear()
+
+    def _follow_withheld(self) -> None:
+        """Find out which of the dirty pools are withheld; snapshots have the older answer."""
+        every = [one for withheld in self._withheld.values() for one in withheld]
+        found = {pool: reason for pool, reason in self._withheld_pools.items() if pool not in self._dirty_pools}
+        for pool in self._dirty_pools:
+            records = self._by_pool.get(pool, {}).values()
+            reason = next((one.reason for one in every if one.concerns(pool, records)), "")
+            if records and reason:
+                found[pool] = reason
+        self._withheld_pools = found
 
 
 _WAITING: Final = 64

@@ -84,7 +84,7 @@ class Ledger:
                 self._leave(uid)
             return
         self._assumed.discard(uid)
-        self._enter(uid, claim, claim.status.allocation)
+        self._enter(uid, _name_of(claim), claim.status.allocation.devices.results)
 
     update = add
 
@@ -93,7 +93,15 @@ class Ledger:
         uid = key_of(claim)
         if self._assumed:
             self._assumed.discard(uid)
-        self._enter(uid, claim, allocation)
+        self._enter(uid, _name_of(claim), allocation.devices.results)
+
+    def hold_for(self, key: str, holder: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
+        """Enter devices for something that is no claim, instead of what it held before; `release` takes them back."""
+        self._enter(key, holder, results)
+
+    def release(self, key: str) -> None:
+        """Forget what `hold_for` has entered under ``key``."""
+        self._leave(key)
 
     def remove(self, claim: ResourceClaim) -> None:
         """Forget everything about ``claim``: it was deleted or deallocated."""
@@ -105,7 +113,7 @@ class Ledger:
         """Enter an allocation that is decided but not yet written to the API."""
         uid = key_of(claim)
         self._assumed.add(uid)
-        self._enter(uid, claim, allocation)
+        self._enter(uid, _name_of(claim), allocation.devices.results)
 
     def forget(self, claim: ResourceClaim) -> None:
         """Withdraw what was assumed for ``claim``; an allocation that was confirmed meanwhile stays."""
@@ -136,11 +144,9 @@ class Ledger:
         """How many claims hold something, how many of them are assumed, and how many pools are touched."""
         return {"claims": len(self._entered), "assumed": len(self._assumed), "pools": len(self._pools)}
 
-    def _enter(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        results = allocation.devices.results
+    def _enter(self, uid: str, name: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
         if self._results.get(uid) == results:
             return
-        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         entries = tuple(
             [
                 ((result.driver, result.pool), result.device, _holding(name, uid, result))
@@ -230,6 +236,10 @@ def _left(before: tuple[Holding, ...], uid: str) -> tuple[Holding, ...]:
 def key_of(claim: ResourceClaim) -> str:
     """What the ledger knows ``claim`` by."""
     return claim.metadata.uid or f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def _name_of(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def _holding(claim: str, uid: str, result: DeviceRequestAllocationResult) -> Holding:

@@ -46,6 +46,7 @@ class PoolView:
         "shape",
         "shareable",
         "status",
+        "trouble",
     )
 
     def __init__(
@@ -58,9 +59,12 @@ class PoolView:
         *,
         has_binding: bool,
         shape: int,
+        trouble: str = "",
     ) -> None:
         self.id = pool
         self.status = status
+        self.trouble = trouble or status.value
+        """What is wrong with it, if it is not complete, as it goes on after «pool … is»."""
         self.devices = devices
         self.others = others
         self.counters = counters
@@ -457,9 +461,10 @@ class _Gathering:
 
     def _build(self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool) -> PoolView:
         interner = self.snapshot.interner
-        if not complete:
+        trouble = self.snapshot.withheld.get(pool, "")
+        if trouble or not complete:
             shape = interner.shape(("incomplete",))
-            return PoolView(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape)
+            return PoolView(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape, trouble=trouble)
         partitions = self.features.partitionable_devices
         targeting = [record for record in records if not (partitions and record.counter_sets)]
         elsewhere = [record for record in rest if not (partitions and record.counter_sets)]

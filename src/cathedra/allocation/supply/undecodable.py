@@ -1,0 +1,157 @@
+"""What an object that cannot be decoded keeps from being allocated.
+
+A claim that cannot be decoded may hold devices, and a slice may have changed what a pool has. Neither is taken for
+absent: devices that can still be read from a claim's status count as taken, and where they cannot, every pool that the
+claim may hold devices of is withheld. A slice and a taint rule withhold the pools that they concern. There is no such
+rule in Kubernetes, whose decoder refuses the whole list (docs/deviations.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.allocation.supply.devices import PoolID, SliceRecord
+from cathedra.api.resource import DeviceRequestAllocationResult
+from cathedra.api.undecodable import Undecodable
+
+__all__ = ["EffectOnDevices", "Withheld", "effect_of"]
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """Pools that are not used for the time being."""
+
+    reason: str
+    """How it goes on after «pool … is»."""
+    driver: str | None = None
+    """None: those of every driver."""
+    pool: str | None = None
+    """None: those of every name."""
+    nodes: frozenset[str] = frozenset()
+    """Only pools with slices for these nodes, or with slices that are for no single node; empty: of all nodes."""
+
+    def concerns(self, pool: PoolID, records: Iterable[SliceRecord]) -> bool:
+        """Return True if ``pool``, which has these slices, is withheld."""
+        if self.driver not in (None, pool[0]) or self.pool not in (None, pool[1]):
+            return False
+        return not self.nodes or any(not record.node_name or record.node_name in self.nodes for record in records)
+
+
+class EffectOnDevices(msgspec.Struct, frozen=True):
+    """What one object that cannot be decoded keeps from being allocated."""
+
+    key: str
+    """What inventory and ledger know it by."""
+    holder: str
+    """What refusals call it where it holds devices."""
+    held: tuple[DeviceRequestAllocationResult, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+
+
+def effect_of(what: Undecodable) -> EffectOnDevices | None:
+    """Return what follows from ``what`` for devices; None for kinds that have nothing to do with them."""
+    key = f"undecodable {what.kind} {what.uid or '/'.join(what.key)}"
+    holder = f"{what.where} (cannot be decoded)"
+    match what.kind:
+        case "ResourceClaim":
+            held, withheld = _claim(what)
+            return EffectOnDevices(key, holder, held, withheld)
+        case "ResourceSlice":
+            return EffectOnDevices(key, holder, withheld=(_slice(what),))
+        case "DeviceTaintRule":
+            return EffectOnDevices(key, holder, withheld=(_rule(what),))
+        case _:
+            return None
+
+
+_Held = tuple[DeviceRequestAllocationResult, ...]
+
+
+def _claim(what: Undecodable) -> tuple[_Held, tuple[Withheld, ...]]:
+    """The devices that a claim holds, whole, and the pools that it may hold others of."""
+    status = _part(_values(what), "status")
+    allocation = _part(status, "allocation")
+    results: Any = _part(_part(allocation, "devices"), "results")
+    if results is None:
+        return (), ()
+    nodes = _nodes_of(allocation)
+    everywhere = Withheld(f"withheld: {what}, and may hold devices of it", nodes=nodes)
+    if not isinstance(results, list):
+        return (), (everywhere,)
+    held: list[DeviceRequestAllocationResult] = []
+    withheld: list[Withheld] = []
+    for one in results:
+        if not isinstance(one, Mapping):
+            withheld.append(everywhere)
+            continue
+        if one.get("adminAccess") is True:
+            continue  # which takes nothing away from other claims
+        driver, pool, device = (_name(one, field) for field in ("driver", "pool", "device"))
+        if driver is None or pool is None or device is None:
+            withheld.append(msgspec.structs.replace(everywhere, driver=driver, pool=pool))
+        else:
+            held.append(DeviceRequestAllocationResult(driver=driver, pool=pool, device=device))
+    return tuple(held), tuple(dict.fromkeys(withheld))
+
+
+def _slice(what: Undecodable) -> Withheld:
+    spec = _part(_values(what), "spec")
+    pool = _name(_part(spec, "pool"), "name")
+    node = _name(spec, "nodeName")
+    # With the name of its pool it is known what it belongs to, on whatever node.
+    nodes = frozenset((node,)) if node is not None and pool is None else frozenset[str]()
+    return Withheld(f"incomplete: {what}", _name(spec, "driver"), pool, nodes)
+
+
+def _rule(what: Undecodable) -> Withheld:
+    selector = _part(_part(_values(what), "spec"), "deviceSelector")
+    return Withheld(
+        f"withheld: {what}, and may taint devices of it", _name(selector, "driver"), _name(selector, "pool")
+    )
+
+
+_UNREADABLE: Final = object()
+
+
+def _values(what: Undecodable) -> Any:
+    return _UNREADABLE if what.values is None else what.values
+
+
+def _part(values: Any, field: str) -> Any:
+    """A field of plain values: None if it is absent, `_UNREADABLE` if what should have it is of another form."""
+    if values is None or values is _UNREADABLE:
+        return values
+    return values.get(field) if isinstance(values, Mapping) else _UNREADABLE
+
+
+def _name(values: Any, field: str) -> str | None:
+    """A name, if there is one that can be read."""
+    found = _part(values, field)
+    return found if isinstance(found, str) and found else None
+
+
+def _nodes_of(allocation: Any) -> frozenset[str]:
+    """The nodes that an allocation can be used on, where it names them; empty: any."""
+    terms = _part(_part(allocation, "nodeSelector"), "nodeSelectorTerms")
+    if not isinstance(terms, list) or not terms:
+        return frozenset()
+    names: set[str] = set()
+    for term in terms:
+        found = _names_in(term)
+        if not found:
+            return frozenset()
+        names |= found
+    return frozenset(names)
+
+
+def _names_in(term: Any) -> set[str]:
+    """The names of nodes that a term is confined to; empty: it is not, as far as can be read."""
+    fields = _part(term, "matchFields")
+    for one in fields if isinstance(fields, list) else ():
+        values = _part(one, "values")
+        named = _part(one, "key") == "metadata.name" and _part(one, "operator") == "In"
+        if named and isinstance(values, list) and all(isinstance(value, str) for value in values):
+            return set(values)
+    return set()
