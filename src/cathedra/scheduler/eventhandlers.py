@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import Node, Pod, PodSpec
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NODES, PODGROUPS, PODS
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
@@ -43,7 +45,13 @@ class EventHandlers:
         if groups:
             informers.of(PODGROUPS).add_handler(self.group_added, self.group_updated)
         informers.of(NODES).add_handler(self.node_added, self.node_updated, self.node_deleted)
-        informers.of(PODS).add_handler(self.pod_added, self.pod_updated, self.pod_deleted)
+        informers.of(PODS).add_handler(
+            self.pod_added,
+            self.pod_updated,
+            self.pod_deleted,
+            on_undecodable=self.pod_undecodable,
+            on_resolved=self.pod_resolved,
+        )
 
     # --- groups
 
@@ -117,6 +125,36 @@ class EventHandlers:
         elif pod.status.nominated_node_name:
             self._nomination_ends(pod)
 
+    def pod_undecodable(self, what: Undecodable) -> None:
+        """A pod cannot be decoded: it is not scheduled, and on a node it takes the room that is known of it.
+
+        That is the room of its last known state, else of what can be read of it. The node's own admission has the last
+        word, as it has for pods that bypass the scheduler.
+        """
+        self._queue.delete(what.uid)
+        self._nominations.remove(what.uid)
+        read = _readable(what)
+        if read is None:
+            return
+        place = self._cache.place_of(what.uid)
+        if is_terminal(read):
+            self._frees(read)
+        elif place is None and read.spec.node_name:
+            self._occupies(read, _ADD, None)
+
+    def pod_resolved(self, what: Undecodable, now: Pod | None) -> None:
+        """A pod that could not be decoded has gone, or is reported as added next."""
+        if now is None or is_terminal(now) or not now.spec.node_name:
+            read = now or _readable(what)
+            if read is not None:
+                self._frees(read)
+
+    def _frees(self, pod: Pod) -> None:
+        if self._cache.place_of(pod.metadata.uid) is None:
+            return
+        self._cache.remove_pod(pod.metadata.uid)
+        self._queue.move(ClusterEvent(_ASSIGNED_POD, _DELETE, pod, None))
+
     def _occupies(self, pod: Pod, actions: Action, old: Pod | None) -> None:
         self._cache.add_pod(pod)
         self._queue.move(ClusterEvent(_ASSIGNED_POD, actions, old, pod))
@@ -150,6 +188,19 @@ class EventHandlers:
     def _nominate(self, pod: Pod) -> None:
         if pod.status.nominated_node_name:
             self._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
+
+
+def _readable(what: Undecodable) -> Pod | None:
+    """A pod without the values that cannot be decoded; None if it cannot be told from others."""
+    if not what.uid:
+        return None
+    rest, _ = rest_of(Pod, what)
+    if rest is not None:
+        return rest
+    spec = (what.values or {}).get("spec")
+    node = spec.get("nodeName") if isinstance(spec, dict) else None
+    metadata = ObjectMeta(namespace=what.namespace, name=what.name, uid=what.uid)
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node if isinstance(node, str) else ""))
 
 
 def node_actions(old: Node, new: Node) -> Action:

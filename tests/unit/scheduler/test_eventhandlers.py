@@ -8,7 +8,8 @@ import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Time, encode, replace, to_dict
+from cathedra.api.undecodable import Undecodable, identify
 from cathedra.client.objects import with_metadata
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.scheduler.eventhandlers import EventHandlers, node_actions
@@ -146,3 +147,68 @@ def test_a_node_that_changed_is_told_by_what_changed(new: Node, actions: Action)
 def test_a_heartbeat_is_no_change() -> None:
     beat = Node(metadata=ObjectMeta(name="n", resource_version="2"))
     assert node_actions(Node(metadata=ObjectMeta(name="n", resource_version="1")), beat) == Action(0)
+
+
+TWO_CPUS = PodInfo(pod("p", requests={"cpu": "2"})).requests["cpu"]
+
+
+def odd(old: Pod, path: str = "spec.volumes", **spec: object) -> Undecodable:
+    """A pod that cannot be decoded any more."""
+    values = to_dict(old)
+    body = encode({**values, "spec": {**values["spec"], **spec}})
+    return identify(Pod, body, ValueError(f"Expected `array`, got `int` - at `$.{path}`"))
+
+
+def test_a_pod_that_cannot_be_decoded_any_more_keeps_the_room_that_it_had() -> None:
+    s = scene()
+    s.handlers.node_added(node("n1"))
+    running = bound(pod("p", requests={"cpu": "2"}), "n1")
+    s.handlers.pod_added(running)
+    info = s.cache.node("n1")
+    assert info is not None
+    what = odd(running, containers=3)
+    s.handlers.pod_undecodable(what)
+    assert info.requested["cpu"] == TWO_CPUS
+    s.handlers.pod_resolved(what, None)
+    assert s.on("n1") == set()
+
+
+def test_a_pod_that_never_could_be_decoded_takes_the_room_that_can_be_read() -> None:
+    s = scene()
+    s.handlers.node_added(node("n1"))
+    whole, faulty = pod("p", requests={"cpu": "2"}), pod("q", requests={"cpu": "1"})
+    s.handlers.pod_undecodable(odd(bound(whole, "n1"), volumes=5))
+    s.handlers.pod_undecodable(odd(bound(faulty, "n1"), containers=[5] * 100))
+    assert s.on("n1") == {"p", "q"}
+    info = s.cache.node("n1")
+    assert info is not None
+    assert info.requested["cpu"] == TWO_CPUS
+    again = bound(pod("p", requests={"cpu": "3"}), "n1")
+    s.handlers.pod_resolved(odd(bound(whole, "n1"), volumes=5), again)
+    s.handlers.pod_added(again)
+    assert info.requested["cpu"] == TWO_CPUS * 3 // 2
+
+
+def test_a_pod_that_cannot_be_decoded_waits_for_nothing() -> None:
+    s = scene()
+    s.handlers.pod_added(pod("p"))
+    s.handlers.pod_undecodable(odd(pod("p"), volumes=5))
+    assert s.waiting() == 0
+    s.handlers.pod_resolved(odd(pod("p"), volumes=5), pod("p"))
+    s.handlers.pod_added(pod("p"))
+    assert s.waiting() == 1
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_it_takes_no_room_once_it_has_ended(over: bool) -> None:
+    """As far as can be read, or in a state that can be decoded."""
+    s = scene()
+    s.handlers.node_added(node("n1"))
+    running = bound(pod("p"), "n1")
+    s.handlers.pod_undecodable(odd(running, volumes=5))
+    assert s.on("n1") == {"p"}
+    if over:
+        s.handlers.pod_undecodable(odd(ended(running), volumes=5))
+    else:
+        s.handlers.pod_resolved(odd(running, volumes=5), ended(running))
+    assert s.on("n1") == set()

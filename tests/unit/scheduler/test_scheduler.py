@@ -6,16 +6,20 @@ import asyncio
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.clock import LoopClock
+from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
 from cathedra.scheduler.scheduler import ATTEMPTS_IN_TURN, LONGEST_TURN_SECONDS
-from tests.unit.scheduler.objects import node, pod
+from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def test_a_pod_is_bound_and_told_so() -> None:
@@ -241,3 +245,46 @@ def test_a_defect_in_the_cycle_of_one_pod_stops_nobody(monkeypatch: pytest.Monke
 
     play(body)
     assert len(judged) == 3
+
+
+def test_one_object_that_cannot_be_decoded_ends_nothing() -> None:
+    """Of each kind that the scheduler follows, in its first lists and in watches; others are scheduled beside them."""
+
+    def odd(obj: Any, name: str) -> Any:
+        metadata = replace(obj.metadata, name=name, annotations={SPOILED: "spec.odd"}, uid="")
+        return replace(obj, metadata=metadata)
+
+    objects = [node("n"), pod("p"), claim("c"), slice_("n"), device_class()]
+
+    async def body(world: World) -> None:
+        await world.create(*(odd(one, "before") for one in objects))
+        await world.create(node("n1"), pod("p1"))
+        await world.bound("p1")
+        await world.create(*(odd(one, "after") for one in objects))
+        await world.create(node("n2"), pod("p2"))
+        await world.bound("p2")
+        assert await world.node_of("after") == ""
+        mended = await world.pod("after")
+        await world.api(Pod).update(replace(mended, metadata=replace(mended.metadata, annotations={})))
+        await world.bound("after")
+
+    metrics = SchedulerMetrics()
+    play(body, transport=SpoiledTransport, metrics=metrics)
+    counted = generate_latest(metrics.registry).decode()
+    assert 'cathedra_undecodable_objects_total{kind="Pod",resource="pods"} 2.0' in counted
+    assert 'cathedra_undecodable_objects_total{kind="ResourceSlice",resource="resourceslices"} 2.0' in counted
+
+
+def test_a_pod_whose_claim_cannot_be_decoded_waits_until_it_can_be() -> None:
+    async def body(world: World) -> None:
+        odd = claim("c")
+        odd = replace(odd, metadata=replace(odd.metadata, annotations={SPOILED: "spec.devices.requests"}))
+        users = [{"name": "gpu", "resourceClaimName": "c"}]
+        await world.create(node("n1"), slice_("n1"), device_class(), odd, pod("p", resourceClaims=users))
+        await world.quiet()
+        assert await world.node_of("p") == ""
+        mended = await world.claim("c")
+        await world.api(ResourceClaim).update(replace(mended, metadata=replace(mended.metadata, annotations={})))
+        await world.bound("p")
+
+    play(body, transport=SpoiledTransport)

@@ -52,6 +52,11 @@ class ClaimCache:
                 return assumed
         return self._store.by_key.get((namespace, name))
 
+    def problem(self, namespace: str, name: str) -> str:
+        """Why there is no claim of that name although there is one: it cannot be decoded; "" otherwise."""
+        what = self._store.undecodable.get((namespace, name))
+        return "" if what is None else str(what)
+
     def assume(self, claim: ResourceClaim) -> None:
         """Keep the answer to a write of our own, unless the informer is ahead of it already."""
         key = _key(claim)
@@ -115,4 +120,6 @@ def _key(claim: ResourceClaim) -> Key:
 
 
 def _version(claim: ResourceClaim) -> int:
-    return int(claim.metadata.resource_version or 0)
+    """A number that grows; one that is none is older than all others, so that the informer's state wins."""
+    version = claim.metadata.resource_version
+    return int(version) if version.isdigit() else 0

@@ -24,12 +24,14 @@ from cathedra.allocation import (
     PreparedRequests,
     behaviour_of,
 )
+from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.mergedslices import MergedSliceInformer
-from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICES
+from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
@@ -91,6 +93,13 @@ class Devices:
             slices = MergedSliceInformer(informers, self._recorder, self._gates)
         slices.add_handler(self._slice_added, self._slice_updated, self._slice_deleted)
         self._claims.listen(self._claim_changed)
+        for ref in (RESOURCECLAIMS, RESOURCESLICES, *((DEVICETAINTRULES,) if self._follows_rules else ())):
+            # A handler of its own: those above hear that the object has gone, and this one that it is still there.
+            informers.of(ref).add_handler(on_undecodable=self._undecodable, on_resolved=self._resolved)
+
+    @property
+    def _follows_rules(self) -> bool:
+        return self._gates["DRADeviceTaintRules"] or self._gates.merged_taint_rules
 
     # --- decisions
 
@@ -211,6 +220,22 @@ class Devices:
         self._classes.pop(class_.metadata.name, None)
         self._providing.clear()
         self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
+
+    def _undecodable(self, what: Undecodable) -> None:
+        """Keep from being allocated what the object may hold, or may have changed."""
+        effect = effect_of(what)
+        if effect is None:
+            return
+        self._ledger.hold_for(effect.key, effect.holder, effect.held)
+        self._inventory.withhold(effect.key, effect.withheld)
+
+    def _resolved(self, what: Undecodable, _: object) -> None:
+        effect = effect_of(what)
+        if effect is None:
+            return
+        self._ledger.release(effect.key)
+        self._inventory.release(effect.key)
+        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
         self._inventory.add_taint_rule(rule)

@@ -115,7 +115,8 @@ class DynamicResources(
         )
         shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]
         self._groups = informers.of(PODGROUPS) if shared else None
-        self._resolver = Resolver(self._claims.get, self._groups.store if self._groups is not None else None)
+        groups = self._groups.store if self._groups is not None else None
+        self._resolver = Resolver(self._claims.get, groups, self._claims.problem)
         self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
         self._node_allocatable: NodeAllocatable | NodeMappings | None = None
         if gates["DRANodeAllocatableResources"]:

@@ -29,6 +29,8 @@ __all__ = ["FindClaim", "Resolver", "Unresolved"]
 
 FindClaim = Callable[[str, str], ResourceClaim | None]
 """Namespace and name → claim."""
+FindProblem = Callable[[str, str], str]
+"""Namespace and name of a claim that is not found → why not, where there is more to say."""
 
 
 class Unresolved(Exception):
@@ -38,9 +40,10 @@ class Unresolved(Exception):
 class Resolver:
     """Knows the claims of pods, and in whose name they are reserved."""
 
-    def __init__(self, find: FindClaim, groups: Store[PodGroup] | None) -> None:
-        """``groups`` is None while PodGroups have no claims."""
+    def __init__(self, find: FindClaim, groups: Store[PodGroup] | None, problem: FindProblem = lambda *_: "") -> None:
+        """``groups`` is None while PodGroups have no claims; ``problem`` says why a claim is not found."""
         self._find = find
+        self._problem = problem
         self._groups = groups
         self._last: tuple[Pod, list[ResourceClaim]] | None = None
         """The pod that was asked about last, and its claims: who wakes a pod asks, and who then lets it into the queue
@@ -114,7 +117,8 @@ class Resolver:
             return None
         claim = self._find(namespace, named.name)
         if claim is None:
-            raise Unresolved(f'could not find ResourceClaim "{namespace}/{named.name}"')
+            problem = self._problem(namespace, named.name)
+            raise Unresolved(problem or f'could not find ResourceClaim "{namespace}/{named.name}"')
         if claim.metadata.deletion_timestamp is not None:
             raise Unresolved(f'resourceclaim "{named.name}" is being deleted')
         if not named.generated:

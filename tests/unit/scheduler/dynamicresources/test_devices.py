@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 from cathedra.allocation import Allocation
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import from_dict, replace
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
@@ -214,3 +217,41 @@ def test_until_134_rules_taint_the_devices_of_a_class() -> None:
         assert [(one.resource, one.actions) for one in told] == [(Resource.RESOURCE_SLICE, Action.UPDATE)]
 
     play((), story, gates=gates)
+
+
+def test_devices_of_a_claim_that_cannot_be_decoded_are_held_until_it_can_be_or_goes() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        wanted = await scene.claim("a")
+        results = [{"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}]
+        what = _odd({"status": {"allocation": {"devices": {"results": results}}}})
+        scene.devices._undecodable(what)
+        assert scene.take(wanted) == "gpu-1"
+        assert scene.allocation(await scene.claim("b")) is None
+        scene.told.clear()
+        scene.devices._resolved(what, None)
+        assert scene.take(await scene.claim("c")) == "gpu-0"
+        assert Resource.RESOURCE_SLICE in {one.resource for one in scene.told}
+
+    with_api(body)
+
+
+def test_what_a_claim_may_hold_that_cannot_be_read_is_not_given_out() -> None:
+    async def body(api: API) -> None:
+        scene = Scene(api)
+        await scene.start()
+        what = _odd({"status": {"allocation": {"devices": {"results": None, "nodeSelector": 3, "x": 1}}}})
+        scene.devices._undecodable(what)
+        assert scene.allocation(await scene.claim("a")) is not None, "it holds nothing"
+        what = _odd({"status": {"allocation": {"devices": {"results": [{"driver": "gpu.example.com"}]}}}})
+        scene.devices._undecodable(what)
+        assert scene.allocation(await scene.claim("b")) is None
+        scene.devices._resolved(what, None)
+        assert scene.allocation(await scene.claim("c")) is not None
+
+    with_api(body)
+
+
+def _odd(value: dict[str, Any]) -> Undecodable:
+    return Undecodable("ResourceClaim", "default", "odd", "uid-odd", "7", "spec.x", "odd", json.dumps(value).encode())

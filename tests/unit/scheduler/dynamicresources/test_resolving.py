@@ -138,3 +138,9 @@ def _told(asked: Resolver, user: Pod) -> list[ResourceClaim] | str:
         return asked.claims(user)
     except Unresolved as why:
         return str(why)
+
+
+def test_a_claim_that_is_there_and_cannot_be_decoded_is_named_as_such() -> None:
+    asked = Resolver(lambda *_: None, None, lambda namespace, name: f"ResourceClaim {namespace}/{name} is odd")
+    with pytest.raises(Unresolved, match=r"^ResourceClaim default/c is odd$"):
+        asked.claims(pod("p", resourceClaims=NAMED))

@@ -1,0 +1,70 @@
+"""A way to the API server on which some objects cannot be decoded, for tests of what parts make of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from cathedra.api.struct import encode
+from cathedra.api.undecodable import Undecodable, UndecodableObject, identify
+from cathedra.client.transport import ListOptions, Page, ResourceRef, WatchEvent, undecodable_event
+
+__all__ = ["SPOILED", "SpoiledTransport", "undecodable"]
+
+SPOILED = "tests.cathedra.dev/spoiled"
+"""The annotation of objects that cannot be decoded: its value is the path of the fault."""
+
+
+def undecodable(ref: ResourceRef[Any], obj: Any) -> Undecodable:
+    """What an object is that has the annotation `SPOILED`."""
+    path = obj.metadata.annotations[SPOILED]
+    error = msgspec.ValidationError(f"Expected `array`, got `null` - at `$.{path}`")
+    return identify(ref.kind, encode(obj), error)
+
+
+class SpoiledTransport:
+    """Another transport, without the objects that have the annotation `SPOILED`.
+
+    ``hears`` is called with every event before it is handed out.
+    """
+
+    def __init__(self, inner: Any, hears: Callable[[WatchEvent[Any]], None] = lambda _: None) -> None:
+        self._inner = inner
+        self._hears = hears
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def get(self, ref: Any, namespace: str, name: str, *, subresource: str = "") -> Any:
+        found = await self._inner.get(ref, namespace, name, subresource=subresource)
+        if _is_spoiled(found):
+            raise UndecodableObject(undecodable(ref, found))
+        return found
+
+    async def list(self, ref: Any, namespace: str, options: ListOptions) -> Page[Any]:
+        page = await self._inner.list(ref, namespace, options)
+        return msgspec.structs.replace(
+            page,
+            items=tuple(one for one in page.items if not _is_spoiled(one)),
+            undecodable=tuple(undecodable(ref, one) for one in page.items if _is_spoiled(one)),
+        )
+
+    @asynccontextmanager
+    async def watch(self, ref: Any, namespace: str, options: ListOptions, *, bookmarks: bool = True) -> Any:
+        async with self._inner.watch(ref, namespace, options, bookmarks=bookmarks) as events:
+            yield self._events(ref, events)
+
+    async def _events(self, ref: Any, events: AsyncIterator[WatchEvent[Any]]) -> AsyncIterator[WatchEvent[Any]]:
+        async for event in events:
+            shown = event
+            if _is_spoiled(event.object):
+                shown = undecodable_event(ref.type, event.type, undecodable(ref, event.object))
+            self._hears(shown)
+            yield shown
+
+
+def _is_spoiled(obj: Any) -> bool:
+    return SPOILED in (obj.metadata.annotations or {})
