@@ -16,7 +16,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from cathedra.api.core.meta_v1 import Status
 from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
+from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, from_dict
 
 __all__ = ["FAULTS", "NotAnObject", "Undecodable", "UndecodableObject"]
@@ -89,12 +91,16 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return f"{self.kind} {self.where} cannot be decoded: {self.problem}{at}"
 
 
-class UndecodableObject(msgspec.ValidationError):
-    """The one object that was read, or that a write was answered with, cannot be decoded."""
+class UndecodableObject(StatusError):
+    """The one object that was read, or that a write was answered with, cannot be decoded.
+
+    A `StatusError`, so that whatever can do nothing about it treats it as any other answer that it cannot use. A write
+    has been done all the same.
+    """
 
     def __init__(self, what: Undecodable) -> None:
         self.what = what
-        super().__init__(str(what))
+        super().__init__(Status(status="Failure", code=500, reason="InternalError", message=str(what)))
 
 
 def identify(kind: type[KubeStruct] | str, body: bytes, error: Exception) -> Undecodable:

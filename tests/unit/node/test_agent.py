@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
+from cathedra.client.client import Client
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import run_virtual
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec
 from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS
 from tests.unit.node.fakes import DRIVER, NODE, NodeTransport, Setting, make_claim, make_pod
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def play(body: Callable[[Setting], Awaitable[None]], transport: type[NodeTransport] = NodeTransport) -> None:
@@ -467,3 +469,42 @@ def test_a_simulated_act_that_makes_no_sense_is_told_on_the_pod() -> None:
             assert "annotation simulated.cathedra.dev/" in waiting.message
 
     play(body)
+
+
+def test_pods_that_cannot_be_decoded_end_neither_the_agent_nor_what_runs() -> None:
+    """Whether they are there when it starts, come later, or have run before; and one of them is deleted in order."""
+
+    async def main() -> None:
+        s = Setting()
+        spoiled = Client(SpoiledTransport(s.server), clock=s.clock)
+        s.client, plain = spoiled, s.client
+        s.agent = s.make_agent()
+        pods = plain.resource(PODS, "default")
+        await pods.create(odd(make_pod("before")))
+        async with s:
+            await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], restart_policy="Always"))
+            await asyncio.sleep(5)
+            await pods.create(odd(make_pod("after")))
+            await s.create(make_pod("plain"))
+            await pods.update(odd(s.pod()))
+            await asyncio.sleep(120)
+            assert s.pod("plain").status.phase == "Running"
+            assert s.driver.calls == [("prepare", ("c1",))], "the claim of a pod that ran before is held"
+            assert s.pod().status.phase == "Running"
+            assert s.agent.metrics.text().count(b'cathedra_undecodable_objects_total{kind="Pod",resource="pods"}') == 1
+            await pods.delete("p")
+            await asyncio.sleep(60)
+            assert not s.has_pod()
+            assert s.driver.calls[-1] == ("unprepare", ("c1",))
+            mended = s.pod("after")
+            await pods.update(replace(mended, metadata=replace(mended.metadata, annotations={})))
+            await asyncio.sleep(10)
+            assert s.pod("after").status.phase == "Running"
+            assert s.pod("before").status.phase == ""
+
+    run_virtual(main())
+
+
+def odd(pod: Pod) -> Pod:
+    """A pod that the agent cannot decode."""
+    return replace(pod, metadata=replace(pod.metadata, annotations={SPOILED: "spec.new"}))

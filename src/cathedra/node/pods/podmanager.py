@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.undecodable import Undecodable
 from cathedra.node.deviceplugins.manager import DevicesUnavailable
 from cathedra.node.pods.admission import PodAdmission, Rejection
 from cathedra.node.pods.context import PodContext
@@ -38,6 +39,8 @@ class PodManager:
         """Whether every pod that is bound to the node has its worker."""
         self._ended: dict[str, ContainerRun] = {}
         """Runs that ended before their pods had workers, by ID."""
+        self._undecodable: set[str] = set()
+        """UIDs of pods of this node that exist and cannot be decoded: nothing of them may be taken for left over."""
 
     async def run(self, found: Iterable[ContainerRun]) -> None:
         """Run the node's pods until cancelled; ``found`` are containers that an earlier agent left."""
@@ -47,19 +50,25 @@ class PodManager:
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
-                stop = self._source.follow(self._changed, self._deleted)
+                stop = self._source.follow(
+                    self._changed, self._deleted, self._became_undecodable, self._became_decodable
+                )
                 await self._source.wait_synced()
                 self._synced = True
-                self._ended.clear()
-                for uid in tuple(self._found):
-                    runs = self._found.pop(uid)
-                    group.create_task(self._retried(f"containers of pod {uid}", partial(self._end_orphans, runs)))
-                group.create_task(self._retried("sandboxes of pods that are gone", self._remove_sandboxes))
+                self._forget_ended()
+                self._remove_leftovers(group, self._found.keys() - self._undecodable)
                 await asyncio.get_running_loop().create_future()
             finally:
                 if stop is not None:
                     stop()
                 self._group = None
+
+    def _remove_leftovers(self, group: asyncio.TaskGroup, uids: Iterable[str]) -> None:
+        """Remove what an earlier agent left of pods that are no more."""
+        for uid in uids:
+            runs = self._found.pop(uid, [])
+            group.create_task(self._retried(f"containers of pod {uid}", partial(self._end_orphans, runs)))
+        group.create_task(self._retried("sandboxes of pods that are gone", self._remove_sandboxes))
 
     async def _retried(self, what: str, remove: Callable[[], Awaitable[None]]) -> None:
         """Call ``remove`` until it succeeds: what an earlier agent left must not keep this one from running pods."""
@@ -84,7 +93,7 @@ class PodManager:
         if sandboxes is None:
             return
         for pod in await sandboxes.pods():
-            if pod.uid not in self._workers:
+            if pod.uid not in self._workers and pod.uid not in self._undecodable:
                 await sandboxes.remove(pod.uid)
 
     def container_ended(self, run: ContainerRun) -> None:
@@ -92,7 +101,7 @@ class PodManager:
         worker = self._workers.get(run.pod.uid)
         if worker is not None:
             worker.container_ended(run)
-        elif not self._synced:
+        elif not self._synced or run.pod.uid in self._undecodable:
             self._ended[run.id] = run
 
     def retry_all(self) -> None:
@@ -119,8 +128,9 @@ class PodManager:
         return None
 
     def active(self) -> set[str]:
-        """UIDs of pods that are not over."""
-        return {uid for uid, worker in self._workers.items() if not worker.over}
+        """UIDs of pods that are not over, as far as is known."""
+        unknown = self._undecodable - self._workers.keys()
+        return unknown | {uid for uid, worker in self._workers.items() if not worker.over}
 
     def _changed(self, pod: Pod) -> None:
         worker = self._workers.get(pod.metadata.uid)
@@ -173,6 +183,31 @@ class PodManager:
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
             worker.vanished()
+
+    def _became_undecodable(self, what: Undecodable) -> None:
+        """A pod exists and cannot be decoded: what runs goes on, and what an earlier agent left waits."""
+        self._undecodable.add(what.uid)
+        worker = self._workers.get(what.uid)
+        if worker is not None:
+            worker.update_undecodable(what)
+
+    def _became_decodable(self, what: Undecodable, pod: Pod | None) -> None:
+        """A pod that could not be decoded is reported next, or has gone: then ``pod`` is None."""
+        self._undecodable.discard(what.uid)
+        if pod is not None:
+            return
+        worker = self._workers.get(what.uid)
+        if worker is not None:
+            worker.vanished()
+        elif self._group is not None and self._synced:
+            self._remove_leftovers(self._group, (what.uid,))
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        """Forget the ends of containers whose pods have workers, or are no more."""
+        for run in tuple(self._ended.values()):
+            if run.pod.uid not in self._undecodable:
+                del self._ended[run.id]
 
     async def _work(self, uid: str, worker: PodWorker) -> None:
         """Run a pod's worker until the pod is gone, with a new worker after each failure."""

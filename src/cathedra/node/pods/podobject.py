@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.struct import replace
+from cathedra.api.undecodable import Undecodable, rest_of
 
 __all__ = ["PodObject"]
 
@@ -56,10 +58,27 @@ class PodObject:
         """This version is what the API server answered to a write from here."""
         self._pod = pod
 
+    def offer_undecodable(self, what: Undecodable) -> None:
+        """A version was read or watched that cannot be decoded: the spec stays as it was last known."""
+        self.offer(_last_known(self._pod, what))
+
     def note_gone(self) -> None:
         """The object has been removed."""
         self._gone = True
         self._on_change()
+
+
+def _last_known(pod: Pod, what: Undecodable) -> Pod:
+    """The pod with metadata and status of a later version, as far as these can be decoded.
+
+    So its deletion is heard of, and its status can be written on top of what others have written.
+    """
+    rest, faults = rest_of(Pod, what)
+    if rest is None or any(path.startswith("metadata") for path in faults):
+        metadata = replace(pod.metadata, uid=what.uid or pod.metadata.uid, resource_version=what.resource_version)
+        return replace(pod, metadata=metadata)
+    status = pod.status if any(path.startswith("status") for path in faults) else rest.status
+    return replace(pod, metadata=rest.metadata, status=status)
 
 
 def _version(pod: Pod) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.informer import Informer
 
 __all__ = ["InformerPods", "PodSource"]
@@ -14,8 +15,18 @@ __all__ = ["InformerPods", "PodSource"]
 class PodSource(Protocol):
     """Where a node learns of its pods."""
 
-    def follow(self, on_change: Callable[[Pod], None], on_delete: Callable[[Pod], None]) -> Callable[[], None]:
-        """Hear of every pod of the node, those that are there at once; answers how to stop."""
+    def follow(
+        self,
+        on_change: Callable[[Pod], None],
+        on_delete: Callable[[Pod], None],
+        on_undecodable: Callable[[Undecodable], None],
+        on_resolved: Callable[[Undecodable, Pod | None], None],
+    ) -> Callable[[], None]:
+        """Hear of every pod of the node, those that are there at once; answers how to stop.
+
+        A pod whose present version cannot be decoded is reported as such, not as deleted; later as one that can be
+        decoded, or has gone (`cathedra.client.informer.Handler`).
+        """
         ...
 
     async def wait_synced(self) -> None:
@@ -30,12 +41,20 @@ class InformerPods:
         self._informer = informer
         self._followed = True
 
-    def follow(self, on_change: Callable[[Pod], None], on_delete: Callable[[Pod], None]) -> Callable[[], None]:
+    def follow(
+        self,
+        on_change: Callable[[Pod], None],
+        on_delete: Callable[[Pod], None],
+        on_undecodable: Callable[[Undecodable], None],
+        on_resolved: Callable[[Undecodable, Pod | None], None],
+    ) -> Callable[[], None]:
         """Hear of every pod; the handlers live as long as the informer, and are deaf after the end."""
         self._informer.add_handler(
             on_add=lambda pod: on_change(pod) if self._followed else None,
             on_update=lambda _, pod: on_change(pod) if self._followed else None,
             on_delete=lambda pod: on_delete(pod) if self._followed else None,
+            on_undecodable=lambda what: on_undecodable(what) if self._followed else None,
+            on_resolved=lambda what, pod: on_resolved(what, pod) if self._followed else None,
         )
 
         def stop() -> None:

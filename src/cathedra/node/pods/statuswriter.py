@@ -13,6 +13,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod, PodStatus, ResourceRequirements, ResourceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.client import ResourceClient
 from cathedra.client.resources import PODS
 from cathedra.node.containers.table import ContainerTable
@@ -65,6 +66,8 @@ class StatusWriter:
         metadata = self._object.pod.metadata
         try:
             await self._pods.delete(metadata.name, grace_period_seconds=0, uid=metadata.uid)
+        except UndecodableObject:
+            _LOG.debug("pod %s: its deletion was answered with what cannot be decoded", identity_of(self._object.pod))
         except StatusError as error:
             if error.is_not_found or error.is_conflict:
                 return True
@@ -86,6 +89,11 @@ class StatusWriter:
                 return True
             try:
                 self._object.note_written(await self._pods.update_status(replace(pod, status=status)))
+            except UndecodableObject as error:
+                # It was written, on top of a pod that can still not be decoded.
+                self._object.note_written(replace(pod, status=status))
+                self._object.offer_undecodable(error.what)
+                return True
             except StatusError as error:
                 if error.is_not_found:
                     return True
@@ -102,6 +110,8 @@ class StatusWriter:
         """Read what was written elsewhere; whether that is known now."""
         try:
             self._object.offer(await self._pods.get(self._object.pod.metadata.name))
+        except UndecodableObject as error:
+            self._object.offer_undecodable(error.what)
         except StatusError as error:
             if error.is_not_found:
                 self._object.note_gone()

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.undecodable import Undecodable
 from cathedra.node.concurrency import BlockTasks, Wakeup, first_of
 from cathedra.node.containers.plan import make_plan
 from cathedra.node.containers.records import ContainerRecord
@@ -94,6 +95,10 @@ class PodWorker:
     def update(self, pod: Pod) -> None:
         """The pod's object has changed."""
         self._object.offer(pod)
+
+    def update_undecodable(self, what: Undecodable) -> None:
+        """The pod's object has changed, and cannot be decoded: the pod goes on as it was last known."""
+        self._object.offer_undecodable(what)
 
     def vanished(self) -> None:
         """The pod's object is gone: end everything, and write nothing more."""

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Time, encode, replace, to_dict
+from cathedra.api.undecodable import Undecodable, identify
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.node.pods import podmanager
 from cathedra.node.pods.podmanager import PodManager
@@ -29,9 +30,18 @@ class Source:
         self.synced = asyncio.Event()
         self.changed: Callable[[Pod], None] = lambda pod: None
         self.deleted: Callable[[Pod], None] = lambda pod: None
+        self.undecodable: Callable[[Undecodable], None] = lambda what: None
+        self.resolved: Callable[[Undecodable, Pod | None], None] = lambda what, pod: None
 
-    def follow(self, on_change: Callable[[Pod], None], on_delete: Callable[[Pod], None]) -> Callable[[], None]:
+    def follow(
+        self,
+        on_change: Callable[[Pod], None],
+        on_delete: Callable[[Pod], None],
+        on_undecodable: Callable[[Undecodable], None],
+        on_resolved: Callable[[Undecodable, Pod | None], None],
+    ) -> Callable[[], None]:
         self.changed, self.deleted = on_change, on_delete
+        self.undecodable, self.resolved = on_undecodable, on_resolved
         return self.stop
 
     def stop(self) -> None:
@@ -286,3 +296,94 @@ def test_what_waits_for_a_driver_looks_again_when_one_is_there() -> None:
         assert len(node.one.events.messages("FailedPrepareDynamicResources")) == 3
 
     play(story)
+
+
+def odd(pod: Pod, later: int = 1) -> Undecodable:
+    """A later version of a pod, which cannot be decoded."""
+    values = to_dict(pod)
+    values["spec"]["containers"] = None
+    values["metadata"]["resourceVersion"] = str(int(pod.metadata.resource_version or 0) + later)
+    return identify(Pod, encode(values), ValueError("Expected `array`, got `null` - at `$.spec.containers`"))
+
+
+def test_a_pod_that_cannot_be_decoded_any_more_goes_on_and_is_not_taken_for_deleted() -> None:
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("a", restart_policy="Always"))
+        pod = node.one.stored()
+        node.source.undecodable(odd(pod))
+        await node.one.clock.sleep(60)
+        assert [spec.attempt for spec in node.one.runtime.specs.values()] == [0]
+        assert node.manager.active() == {pod.metadata.uid}
+        deleted = deleting(node.one.stored())
+        node.one.server.objects["pods", "default", "a"] = deleted
+        node.source.undecodable(odd(deleted, later=0))
+        await node.one.clock.sleep(60)
+        assert not node.one.runtime.specs, "its deletion can be read"
+
+    play(story)
+
+
+def test_a_pod_that_cannot_be_decoded_any_more_ends_when_it_is_gone() -> None:
+    async def story(node: Node) -> None:
+        await node.bind(make_pod("a", restart_policy="Always"))
+        what = odd(node.one.stored())
+        node.source.undecodable(what)
+        node.source.resolved(what, None)
+        await node.one.clock.sleep(60)
+        assert not node.one.runtime.specs
+        assert node.manager.active() == set()
+
+    play(story)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_containers_of_a_pod_that_cannot_be_decoded_are_no_orphans(gone: bool) -> None:
+    """They run until the pod is gone, or are taken over once it can be decoded; its claims are held meanwhile."""
+
+    async def body(one: OnePod) -> None:
+        pod = make_pod("mine", restart_policy="Always")
+        identity = PodIdentity("default", "mine", pod.metadata.uid)
+        run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
+        node = Node(one, source := Source(), PodManager(one.context, source))
+        running = asyncio.ensure_future(node.manager.run([run]))
+        await asyncio.sleep(0)
+        what = odd(pod)
+        source.undecodable(what)
+        source.synced.set()
+        await one.clock.sleep(60)
+        assert set(one.runtime.specs) == {"mine"}
+        assert node.manager.active() == {pod.metadata.uid}
+        if gone:
+            source.resolved(what, None)
+        else:
+            source.resolved(what, pod)
+            await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        await one.clock.sleep(5)
+        assert set(one.runtime.specs) == (set() if gone else {"mine"})
+        assert node.names() == ([] if gone else ["mine"])
+        assert [spec.attempt for spec in one.runtime.specs.values()] == ([] if gone else [0])
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    play_one(body)
+
+
+def test_the_end_of_a_container_is_not_lost_while_its_pod_cannot_be_decoded() -> None:
+    async def body(one: OnePod) -> None:
+        pod = make_pod("mine")
+        identity = PodIdentity("default", "mine", pod.metadata.uid)
+        run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
+        node = Node(one, source := Source(), PodManager(one.context, source))
+        running = asyncio.ensure_future(node.manager.run([run]))
+        await asyncio.sleep(0)
+        source.undecodable(odd(pod))
+        source.synced.set()
+        await one.clock.sleep(60)
+        node.manager.container_ended(msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0))
+        source.resolved(odd(pod), pod)
+        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+        assert one.stored().status.phase == "Succeeded"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    play_one(body)
