@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.goform import go_form, go_json
 from cathedra.api.goquote import go_quote
 
@@ -37,7 +38,20 @@ class FieldPath(str):
 
     def key(self, key: str) -> FieldPath:
         """The path of a map's value."""
-        return FieldPath(f"{self}[{key}]")
+        grown = f"{self}[{key}]"
+        return (FieldPath if len(grown) <= LONGEST_KEY else _LongPath)(grown)
+
+
+class _LongPath(FieldPath):
+    """A path with a key that is longer than any valid one: the paths below it are not kept."""
+
+    __slots__ = ()
+
+    def child(self, *names: str) -> FieldPath:  # type: ignore[override]  # not a cached one
+        return _LongPath(".".join((self, *names)))
+
+    def index(self, position: int) -> FieldPath:  # type: ignore[override]  # as above
+        return _LongPath(f"{self}[{position}]")
 
 
 class ErrorType(enum.Enum):

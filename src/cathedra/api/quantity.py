@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import enum
 import re
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Final
+
+from cathedra.api.boundedcache import cached_texts
 
 __all__ = ["Format", "Quantity", "QuantityError"]
 
@@ -264,6 +266,6 @@ def _without_factors(amount: int, factor: int) -> tuple[int, int]:
     return amount, times
 
 
-@lru_cache(maxsize=8192)
+@cached_texts(8192)
 def _shared(text: str) -> Quantity:
     return Quantity(text)

@@ -66,7 +66,8 @@ class Time:
             TimeError: it is not of that form, or no such day exists.
         """
         key: Any = cls
-        parsed: Self = _parsed(key, text)
+        parse = _parsed if len(text) <= _LONGEST_KEPT else _parsed.__wrapped__
+        parsed: Self = parse(key, text)
         return parsed
 
     @classmethod
@@ -171,6 +172,10 @@ def _calendar(micros: int) -> tuple[str, datetime]:
         moment = _EPOCH + timedelta(microseconds=micros)
         return f"{moment.year:04}", moment
     return "0000", _EPOCH + timedelta(microseconds=micros + _CYCLE)
+
+
+_LONGEST_KEPT: Final = 64
+"""Characters of a text that is kept parsed; a fraction may have any number of digits."""
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.field import ErrorType
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import ExpressionFault
@@ -20,6 +21,8 @@ _TYPES: Final = {
 _ATTRIBUTE_TYPES: Final = frozenset({"string", "bool", "int", "kubernetes.Semver", "dyn", "google.protobuf.Any"})
 _MEMORY: Final = 4096
 """Verdicts kept: a template's selector comes back with each of its claims."""
+_MEMORY_BYTES: Final = 4 * 1024 * 1024
+"""Characters of their expressions."""
 
 
 class CELExpressions:
@@ -32,16 +35,16 @@ class CELExpressions:
     def __init__(self, gates: FeatureGates) -> None:
         self._consumable = gates.get("DRAConsumableCapacity", False)
         self._lists = gates.get("DRAListTypeAttributes", False)
-        self._known: dict[tuple[str, bool], ExpressionFault | None] = {}
+        self._known: BoundedCache[tuple[str, bool], ExpressionFault | None] = BoundedCache(
+            _MEMORY, most_bytes=_MEMORY_BYTES
+        )
 
     def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
         """What is wrong with a device selector: it must compile, answer a bool, and be cheap enough."""
         key = (expression, stored)
-        if key not in self._known:
-            if len(self._known) >= _MEMORY:
-                self._known.clear()
-            self._known[key] = self._judge(expression, stored=stored)
-        return self._known[key]
+        if key in self._known:
+            return self._known[key]
+        return self._known.keep(key, self._judge(expression, stored=stored), len(expression))
 
     def _judge(self, expression: str, *, stored: bool) -> ExpressionFault | None:
         from cathedra.cel.selector import validate_selector  # start-up time: CEL, with the first expression

@@ -58,8 +58,8 @@ def framed(data: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def header_lines(headers: Headers) -> bytes:
-    """Headers as they stand in the head of an answer. Most are the same in every answer of a kind, so they are put
-    together and looked at once.
+    """Return headers as they stand in the head of an answer. Most are the same in every answer of a kind, so the lines
+    are kept; of headers with any text, as warnings, call ``header_lines.__wrapped__``.
 
     Raises:
         RuntimeError: one has a control character, or ends its line.

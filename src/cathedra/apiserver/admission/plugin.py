@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
@@ -20,6 +21,8 @@ _Sort = tuple[str, str, str, str, str, int]
 """A sort of requests: the method, group, resource, sub-resource and operation, and the sort of its user."""
 _USERS_KEPT: Final = 4096
 """Users whose sort is kept."""
+_USER_BYTES: Final = 4 * 1024 * 1024
+"""Characters of their names and groups."""
 
 
 class AdmissionPlugin:
@@ -72,7 +75,7 @@ class AdmissionChain:
         self._idle: dict[tuple[str, str, str, str, int], bool] = {}
         self._choosing = tuple(plugin for plugin in plugins if _has_own(plugin, "concerns_user"))
         """Those that some users do not concern."""
-        self._users: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._users: BoundedCache[tuple[str, tuple[str, ...]], int] = BoundedCache(_USERS_KEPT, most_bytes=_USER_BYTES)
         """Name and groups of a user → its sort: a bit for each of those whom it concerns; 0 if there are none."""
         for resource in frozenset().union(*(plugin.rules for plugin in plugins)):
             assert observe is not None
@@ -140,10 +143,8 @@ class AdmissionChain:
         key = (user.name, user.groups)
         found = self._users.get(key)
         if found is None:
-            if len(self._users) >= _USERS_KEPT:
-                self._users.clear()
             found = sum(plugin.concerns_user(user) << bit for bit, plugin in enumerate(self._choosing))
-            self._users[key] = found
+            self._users.keep(key, found, sum(map(len, (user.name, *user.groups))))
         return found
 
     def _about(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import unauthorized
 from cathedra.apiserver.authentication.signing import TOKEN_LIMIT
@@ -14,6 +15,9 @@ from cathedra.asgi.headers import RequestHeaders
 __all__ = ["PUBLIC_PATHS", "Authenticator", "KnownTokens", "StaticTokens", "as_json", "authenticated"]
 
 _AUTHORIZATION: Final = b"authorization"
+_CERTIFICATES_KEPT: Final = 8192
+_CERTIFICATE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of client certificates that are kept with their users: nodes renew theirs, and use them with each request."""
 _CLUSTER_INFO: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/", _CLUSTER_INFO})
 """What may be open without credentials: what `system:public-info-viewer` lets everyone read, and what a node that joins
@@ -54,7 +58,10 @@ class Authenticator:
         """``anonymous`` are the paths that may be asked for without credentials; None: all."""
         self._token_sources = token_sources
         self._anonymous = anonymous
-        self._certificates: dict[bytes, UserInfo] = {}
+        self._certificates: BoundedCache[bytes, UserInfo] = BoundedCache(
+            _CERTIFICATES_KEPT, most_bytes=_CERTIFICATE_BYTES
+        )
+        """The users of certificates that TLS has verified."""
 
     def authenticate(self, headers: RequestHeaders, certificate: bytes | None = None, *, path: str = "") -> UserInfo:
         """The user whom a request's headers, or its connection's client certificate (DER), name.
@@ -82,8 +89,8 @@ class Authenticator:
         # With the first certificate that is shown: it loads the cryptography library.
         from cathedra.apiserver.authentication.certificates import certificate_user
 
-        user = self._certificates[certificate] = authenticated(certificate_user(certificate))
-        return user
+        user = authenticated(certificate_user(certificate))
+        return self._certificates.keep(certificate, user, len(certificate))
 
 
 def _bearer_token(headers: RequestHeaders) -> str:

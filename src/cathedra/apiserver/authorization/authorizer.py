@@ -8,6 +8,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 import msgspec
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.api.scheme import GroupResource
@@ -32,6 +33,8 @@ __all__ = [
 
 _USERS_KEPT: Final = 4096
 """Users of whom is kept who decides about them."""
+_USER_BYTES: Final = 4 * 1024 * 1024
+"""Characters of their names and groups."""
 
 REASON: Final = "authorization.k8s.io/reason"
 """Audit annotation: why a request was allowed or not."""
@@ -152,7 +155,9 @@ class Union:
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
-        self._concerned: dict[tuple[str, tuple[str, ...]], tuple[Authorizer, ...]] = {}
+        self._concerned: BoundedCache[tuple[str, tuple[str, ...]], tuple[Authorizer, ...]] = BoundedCache(
+            _USERS_KEPT, most_bytes=_USER_BYTES
+        )
         """Name and groups of a user → those who may have an opinion; the others have none on all of its requests."""
 
     def authorize(self, attributes: Attributes) -> Decision:
@@ -172,11 +177,8 @@ class Union:
         return always_allows(self._authorizers[0], user)
 
     def _find_concerned(self, user: UserInfo) -> tuple[Authorizer, ...]:
-        if len(self._concerned) >= _USERS_KEPT:
-            self._concerned.clear()
         found = tuple(a for a in self._authorizers if not isinstance(a, _Selective) or a.concerns(user))
-        self._concerned[user.name, user.groups] = found
-        return found
+        return self._concerned.keep((user.name, user.groups), found, sum(map(len, (user.name, *user.groups))))
 
 
 @runtime_checkable

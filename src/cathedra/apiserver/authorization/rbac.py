@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef, Subject
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.authentication.user import UserInfo
@@ -28,6 +29,10 @@ CLUSTER_ROLE_BINDINGS: Final = GroupResource(RBAC_GROUP, "clusterrolebindings")
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _USERS_KEPT: Final = 4096
 """Users whose holdings are kept; beyond, all are gathered anew (a node's driver is one user per node)."""
+_USER_BYTES: Final = 4 * 1024 * 1024
+"""Characters of their names and groups."""
+_DECISIONS_KEPT: Final = 16 * 1024
+"""Kinds of allowed requests that are kept, of all users."""
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -38,16 +43,17 @@ class Grant(msgspec.Struct, frozen=True):
     """The reason of a decision that it allows."""
 
 
-class _Holdings(msgspec.Struct):
+class _Holdings(msgspec.Struct, eq=False):
     """What one user holds: everywhere, and in single namespaces."""
 
     everywhere: tuple[Grant, ...]
     within: dict[str, tuple[Grant, ...]] = msgspec.field(default_factory=dict)
-    relevant: dict[tuple[str, str, str, str, str], tuple[tuple[tuple[str, ...], Decision], ...]] = msgspec.field(
-        default_factory=dict
-    )
-    """(namespace, verb, group, resource, sub-resource) → the names that each matching grant is for, none for all, and
-    what it decides."""
+
+
+_Asked = tuple["_Holdings", str, str, str, str, str]
+"""A user's holdings, namespace, verb, group, resource and sub-resource."""
+_Matching = tuple[tuple[tuple[str, ...], Decision], ...]
+"""The names that each matching grant is for, none for all, and what it decides."""
 
 
 class RBAC:
@@ -55,7 +61,10 @@ class RBAC:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._holdings: dict[tuple[str, tuple[str, ...]], _Holdings] = {}
+        self._holdings: BoundedCache[tuple[str, tuple[str, ...]], _Holdings] = BoundedCache(
+            _USERS_KEPT, most_bytes=_USER_BYTES
+        )
+        self._relevant: BoundedCache[_Asked, _Matching] = BoundedCache(_DECISIONS_KEPT)
         self._cluster: dict[tuple[str, str], list[Any]] | None = None
         self._local: dict[str, dict[tuple[str, str], list[Any]]] = {}
         for resource in (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
@@ -67,10 +76,15 @@ class RBAC:
         if attributes.path:
             allowing = (grant for grant in held.everywhere if allows(grant.rule, attributes))
             return next((Decision(Verdict.ALLOW, grant.reason) for grant in allowing), NO_OPINION)
-        key = (attributes.namespace, attributes.verb, attributes.group, attributes.resource, attributes.subresource)
-        found = held.relevant.get(key)
-        if found is None:
-            found = held.relevant[key] = self._relevant(attributes)
+        key = (
+            held,
+            attributes.namespace,
+            attributes.verb,
+            attributes.group,
+            attributes.resource,
+            attributes.subresource,
+        )
+        found = self._relevant.get(key) or self._find_relevant(key, attributes)
         for names, decision in found:
             if not names or attributes.name in names:
                 return decision
@@ -81,9 +95,10 @@ class RBAC:
         held = self._holdings.get((user.name, user.groups)) or self._gather(user)
         yield from held.everywhere
         if namespace:
-            if namespace not in held.within:
-                held.within[namespace] = tuple(self._granted(user, self._bindings_of(namespace), namespace))
-            yield from held.within[namespace]
+            bindings = self._bindings_of(namespace)
+            if namespace not in held.within and bindings:  # so namespaces that do not exist are not kept
+                held.within[namespace] = tuple(self._granted(user, bindings, namespace))
+            yield from held.within.get(namespace, ())
 
     def rules_of(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
         """The rules of the role that a binding in ``namespace`` ("" for a cluster-wide one) names; None if it is not
@@ -94,19 +109,22 @@ class RBAC:
             found = self._registry.find(ROLES, f"{namespace}/{role.name}")
         return None if found is None else tuple(found.rules or ())
 
-    def _relevant(self, attributes: Attributes) -> tuple[tuple[tuple[str, ...], Decision], ...]:
-        return tuple(
+    def _find_relevant(self, key: _Asked, attributes: Attributes) -> _Matching:
+        """Return the grants that match a request but for its name. They are kept if there are any: a client may ask for
+        what does not exist in any number of ways, and is refused each time."""
+        found = tuple(
             (tuple(grant.rule.resource_names), Decision(Verdict.ALLOW, grant.reason))
             for grant in self.grants(attributes.user, attributes.namespace)
             if _concerns(grant.rule, attributes)
         )
+        user = attributes.user
+        if found and self._holdings.get((user.name, user.groups)) is key[0]:
+            self._relevant.keep(key, found, sum(map(len, key[1:])))
+        return found
 
     def _gather(self, user: UserInfo) -> _Holdings:
-        if len(self._holdings) >= _USERS_KEPT:
-            self._holdings.clear()
         held = _Holdings(tuple(self._granted(user, self._cluster_bindings(), "")))
-        self._holdings[user.name, user.groups] = held
-        return held
+        return self._holdings.keep((user.name, user.groups), held, sum(map(len, (user.name, *user.groups))))
 
     def _granted(self, user: UserInfo, bindings: dict[tuple[str, str], list[Any]], namespace: str) -> Iterator[Grant]:
         for binding, subject in _bindings_for(user, bindings):
@@ -131,6 +149,7 @@ class RBAC:
 
     def _forget(self) -> None:
         self._holdings.clear()
+        self._relevant.clear()
         self._cluster = None
         self._local = {}
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.local.records import request_info_of
@@ -40,7 +41,7 @@ class Turnstile:
         self._aggregated = traffic.aggregated
         self._user = user
         self._generation = -1
-        self._places: dict[tuple[str, ...], Place] = {}
+        self._places: BoundedCache[tuple[str, ...], Place] = BoundedCache(_MOST_PLACES)
 
     def serves(self, request: LocalRequest, kind: type[Any]) -> bool:
         """Whether sessions serve that: not what is passed on to another server, nor bodies of custom objects, which are
@@ -83,7 +84,5 @@ class Turnstile:
         key = (request.verb, request.group, request.resource, request.subresource, request.namespace)
         found = self._places.get(key)
         if found is None:
-            if len(self._places) >= _MOST_PLACES:
-                self._places.clear()
-            found = self._places[key] = self._flow.place(self._user, request_info_of(request))
+            found = self._places.keep(key, self._flow.place(self._user, request_info_of(request)), sum(map(len, key)))
         return found

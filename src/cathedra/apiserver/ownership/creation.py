@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import cache, lru_cache
+from itertools import chain
 from operator import is_not
 from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.boundedcache import is_short
 from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
@@ -62,7 +64,8 @@ def _of_flat(nothing: _Nothing, given: GivenFields, values: tuple[Any, ...]) -> 
     if inner.flat is None:
         return None
     keys = (*[tuple(metadata[index]) for index in inner.flat], *[tuple(values[index]) for index in given.flat])
-    return (_of_keys if sum(map(len, keys)) <= _FEW else _of_keys.__wrapped__)(given, inner, keys)
+    few = sum(map(len, keys)) <= _FEW and is_short(*chain(*keys))
+    return (_of_keys if few else _of_keys.__wrapped__)(given, inner, keys)
 
 
 @lru_cache(maxsize=512)

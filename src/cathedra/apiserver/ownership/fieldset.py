@@ -11,7 +11,6 @@ but one such element the form is shared, in which the element's place is open, a
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import count
@@ -20,18 +19,34 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.boundedcache import BoundedCache, cached_texts
 from cathedra.api.struct import RawJSON
 
 __all__ = ["NOTHING", "ONE_FIELD", "FieldSet", "Filled"]
 
 KNOWN: Final = 4096
-"""Sets that are found again by their spelling, and by their parts; the first give way."""
+"""Sets that are found again by their spelling, and by their parts."""
+KNOWN_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of their spellings."""
+LARGEST_SHARED: Final = 8 * 1024
+"""Bytes of the path elements of a set that is found again by its parts."""
 
 
 class FieldSet:
     """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
 
-    __slots__ = ("_ends", "_raw", "_spelled", "children", "is_tracked", "member", "number", "opening", "place")
+    __slots__ = (
+        "_ends",
+        "_raw",
+        "_spelled",
+        "children",
+        "is_tracked",
+        "member",
+        "number",
+        "opening",
+        "place",
+        "weight",
+    )
 
     def __init__(self, member: bool = False, children: dict[str, FieldSet] | None = None) -> None:
         self.member = member
@@ -40,6 +55,8 @@ class FieldSet:
         """Whether it is known to have no field that has no owner."""
         self.number = 0
         """Sets with the same number and the same place have the same paths; 0 if it is known by none."""
+        self.weight = 0
+        """Bytes of all path elements below, of a set with a number."""
         self.opening: tuple[str, ...] = ()
         """The path to the only element that is found by an object's uid, in a set with a number."""
         self.place = ""
@@ -60,9 +77,7 @@ class FieldSet:
             shared = FieldSet._shared(children, member)
             if shared is None:
                 return FieldSet(member, children)
-            if len(_SHARED) >= KNOWN:
-                _SHARED.popitem(last=False)
-            found = _SHARED[key] = shared
+            found = _SHARED.keep(key, shared, shared.weight)
         if found.opening and (place := children[found.opening[0]].place):
             return Filled(found, place)
         return found
@@ -90,10 +105,12 @@ class FieldSet:
                 return None
             opening = opening or inner
             forms[element] = child.form
-        if OPEN in children and len(children) > 1:
+        weight = sum(map(len, children)) + sum([child.weight for child in forms.values()])
+        if weight > LARGEST_SHARED or (OPEN in children and len(children) > 1):
             return None
         made = FieldSet(member, forms)
         made.number = next(_NUMBERS)
+        made.weight = weight
         made.opening = opening
         return made
 
@@ -121,9 +138,7 @@ class FieldSet:
         # Spelled anew when it is written: another client may have put blanks in, which are no change.
         if found is None:
             found = _filled(raw) or FieldSet.from_json(raw.load()).numbered()
-            if len(_READ) >= KNOWN:
-                _READ.popitem(last=False)
-            _READ[raw.data] = found
+            _READ.keep(raw.data, found, len(raw.data))
         return found
 
     @staticmethod
@@ -144,9 +159,7 @@ class FieldSet:
         raw = self._raw or self.raw
         data = raw.data
         if data not in _READ:
-            if len(_READ) >= KNOWN:
-                _READ.popitem(last=False)
-            _READ[data] = self
+            _READ.keep(data, self, len(data))
         return raw
 
     @property
@@ -331,7 +344,7 @@ class Filled(FieldSet):
         return spelled
 
 
-@lru_cache(maxsize=4096)
+@cached_texts(4096)
 def _key(element: str) -> bytes:
     return _encoded(element) + b":"
 
@@ -339,7 +352,8 @@ def _key(element: str) -> bytes:
 def _filled(raw: RawJSON) -> FieldSet | None:
     """The set that ``fieldsV1`` spells, if it has one element that is found by a uid."""
     parts = _ONE_UID.split(raw.data)
-    form = _form(parts[0], parts[2]) if len(parts) == 3 else None
+    known = _form if len(raw.data) <= LARGEST_SHARED else _form.__wrapped__
+    form = known(parts[0], parts[2]) if len(parts) == 3 else None
     if form is None:
         return None
     made = Filled(form, f'k:{{"uid":"{parts[1].decode()}"}}')
@@ -359,9 +373,9 @@ def _form(before: bytes, after: bytes) -> FieldSet | None:
 
 
 _ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')
-# To find the first key of a dictionary from which thousands were taken takes microseconds, of an ordered one nothing.
-_READ: Final[OrderedDict[bytes, FieldSet]] = OrderedDict()
-_SHARED: Final[OrderedDict[tuple[object, ...], FieldSet]] = OrderedDict()
+# A tree takes some 20 times the bytes of its spelling.
+_READ: Final[BoundedCache[bytes, FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
+_SHARED: Final[BoundedCache[tuple[object, ...], FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _NUMBERS: Final = count(1)
 _SPELLED_OPEN: Final = b'"%b":' % OPEN.encode()
 """No text holds that: quotes are escaped in them."""

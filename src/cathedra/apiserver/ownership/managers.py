@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.struct import RawJSON, Time
 from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
@@ -57,8 +58,13 @@ class Manager(NamedTuple):
         return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
 
 
-manager_of: Final = lru_cache(maxsize=512)(Manager)
-"""The manager of these facts; they are few, and come with each write."""
+_known_manager: Final = lru_cache(maxsize=512)(Manager)
+
+
+def manager_of(name: str, operation: str, api_version: str, subresource: str = "") -> Manager:
+    """Return the manager of these facts; they are few, and come with each write."""
+    short = len(name) + len(api_version) + len(subresource) <= LONGEST_KEY
+    return (_known_manager if short else Manager)(name, operation, api_version, subresource)
 
 
 class VersionedSet(msgspec.Struct, frozen=True):

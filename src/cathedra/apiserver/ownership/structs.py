@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.boundedcache import is_short
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
@@ -176,7 +177,8 @@ def _changed_keys(old: dict[str, Any], new: dict[str, Any], inner: Shape) -> Cha
 def keys_of(keys: Collection[str], *, member: bool = False) -> FieldSet:
     """The set of these keys of a map whose values count as one piece each, and with ``member`` of the map itself.
     Objects of one sort have the same few keys, whatever the values are."""
-    return _known_keys(tuple(keys), member) if len(keys) <= _FEW else _known_keys.__wrapped__(tuple(keys), member)
+    known = _known_keys if len(keys) <= _FEW and is_short(*keys) else _known_keys.__wrapped__
+    return known(tuple(keys), member)
 
 
 @lru_cache(maxsize=512)
@@ -231,7 +233,7 @@ def added(value: Any, shape: Shape) -> FieldSet:
             if item or not field.omits(item):
                 fields[field.element] = ONE_FIELD if field.is_leaf else added(item, field.shape)
         return FieldSet.of(fields, member=True)
-    if type(value) is tuple and value and type(value[0]) is str and len(value) <= _FEW:
+    if type(value) is tuple and value and type(value[0]) is str and len(value) <= _FEW and is_short(*value):
         return _added_texts(value, shape)
     if type(value) is dict and type(shape) is MapShape and is_leaf(shape.value):
         return keys_of(value, member=True)

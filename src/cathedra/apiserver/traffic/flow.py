@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.core.flowcontrol_v1 import (
     FlowSchema,
     NonResourcePolicyRule,
@@ -36,6 +37,8 @@ _SCHEMAS: Final = GroupResource(_GROUP, "flowschemas")
 _LEVELS: Final = GroupResource(_GROUP, "prioritylevelconfigurations")
 _ALL: Final = "*"
 _MOST_PLACES: Final = 4096
+_PLACE_BYTES: Final = 8 * 1024 * 1024
+"""Characters of the users and requests whose places are kept."""
 _ACCOUNT: Final = "system:serviceaccount:"
 _DEFAULT_SHARES: Final = 30
 _DEFAULT_QUEUES: Final = (64, 8, 50)
@@ -92,7 +95,7 @@ class Flow:
         self._alone = Level(LevelShape(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
         self._levels: dict[str, Level | None] = {}
         self._rules: tuple[_Rule, ...] | None = None
-        self._places: dict[tuple[Any, ...], Place] = {}
+        self._places: BoundedCache[tuple[Any, ...], Place] = BoundedCache(_MOST_PLACES, most_bytes=_PLACE_BYTES)
         if registry is not None:
             for resource in (_SCHEMAS, _LEVELS):
                 registry.observe(resource, lambda _: self._forget())
@@ -114,13 +117,12 @@ class Flow:
 
     def place(self, user: UserInfo, info: RequestInfo) -> Place:
         """Where a request belongs; the same ones belong to the same place until the objects change."""
-        where = info.path if not info.is_resource else (info.group, info.resource, info.subresource, info.namespace)
-        key = (user.name, user.groups, info.verb, where)
+        resource = (info.group, info.resource, info.subresource, info.namespace) if info.is_resource else (info.path,)
+        key = (user.name, user.groups, info.verb, *resource)
         found = self._places.get(key)
         if found is None:
-            if len(self._places) >= _MOST_PLACES:
-                self._places.clear()
-            found = self._places[key] = self._placed(user, info)
+            found = self._placed(user, info)
+            self._places.keep(key, found, sum(map(len, (user.name, *user.groups, info.verb, *resource))))
         return found
 
     def _placed(self, user: UserInfo, info: RequestInfo) -> Place:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from cathedra.api.boundedcache import cached_texts
 from cathedra.api.goquote import go_quote
 from cathedra.cel.checking.ranges import ONE, Range
 from cathedra.cel.library import addresses
@@ -69,7 +69,7 @@ class CIDR(Opaque):
         return f"{self.address}/{self.bits}"
 
 
-@lru_cache(maxsize=1024)
+@cached_texts(1024)
 def _parsed_ip(text: str) -> IP | Failure:
     try:
         address, zone = addresses.parse(text)
@@ -82,7 +82,7 @@ def _parsed_ip(text: str) -> IP | Failure:
     return IP(address)
 
 
-@lru_cache(maxsize=1024)
+@cached_texts(1024)
 def _parsed_cidr(text: str) -> CIDR | Failure:
     reason = ""
     host, slash, bits = text.rpartition("/")

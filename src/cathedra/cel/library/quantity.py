@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from cathedra.api.boundedcache import cached_texts
 from cathedra.api.quantity import Format, Quantity, QuantityError
 from cathedra.cel.library.costs import SCANNED
 from cathedra.cel.library.overload import Functions, declare
@@ -58,7 +58,7 @@ def _is_integral(text: str) -> bool:
 _WHOLE: Final = re.compile(r"[+-]?0*+([0-9]*+)((?:[KMGTPE]i|[kMGTPE])?|[eE]\+?[0-9]+)", re.ASCII)
 
 
-@lru_cache(maxsize=4096)
+@cached_texts(4096)
 def _parsed(text: str) -> QuantityValue | Failure:
     try:
         return QuantityValue(Quantity(text), integral=_is_integral(text))

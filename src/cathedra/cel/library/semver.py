@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from cathedra.api.boundedcache import cached_texts
 from cathedra.api.goquote import go_quote
 from cathedra.cel.library.costs import SCANNED
 from cathedra.cel.library.overload import Functions, declare
@@ -56,7 +56,7 @@ def _rank(part: str) -> tuple[int, int, str]:
     return (0, int(part), "") if part.isdigit() else (1, 0, part)
 
 
-@lru_cache(maxsize=4096)
+@cached_texts(4096)
 def _strict(text: str) -> Semver:
     if not text:
         raise SemverError("Version string empty")

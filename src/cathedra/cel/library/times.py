@@ -6,9 +6,9 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, NamedTuple
 
+from cathedra.api.boundedcache import cached_texts
 from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.values import MAX_INT, MIN_INT, CELValue, Duration, Failure, Timestamp
 
@@ -120,7 +120,7 @@ def _local(timestamp: Timestamp, zone: str) -> datetime.datetime | Failure:
 _OFFSET: Final = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
 
 
-@lru_cache(maxsize=256)
+@cached_texts(256)
 def _zone(zone: str) -> datetime.tzinfo | int | Failure:
     if zone in ("UTC", ""):
         return datetime.UTC

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from cathedra.api.boundedcache import cached_texts
 from cathedra.api.goquote import go_quote
 from cathedra.cel.library.costs import REWRITTEN
 from cathedra.cel.library.overload import Functions, declare
@@ -73,7 +73,7 @@ def request_uri_error(text: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1024)
+@cached_texts(1024)
 def _parsed(text: str) -> URL | Failure:
     wrong = request_uri_error(text)
     if wrong is None:

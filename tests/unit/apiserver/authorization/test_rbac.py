@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
+from cathedra.apiserver.authorization.rbac import RBAC
 from cathedra.client.resources import CONFIGMAPS, PODS, ROLEBINDINGS, SECRETS
 from tests.unit.apiserver.guarded import Guarded, account, guarded, refused, rule, user
 
@@ -72,3 +73,38 @@ def test_masters_may_do_everything() -> None:
         assert (await api.admin.resource(SECRETS, "").list()).items == ()
 
     guarded(body)
+
+
+def test_what_is_refused_and_names_that_are_no_names_are_not_kept() -> None:
+    async def body(api: Guarded) -> None:
+        await api.role("reader", rule("*", "*"))
+        await api.bind("reader", user("alice"), namespace="default")
+        rbac = RBAC(api.server.context.registry)
+        alice, long = UserInfo("alice"), "x" * 2000
+        for number in range(50):
+            asked = Attributes(alice, "list", resource=f"r{number}", namespace=f"n{number}")
+            assert not rbac.authorize(asked).allowed
+            assert rbac.authorize(Attributes(alice, "list", resource=f"{long}{number}", namespace="default")).allowed
+        assert kept(rbac) == (0, {"default"})
+        assert rbac.authorize(Attributes(alice, "list", resource="pods", namespace="default")).allowed
+        assert kept(rbac) == (1, {"default"})
+
+    guarded(body)
+
+
+def test_kept_decisions_have_a_limit() -> None:
+    async def body(api: Guarded) -> None:
+        await api.role("everything", rule("*", "*"))
+        await api.bind("everything", user("alice"))
+        rbac = RBAC(api.server.context.registry)
+        for number in range(20_000):
+            asked = Attributes(UserInfo("alice"), "list", resource=f"r{number}", namespace="default")
+            assert rbac.authorize(asked).allowed
+        assert len(rbac._relevant) <= 16 * 1024
+
+    guarded(body)
+
+
+def kept(rbac: RBAC) -> tuple[int, set[str]]:
+    """How many decisions are kept, and the namespaces that are."""
+    return len(rbac._relevant), {namespace for held in rbac._holdings.values() for namespace in held.within}

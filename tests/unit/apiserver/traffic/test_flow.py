@@ -155,3 +155,11 @@ def test_answers_show_schema_and_level() -> None:
         assert answer.header("x-kubernetes-pf-prioritylevel-uid") == level.metadata.uid
 
     guarded(body)
+
+
+def test_places_of_long_paths_do_not_fill_the_memory() -> None:
+    flow = Flow()
+    for number in range(2000):
+        path = f"/{'x' * 60_000}{number}"
+        assert flow.place(UserInfo("jane", EVERYONE), request_info("GET", path)).flow == "jane"
+        assert sum(len(text) for key in flow._places for text in key if isinstance(text, str)) <= 8 * 1024 * 1024

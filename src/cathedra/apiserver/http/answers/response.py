@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from cathedra.api.boundedcache import is_short
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
@@ -15,6 +16,7 @@ from cathedra.asgi.direct import Headers, header_lines
 __all__ = ["JSON", "Response", "head_of", "json_response", "send_response", "status_response", "text_response"]
 
 JSON: Final = b"application/json"
+_FEW_HEADERS: Final = 16
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
 
@@ -57,8 +59,14 @@ def head_of(response: Response, audit_id: bytes, more: bytes = b"") -> bytes:
         RuntimeError: a header has a control character.
     """
     length = len(response.body) + len(response.tail)
-    rest = header_lines(response.headers) + more if response.headers else more
+    rest = _lines_of(response.headers) + more if response.headers else more
     return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (audit_id, _kind(response.content_type), length, rest)
+
+
+def _lines_of(headers: Headers) -> bytes:
+    """Return the lines of headers that may have any text, as warnings and locations; short ones are kept."""
+    is_kept = len(headers) <= _FEW_HEADERS and is_short(*[value for _, value in headers])
+    return (header_lines if is_kept else header_lines.__wrapped__)(headers)
 
 
 @lru_cache(maxsize=64)
