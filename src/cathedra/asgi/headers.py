@@ -21,13 +21,13 @@ class RequestHeaders(Pairs):
     texts: Mapping[bytes, str]
     """The last value of each name."""
     names: bytes
-    """Every name behind a line feed, which no name has: whether one begins in some way is one look."""
+    """Every name between line feeds, which no name has: whether one begins in some way is one look."""
 
     def __new__(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Self:
         """Those of a request."""
         headers = super().__new__(cls, pairs)
         headers.texts = {name: value.decode("latin-1") for name, value in headers}
-        headers.names = b"".join([b"\n%b" % name for name, _ in headers])
+        headers.names = b"".join([b"\n%b\n" % name for name, _ in headers])
         return headers
 
     def of_other_length(self, was: Pairs, now: Pairs) -> RequestHeaders | None:

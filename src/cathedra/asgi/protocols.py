@@ -33,6 +33,14 @@ HEAD_BYTES: Final = 1024 * 1024
 """Of a request line and its headers; the limit of Kubernetes' own server."""
 
 
+_NO_HEADERS: Final = RequestHeaders(())
+_NO_HOST: Final = "missing required Host header"
+
+
+class _NotOneHost(Exception):
+    """A request of HTTP/1.1 names no host, or more than one (RFC 9112, section 3.2)."""
+
+
 class CertificateHTTPProtocol(HttpToolsProtocol):
     """HTTP requests carry the certificate of their connection; answers go out in one piece.
 
@@ -48,9 +56,13 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _idle_since: float | None = None
     _received: Pairs = ()
     """The headers of the last request as its client wrote them."""
-    _alike = RequestHeaders(())
+    _alike = _NO_HEADERS
     """What they are, and those of the next request if it has the same."""
     _expects_100 = False
+    _host_fault = _NO_HOST
+    """What is wrong with the ``Host`` of the last request."""
+    _refused_for = ""
+    """The same, of a request that is refused for it."""
     _asked_for: bytes | None = None
     """The URL of the last request."""
     _target = "", b"", b""
@@ -85,12 +97,37 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget about time."""
+        """Cancel the timers and release what was received."""
+        super().connection_lost(exc)
+        self.release()
+
+    def release(self) -> None:
+        """Drop all references of a connection that has ended, or speaks another protocol now.
+
+        Parser, exchanges and upgrades refer to each other. Left alone, they and the heads of their requests, a megabyte
+        each, stay until Python's collector looks for cycles; that counts objects, of which there are few.
+        """
         self._stop_timer()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
-        super().connection_lost(exc)
+        self.parser = None  # type: ignore[assignment]  # as uvicorn does
+        self.app = self.config.loaded_app
+        self.pipeline.clear()
+        self.cycle = None  # type: ignore[assignment]  # as before the first request
+        self._held.clear()
+        self.url, self.headers = b"", []
+        self.scope = None  # type: ignore[assignment]  # as above
+        self._received, self._alike, self._asked_for, self._target = (), _NO_HEADERS, None, ("", b"", b"")
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection to the protocol of WebSockets."""
+        super().handle_websocket_upgrade()
+        self.release()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request that cannot be parsed, in Go's words if its host is what is wrong."""
+        super().send_400_response(f"400 Bad Request: {self._refused_for}" if self._refused_for else msg)
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, a piece at a time: while requests of one piece wait for their turn, the next is held."""
@@ -169,7 +206,9 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             return
         self._parse(data)
         exchange = self.cycle
-        if exchange is not before and exchange.keep_alive and not exchange.more_body:
+        if exchange is None or exchange is before:
+            return
+        if exchange.keep_alive and not exchange.more_body:
             self._heads.learn(data, self.scope, len(exchange.body))
 
     def _begin(self, known: Known) -> None:
@@ -221,7 +260,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
             if alike is None:
                 alike = RequestHeaders((name.lower(), value) for name, value in received)
                 self._expects_100 = any(name == b"expect" and value.lower() == b"100-continue" for name, value in alike)
-            self._received, self._alike = received, alike
+            self._received, self._alike, self._host_fault = received, alike, _host_fault(alike)
         self.expect_100_continue = self._expects_100
         self.headers = list(self._alike)  # trailers, which are none of the application's business, may follow
 
@@ -233,6 +272,9 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         self._look_at_headers()
         parser, app = self.parser, self.app
         self.scope = self._scope()
+        if self._host_fault and self.scope["http_version"] != "1.0":
+            self._refused_for = self._host_fault
+            raise _NotOneHost
         wanted = self._get_upgrade() if parser.should_upgrade() else None
         self._to_websocket = wanted == b"websocket" and self._should_upgrade_to_ws()
         if self._to_websocket:
@@ -329,6 +371,14 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+def _host_fault(headers: RequestHeaders) -> str:
+    """Return what is wrong with the ``Host`` of a request of HTTP/1.1, in the words of Go's server."""
+    hosts = headers.names.count(b"\nhost\n")
+    if hosts == 1:
+        return ""
+    return "too many Host headers" if hosts else _NO_HOST
+
+
 def _target(url: bytes) -> tuple[str, bytes, bytes]:
     """The path of a URL, as it was written as well, and its query."""
     parts = httptools.parse_url(url)
@@ -344,8 +394,10 @@ class _HTTPUpgrade(Upgrade):
         self.extension = extension
         gathering: Any = protocol.transport
         super().__init__(gathering.detached(), protocol.connections, protocol)
-        self._cycle_of = protocol
+        self._protocol = protocol
 
     def _switch(self, headers: Any) -> None:
-        self._cycle_of.cycle.disconnected = True  # nothing is sent in HTTP any more
+        if self._protocol.cycle is not None:
+            self._protocol.cycle.disconnected = True  # nothing is sent in HTTP any more
+        self._protocol.release()
         super()._switch(headers)

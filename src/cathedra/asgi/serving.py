@@ -88,6 +88,8 @@ class ConnectionServer:
         config = self._server.config
         if not config.loaded:
             config.load()
+        if config.ssl is not None:
+            _forbid_resumption(config.ssl)
         self._server.lifespan = config.lifespan_class(config)
         await self._server.startup(sockets=list(listening))
         self._task = asyncio.create_task(self._keep_date(), name="listener")
@@ -158,6 +160,13 @@ class ConnectionServer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_DATE_SECONDS):
                     await self._stopping.wait()
+
+
+def _forbid_resumption(context: ssl.SSLContext) -> None:
+    """Give out no session tickets: each resumed session would get another, and the certificate that began the first
+    would not be verified again, whether it has ended or its authority was replaced."""
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET
 
 
 def _websocket_protocol(**options: Any) -> asyncio.Protocol:

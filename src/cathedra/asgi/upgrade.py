@@ -93,7 +93,7 @@ class Upgrade:
         lines += [name + b": " + value for name, value in headers]
         self._transport.write(b"\r\n".join((*lines, b"", b"")))
         self.connections.discard(self._holder)
-        protocol = self._led_to or self._streaming()
+        protocol, self._led_to = self._led_to or self._streaming(), None
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
         self._transport.resume_reading()

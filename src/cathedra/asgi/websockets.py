@@ -26,6 +26,11 @@ class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
             extensions=self.conn.available_extensions, max_size=self.config.ws_max_size, logger=self.logger
         )
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection; the library's parser refers to itself, and would stay with all that it has read."""
+        super().connection_lost(exc)
+        self.conn.parser.close()
+
     async def run_asgi(self) -> None:
         """Put the certificate into the scope before the application sees it."""
         extensions: dict[str, Any] = dict(self.scope.get("extensions") or {})

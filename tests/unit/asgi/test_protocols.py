@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -130,3 +132,71 @@ async def headers_of(requests: list[bytes]) -> list[Any]:
     finally:
         await made.stop()
     return seen
+
+
+@pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        (b"GET /readyz HTTP/1.1\r\n\r\n", b"400 Bad Request: missing required Host header"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", b"400 Bad Request: too many Host headers"),
+    ],
+)
+async def test_a_request_of_http_1_1_names_one_host(server: APIServer, head: bytes, why: bytes) -> None:
+    """RFC 9112, section 3.2; the words are Go's."""
+    back = await answer(server, head)
+    assert back.startswith(b"HTTP/1.1 400 ")
+    assert back.endswith(why)
+    assert (await answer(server, b"no request")).endswith(b"Invalid HTTP request received.")
+
+
+async def test_a_request_of_http_1_0_needs_no_host(server: APIServer) -> None:
+    assert (await answer(server, b"GET /readyz HTTP/1.0\r\n\r\n")).endswith(b"ok")
+
+
+@pytest.mark.parametrize("protocol", [b"spdy/3.1", b"cathedra-session/1", b"websocket"])
+async def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(protocol: bytes) -> None:
+    """What it was asked may have a megabyte, from clients without credentials, too."""
+
+    async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
+        kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+        await send({"type": f"{kind}.start", "status": 401, "headers": []})
+        await send({"type": f"{kind}.body", "body": b"no"})
+
+    made = Listener(refusing, bind("127.0.0.1", 0), None)
+    await made.start()
+    lines = (
+        b"GET / HTTP/1.1",
+        b"Host: x",
+        b"Connection: Upgrade",
+        b"Upgrade: " + protocol,
+        b"Sec-WebSocket-Version: 13",
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        *(b"X-Padding-%d: %b" % (number, b"x" * 8000) for number in range(90)),
+    )
+    request = b"\r\n".join((*lines, b"", b""))
+    await asked(made.port, request)  # what is loaded with the first one stays
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(10):
+            assert b"401" in await asked(made.port, request)
+        await asyncio.sleep(0)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+        await made.stop()
+    assert after - before < 2 * len(request)
+
+
+async def asked(port: int, request: bytes) -> bytes:
+    """Everything that comes back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    async with asyncio.timeout(60):
+        back = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return back

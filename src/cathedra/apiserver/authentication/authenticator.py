@@ -63,8 +63,11 @@ class Authenticator:
         )
         """The users of certificates that TLS has verified."""
 
-    def authenticate(self, headers: RequestHeaders, certificate: bytes | None = None, *, path: str = "") -> UserInfo:
-        """The user whom a request's headers, or its connection's client certificate (DER), name.
+    def authenticate(
+        self, headers: RequestHeaders, certificate: bytes | None = None, *, path: str = "", ended: bool = False
+    ) -> UserInfo:
+        """Return the user whom a request's headers, or its connection's client certificate (DER), name. ``ended``: the
+        certificate was valid when the connection began, and is not any more.
 
         Raises:
             StatusError: 401, the credentials are no good, or there are none and the path is not open without.
@@ -73,6 +76,8 @@ class Authenticator:
         if token:
             return self._token_user(token)
         if certificate is not None:
+            if ended:
+                raise unauthorized()
             return self._certificates.get(certificate) or self._certificate_user(certificate)
         if self._anonymous is not None and path not in self._anonymous:
             raise unauthorized()

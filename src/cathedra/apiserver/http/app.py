@@ -239,8 +239,11 @@ class Application:
         """Find out whose request it is, and whom it is to be answered for."""
         headers, record = request.headers, request.record
         shown: PeerCertificate | None = request.extensions.get(PEER_CERTIFICATE)
-        certificate = shown.der if shown is not None else None
-        request.user = record.user = self._authenticator.authenticate(headers, certificate, path=request.info.path)
+        certificate, ended = None, False
+        if shown is not None:
+            certificate, ended = shown.der, shown.has_ended(self._server.clock.now())
+        path = request.info.path
+        request.user = record.user = self._authenticator.authenticate(headers, certificate, path=path, ended=ended)
         if asks_to_impersonate(headers):
             user = impersonated(request.user, headers, self._server.authorizer)
             request.user = record.impersonated = user

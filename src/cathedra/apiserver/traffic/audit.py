@@ -22,11 +22,13 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.files.private import private_directory, private_file
 
-__all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy"]
+__all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy", "shortened_agent"]
 
 LOG: Final = logging.getLogger(__name__)
 LEVELS: Final = ("None", "Metadata", "Request", "RequestResponse")
 _NEWLINE: Final = ord("\n")
+_AGENT_LENGTH: Final = 1024
+"""Characters of a user agent that are written down."""
 
 
 class PolicyError(ValueError):
@@ -184,7 +186,7 @@ def _event(record: RequestRecord, level: str, stage: str, received: float, now: 
         "verb": record.info.verb,
         "user": _user(record.user),
         "sourceIPs": [record.source] if record.source else [],
-        "userAgent": record.user_agent,
+        "userAgent": shortened_agent(record.user_agent),
         "requestReceivedTimestamp": MicroTime(received),
         "stageTimestamp": MicroTime(now),
     }
@@ -205,6 +207,11 @@ def _event(record: RequestRecord, level: str, stage: str, received: float, now: 
     if level == "RequestResponse" and (body := _body(record.response_body)) is not None:
         event["responseObject"] = body
     return event
+
+
+def shortened_agent(agent: str) -> str:
+    """Return a user agent as audit events show it: Kubernetes cuts it, too (apiserver/pkg/audit/request.go)."""
+    return agent if len(agent) <= _AGENT_LENGTH else f"{agent[:_AGENT_LENGTH]}...TRUNCATED"
 
 
 def _user(user: UserInfo | None) -> dict[str, Any]:

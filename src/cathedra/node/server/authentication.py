@@ -57,6 +57,7 @@ class RequestAuthenticator:
     """Finds out who sends a request to the node."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
+        self._clock = clock
         self._reviews = client.resource(_REVIEWS)
         self._known: ExpiringCache[bytes, TokenReview] = ExpiringCache(clock, 4096)
 
@@ -67,6 +68,8 @@ class RequestAuthenticator:
             StatusError: 401, there is neither, or the API server does not know the token, or it cannot be asked.
         """
         shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
+        if shown is not None and shown.has_ended(self._clock.now()):
+            shown = None
         certified = certificate_user(shown.fields, shown.der) if shown is not None else None
         if certified is not None:
             return certified

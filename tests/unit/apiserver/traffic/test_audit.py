@@ -114,3 +114,11 @@ async def test_a_line_that_was_torn_by_a_full_disk_spoils_no_other(tmp_path: Pat
     assert [json.loads(line)["userAgent"] for line in (first, later)] == ["first", "later"]
     assert torn.endswith("torn")
     assert log.written == 1
+
+
+async def test_a_long_user_agent_is_cut_as_kubernetes_cuts_it(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with open_asgi(ServerConfig(audit_log=log)) as asgi:
+        await asgi("GET", f"{MAPS}/a", **{"user-agent": "a" * 5000})
+    (event,) = [json.loads(line) for line in log.read_text().splitlines()]
+    assert event["userAgent"] == "a" * 1024 + "...TRUNCATED"

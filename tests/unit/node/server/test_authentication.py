@@ -101,3 +101,17 @@ def test_a_full_cache_drops_what_came_first() -> None:
         assert [cache.get(key) for key in "abc"] == [None, 1, 2]
 
     run_virtual(body())
+
+
+def test_a_certificate_that_has_ended_names_nobody() -> None:
+    async def body() -> None:
+        server = NodeTransport()
+        clock = server.clock()
+        authenticator = RequestAuthenticator(Client(server, clock=clock), clock)
+        shown = PeerCertificate(b"der", SUBJECT, clock.now() + 60)
+        assert (await authenticator.user_of(scope(certificate=shown))).username == "carol"
+        await asyncio.sleep(61)
+        with pytest.raises(StatusError, match="Unauthorized"):
+            await authenticator.user_of(scope(certificate=shown))
+
+    run_virtual(body())

@@ -45,8 +45,13 @@ def passed_headers(request: Request) -> list[tuple[str, str]]:
     return [
         (key.decode("latin-1"), value.decode("latin-1"))
         for key, value in request.scope["headers"]
-        if key not in _OWN and not key.startswith(_CLAIMS)
+        if not _is_withheld(key.replace(b"_", b"-"))
     ]
+
+
+def _is_withheld(name: bytes) -> bool:
+    """Return True for a header that stays here. Many servers read ``_`` in a name as ``-``."""
+    return name in _OWN or name.startswith(_CLAIMS)
 
 
 class PassedBody:

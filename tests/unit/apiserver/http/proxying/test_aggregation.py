@@ -156,7 +156,12 @@ async def test_a_request_is_passed_on_with_its_user_and_the_servers_certificate(
 ) -> None:
     await run_backend(asgi, backend)
     asgi.server.add_tokens({"j": UserInfo("jane", ("devs", "ops"), "u1", {"scope/x": ("a", "b")})})
-    answer = await asgi("GET", f"{NODES}?limit=5", user="j", **{"x-remote-user": "root"})
+    answer = await asgi(
+        "GET",
+        f"{NODES}?limit=5",
+        user="j",
+        **{"x-remote-user": "root", "x_remote_user": "root", "X_Remote-Group": "system:masters"},
+    )
     assert (answer.status, answer.header("x-own")) == (200, "yes")
     assert answer.json["kind"] == "NodeMetricsList"
     (asked,) = backend.asked
@@ -165,6 +170,7 @@ async def test_a_request_is_passed_on_with_its_user_and_the_servers_certificate(
     assert asked.headers.getall("X-Remote-Group") == ["devs", "ops", "system:authenticated"]
     assert asked.headers.getall("X-Remote-Extra-scope%2Fx") == ["a", "b"]
     assert "Authorization" not in asked.headers
+    assert not [name for name in asked.headers if "_" in name]
     assert (("commonName", "front-proxy-client"),) in backend.certificates[0]["subject"]
 
 
