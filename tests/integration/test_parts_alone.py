@@ -42,7 +42,7 @@ class Parts:
     """Processes of ``cathedra PART``, each with its log."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
+        self.folder, self._stack = folder, stack
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, part: str, *options: str) -> None:
@@ -54,7 +54,7 @@ class Parts:
 
     def run_command(self, name: str, command: list[str]) -> None:
         """Start a program under a name."""
-        with (self._folder / f"{name}.log").open("ab") as log:
+        with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._running[name] = process
         self._stack.callback(self._end, process)
@@ -66,8 +66,11 @@ class Parts:
             assert time.monotonic() < deadline, self.log(part)
             time.sleep(0.05)
 
+    def is_running(self, part: str) -> bool:
+        return self._running[part].poll() is None
+
     def log(self, part: str) -> str:
-        return (self._folder / f"{part}.log").read_text()
+        return (self.folder / f"{part}.log").read_text()
 
     def stop(self, part: str) -> int:
         process = self._running.pop(part)
