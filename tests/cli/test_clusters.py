@@ -187,7 +187,7 @@ def test_a_damaged_state_file_stops_its_node_alone_until_it_is_removed(cathedra:
     assert started.returncode == 0, started.stderr
     said = started.stdout + started.stderr
     assert "1 node Ready, 1 device of gpu.example.com on each" in said
-    assert f"remove DRA state file {damaged / 'dra_manager_state'}" in said
+    assert "nodes/node-0/dra_manager_state: checkpoint is corrupted" in said
     assert names(cathedra.kubeconfig, "nodes") == ["node-0", "node-1"]
 
     (damaged / "dra_manager_state").unlink()
