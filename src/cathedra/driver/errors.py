@@ -3,6 +3,7 @@
 DriverError
 ├── OptionError             the driver or its runner is set up wrongly
 ├── ConfigError             opaque parameters of a claim or class cannot be understood
+├── CheckpointDamaged       the record of prepared claims cannot be read
 ├── DeviceInUse             a device is still prepared for another claim
 ├── CallFailed              a whole prepare or unprepare call failed
 ├── RegistrationFailed      the node agent refused the driver
@@ -15,9 +16,11 @@ Retry                       raised by a driver: transient, try again inside this
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 __all__ = [
     "CallFailed",
+    "CheckpointDamaged",
     "ConfigError",
     "DeviceError",
     "DeviceInUse",
@@ -40,6 +43,17 @@ class OptionError(DriverError, ValueError):
 
 class ConfigError(DriverError):
     """Opaque parameters cannot be understood: unknown kind, unknown field, wrong type, or newer than this driver."""
+
+
+class CheckpointDamaged(DriverError):
+    """The record of prepared claims cannot be read. What it held is recovered from other sources as far as possible."""
+
+    def __init__(self, path: Path, kept: Path, problem: str) -> None:
+        self.path, self.kept, self.problem = path, kept, problem
+        super().__init__(
+            f"{path} is damaged ({problem}) and kept as {kept}; prepared claims are recovered from CDI documents and "
+            "from the API server, and their devices are given to no other claim until these are unprepared"
+        )
 
 
 class DeviceInUse(DriverError):

@@ -4,6 +4,10 @@ A claim is entered as «started» before the driver touches anything and as «co
 preparation is recognised and rolled back. Unprepare gets only a name and a UID; what else is needed stands here. The
 file carries a version and a checksum, and the boot id: a reboot undoes all side effects, hence also the checkpoint
 (docs/spec/driver-sdk.md §17.5, §19 and §21.4).
+
+A damaged file is kept aside and never counts as empty: its claims would stay prepared for good, while their devices
+went to others. The checkpoint is then *incomplete* until the next reboot, and the service recovers claims from their
+CDI documents and from the API server.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from cathedra.api.nesting import check_nesting
 from cathedra.cdi.spec import Spec
 from cathedra.driver.claim import Ref
 from cathedra.driver.driver import PreparedClaim, PreparedDeviceRecord
+from cathedra.driver.errors import CheckpointDamaged
 from cathedra.driver.files import Files
 
 __all__ = ["CHECKPOINT_FILE", "Checkpoint", "CheckpointDevice", "CheckpointEntry", "DeviceAnswer", "memory_key"]
@@ -40,8 +45,13 @@ class CheckpointDevice(msgspec.Struct, frozen=True, rename="camel", omit_default
     admin: bool = False
 
     def conflicts_with(self, other: CheckpointDevice) -> bool:
-        """Whether both cannot be prepared at a time; admin access and different shares can."""
-        if (self.pool, self.device) != (other.pool, other.device) or self.admin or other.admin:
+        """Return True if both cannot be prepared at a time; admin access and different shares can.
+
+        A recovered device has no pool and may be of any.
+        """
+        if self.device != other.device or self.admin or other.admin:
+            return False
+        if self.pool and other.pool and self.pool != other.pool:
             return False
         return self.share_id is None or other.share_id is None or self.share_id == other.share_id
 
@@ -71,6 +81,8 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """Request → devices of its metadata file, as JSON."""
     memory: dict[str, Any] = {}
     """Pool, device and share → what the driver wants to know of it later."""
+    recovered: bool = False
+    """Whether only the UID and the devices are known, from a CDI document that was found beside a damaged file."""
 
     @property
     def ref(self) -> Ref:
@@ -97,6 +109,7 @@ class _Content(msgspec.Struct, frozen=True, rename="camel"):
     version: str
     boot_id: str
     claims: tuple[CheckpointEntry, ...]
+    incomplete: bool = False
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -113,6 +126,8 @@ class Checkpoint:
         self._path = directory / CHECKPOINT_FILE
         self._boot_id = boot_id
         self._entries: dict[str, CheckpointEntry] = {}
+        self.incomplete = False
+        """Whether claims may be prepared that are not entered here, since an earlier file was damaged."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -124,28 +139,39 @@ class Checkpoint:
         """What is known of a claim."""
         return self._entries.get(uid)
 
-    def load(self) -> None:
-        """Read the file; a missing, damaged, foreign or outdated one counts as empty, because prepare is idempotent."""
-        self._entries = {}
+    def load(self) -> CheckpointDamaged | None:
+        """Read the file. A missing one, and one from before the last start of the machine, count as empty.
+
+        Return the damage if the file cannot be read: then it is kept aside and the checkpoint is incomplete.
+        """
+        self._entries, self.incomplete = {}, False
         data = self._files.read(self._path)
         if data is None:
-            return
+            return None
         try:
             check_nesting(data)
             file = msgspec.json.decode(data, type=_File)
             if file.checksum != _checksum(bytes(file.content)):
                 raise ValueError("wrong checksum")
             content = msgspec.json.decode(bytes(file.content), type=_Content)
-        except (msgspec.DecodeError, ValueError) as damage:
-            _LOG.warning("%s: ignored: %s", self._path, damage)
-            return
-        if content.version != VERSION:
-            _LOG.warning("%s: ignored: unknown version %s", self._path, content.version)
-            return
+            if content.version != VERSION:
+                raise ValueError(f"unknown version {content.version}")
+        except (msgspec.DecodeError, ValueError) as problem:
+            return self._keep_aside(data, str(problem))
         if content.boot_id != self._boot_id:
             _LOG.info("%s: the machine was restarted since; all claims will be prepared anew", self._path)
-            return
+            return None
         self._entries = {entry.uid: entry for entry in content.claims}
+        self.incomplete = content.incomplete
+        return None
+
+    def recover(self, uid: str, devices: tuple[CheckpointDevice, ...]) -> None:
+        """Enter a claim of which only this is known. The next `put` or `remove` brings it to disk."""
+        self._entries.setdefault(uid, CheckpointEntry("", "", uid, devices, recovered=True))
+
+    def forget(self, uid: str) -> None:
+        """Drop a claim. The next `put` or `remove` brings that to disk."""
+        self._entries.pop(uid, None)
 
     async def put(self, entry: CheckpointEntry) -> None:
         """Enter a claim; it is on disk when this returns."""
@@ -170,8 +196,18 @@ class Checkpoint:
                         return wanted, entry
         return None
 
+    def _keep_aside(self, data: bytes, problem: str) -> CheckpointDamaged:
+        """Copy the damaged file beside itself, once for each content: the next save replaces it."""
+        kept = self._path.with_name(f"{self._path.name}.damaged-{_checksum(data)[:8]}")
+        if self._files.read(kept) != data:
+            self._files.write(kept, data)
+        self.incomplete = True
+        return CheckpointDamaged(self._path, kept, problem)
+
     async def _save(self) -> None:
-        content = msgspec.json.encode(_Content(VERSION, self._boot_id, tuple(self._entries.values())))
+        content = msgspec.json.encode(
+            _Content(VERSION, self._boot_id, tuple(self._entries.values()), incomplete=self.incomplete)
+        )
         file = _File(_checksum(content), msgspec.Raw(content))
         await self._files.write_durably(self._path, msgspec.json.encode(file) + b"\n")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -39,6 +40,9 @@ CALL_TIMEOUT = 45.0
 _RESERVE = 5.0
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 5.0
+_ORPHANED = 30.0
+"""Seconds after which a claim that is gone counts as forgotten by the node agent: as long as a pod's usual grace."""
+_SHARE = re.compile(r"-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,18 +94,21 @@ class ClaimService:
         self._observer = observer or Silent()
         self._shared_checkpoint = shared_checkpoint
         self._common: tuple[str, ...] = ()
+        self._gone_since: dict[str, float] = {}
+        """Claims that hold a device which another one needs, and that exist no more: UID → when that was first seen."""
         self._calls = 0
 
     def open(self) -> None:
-        """Read the checkpoint, write the edits for all containers, and clear away what no claim needs any more."""
-        self._checkpoint.load()
+        """Read the checkpoint, write the edits for all containers, and remove files that no claim needs any more."""
+        self._load()
         known = [entry.ref for entry in self._checkpoint]
         if not self._shared_checkpoint:
             self._specs.remove_leftovers(ref.uid for ref in known)
-            if self._metadata is not None:
+            # The directories of recovered claims are named after claims whose names are not known.
+            if self._metadata is not None and not self._checkpoint.incomplete:
                 self._metadata.remove_leftovers(known)
         self._write_common()
-        self._driver.resume([entry.public() for entry in self._checkpoint])
+        self._driver.resume([entry.public() for entry in self._checkpoint if not entry.recovered])
 
     @property
     def prepared(self) -> tuple[Ref, ...]:
@@ -176,15 +183,15 @@ class ClaimService:
     async def _prepare_one(self, raw: ResourceClaim, deadline: float) -> tuple[DeviceAnswer, ...]:
         driver = self._driver
         claim = Claim.of(raw, driver.name, driver.configs)
-        devices = tuple(CheckpointDevice(a.pool, a.device, a.request, a.share_id, a.admin) for a in claim.allocations)
+        devices = _devices(claim)
         known = self._checkpoint.get(claim.uid)
         if known is not None and known.completed and known.devices == devices and driver.replay:
             return self._replay(claim, known)
-        conflict = self._checkpoint.conflict(claim.uid, devices) if driver.exclusive else None
-        if conflict is not None:
-            device, holder = conflict
-            raise DeviceInUse(device.pool, device.device, f"{holder.ref} (UID {holder.uid})")
-        if known is not None and not known.completed:
+        if driver.exclusive:
+            await self._make_room(claim.uid, devices, deadline)
+        # The document of a recovered claim was written after the driver had prepared it: there is nothing to roll back,
+        # and a container may be using the devices.
+        if known is not None and not known.completed and not known.recovered:
             await resolve(driver.rollback(known.ref, known.public()))
         entry = CheckpointEntry(claim.namespace, claim.name, claim.uid, devices)
         await self._checkpoint.put(entry)
@@ -193,6 +200,49 @@ class ClaimService:
         await self._checkpoint.put(completed)
         await self._report(claim, prepared)
         return completed.answer
+
+    async def _make_room(self, uid: str, devices: tuple[CheckpointDevice, ...], deadline: float) -> None:
+        """Undo claims that hold one of ``devices`` and exist no more.
+
+        Raises:
+            DeviceInUse: a claim holds one that exists, or has not been gone for `_ORPHANED` seconds.
+        """
+        while (conflict := self._checkpoint.conflict(uid, devices)) is not None:
+            device, holder = conflict
+            if not await self._is_orphaned(holder):
+                raise DeviceInUse(device.pool, device.device, self._holder(holder))
+            _LOG.warning("claim %s is gone and was never unprepared; doing so now", holder.ref)
+            await self._release(holder.ref, holder, deadline)
+
+    async def _is_orphaned(self, holder: CheckpointEntry) -> bool:
+        """Return True if the claim has been gone for a while without a call to unprepare it.
+
+        An agent that lost its state, or that was away when the pod was deleted by force, never makes that call. One
+        that still ends the pod's containers makes it later, and must not find the device with another claim.
+        """
+        if holder.recovered:
+            return False
+        try:
+            claim = await self._client.resource(RESOURCECLAIMS, holder.namespace).get(holder.name)
+        except StatusError as error:
+            gone = error.is_not_found
+        except ConnectionError:
+            gone = False
+        else:
+            gone = claim.metadata.uid != holder.uid or claim.status.allocation is None
+        if not gone:
+            self._gone_since.pop(holder.uid, None)
+            return False
+        now = self._clock.monotonic()
+        return now - self._gone_since.setdefault(holder.uid, now) >= _ORPHANED
+
+    def _holder(self, holder: CheckpointEntry) -> str:
+        if not holder.recovered:
+            return f"{holder.ref} (UID {holder.uid})"
+        return (
+            f"with UID {holder.uid} (recovered from its CDI document {self._specs.path(holder.uid)} after the "
+            "checkpoint was damaged; if no container uses the device, remove that file and restart the driver)"
+        )
 
     def _replay(self, claim: Claim, entry: CheckpointEntry) -> tuple[DeviceAnswer, ...]:
         # The files live in a directory that a reboot or a tidy administrator empties; the container would never start.
@@ -287,11 +337,39 @@ class ClaimService:
 
     async def _unprepare_one(self, ref: Ref, deadline: float) -> None:
         entry = self._checkpoint.get(ref.uid)
+        if entry.recovered if entry is not None else self._checkpoint.incomplete:
+            entry = await self._recovered(ref, entry)
+        await self._release(ref, entry, deadline)
+
+    async def _release(self, ref: Ref, entry: CheckpointEntry | None, deadline: float) -> None:
         if entry is not None:
             await self._undo(entry, deadline)
         self._specs.remove(ref.uid)
         self._remove_metadata(ref)
+        self._gone_since.pop(ref.uid, None)
         await self._checkpoint.remove(ref.uid)
+
+    async def _recovered(self, ref: Ref, entry: CheckpointEntry | None) -> CheckpointEntry | None:
+        """Return what is to be undone of a claim that a damaged checkpoint may have held; None if it is not known.
+
+        Raises:
+            CallFailed: the API server cannot say which devices the claim holds.
+        """
+        try:
+            claim = await self._client.resource(RESOURCECLAIMS, ref.namespace).get(ref.name)
+        except StatusError as error:
+            if not error.is_not_found:
+                raise CallFailed(f"recover claim {ref}: {error}") from error
+        except ConnectionError as error:
+            raise CallFailed(f"recover claim {ref}: {error}") from error
+        else:
+            if claim.metadata.uid == ref.uid and claim.status.allocation is not None:
+                devices = _devices(Claim.of(claim, self._driver.name, self._driver.configs))
+                if devices:
+                    return CheckpointEntry(ref.namespace, ref.name, ref.uid, devices, completed=True)
+        if entry is None:
+            return None
+        return CheckpointEntry(ref.namespace, ref.name, ref.uid, entry.devices, completed=True)
 
     async def _undo(self, entry: CheckpointEntry, deadline: float) -> None:
         pause = _FIRST_PAUSE
@@ -323,7 +401,24 @@ class ClaimService:
 
     def _reload(self) -> None:
         if self._shared_checkpoint:
-            self._checkpoint.load()
+            self._load()
+
+    def _load(self) -> None:
+        """Read the checkpoint. If it is damaged or incomplete, the CDI documents say which claims are prepared."""
+        damage = self._checkpoint.load()
+        if damage is not None:
+            _LOG.error("%s", damage)
+            self._observer.background_error(recoverable=True)
+            self._driver.on_error(damage, "reading the checkpoint", recoverable=True)
+        if not self._checkpoint.incomplete:
+            return
+        documents = self._specs.claims()
+        for entry in self._checkpoint:
+            if entry.recovered and entry.uid not in documents:
+                self._checkpoint.forget(entry.uid)
+        if damage is not None:
+            for uid, names in documents.items():
+                self._checkpoint.recover(uid, tuple(_recovered_device(uid, name) for name in names))
 
     def _log(self, method: str, claims: Sequence[NamedClaim]) -> None:
         self._calls += 1
@@ -350,3 +445,14 @@ def _unmeant(error: Exception) -> Exception | None:
 
 def _cdi_name(uid: str, device: Prepared) -> str:
     return f"{uid}-{device.device}" + (f"-{device.share_id}" if device.share_id else "")
+
+
+def _devices(claim: Claim) -> tuple[CheckpointDevice, ...]:
+    return tuple(CheckpointDevice(a.pool, a.device, a.request, a.share_id, a.admin) for a in claim.allocations)
+
+
+def _recovered_device(uid: str, name: str) -> CheckpointDevice:
+    """Return the device behind the name that `_cdi_name` made. Its pool and request are not in the name."""
+    share = _SHARE.search(name)
+    device = name[: share.start()] if share else name
+    return CheckpointDevice("", device.removeprefix(f"{uid}-"), "", share[1] if share else None)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from cathedra.api.nesting import check_nesting
 from cathedra.cdi.errors import InvalidName
 from cathedra.cdi.files import file_name
 from cathedra.cdi.names import validate_kind
@@ -82,21 +83,40 @@ class ClaimSpecs:
 
     def ensure(self, uid: str, document: Spec) -> None:
         """Write a claim's document unless it is there already; it is complete when this returns."""
-        path, content = self._path(uid), encode_document(document)
+        path, content = self.path(uid), encode_document(document)
         if self._files.read(path) != content:
             self._files.write(path, content)
 
     def remove(self, uid: str) -> None:
         """Remove a claim's document."""
-        self._files.remove(self._path(uid))
+        self._files.remove(self.path(uid))
+
+    def claims(self) -> dict[str, tuple[str, ...]]:
+        """Return the claims that have a document here: UID → names of its devices, none if it is damaged."""
+        prefix = file_name(self.kind, "x").removesuffix("x")
+        found = {}
+        for name in self._files.names(self._directory):
+            uid = name.removeprefix(prefix).removesuffix(".json")
+            if name == self.path(uid).name and uid != COMMON_DEVICE:
+                found[uid] = self._devices_in(self._directory / name)
+        return found
+
+    def _devices_in(self, path: Path) -> tuple[str, ...]:
+        try:
+            data = self._files.read(path) or b""
+            check_nesting(data)
+            return tuple(device.name for device in msgspec.json.decode(data, type=Spec).devices)
+        except (msgspec.DecodeError, ValueError):
+            return ()
 
     def remove_leftovers(self, known: Iterable[str]) -> None:
         """Remove the documents of all claims but ``known`` (UIDs)."""
-        keep = {self._path(uid).name for uid in known} | {self._path(COMMON_DEVICE).name}
+        keep = {self.path(uid).name for uid in known} | {self.path(COMMON_DEVICE).name}
         prefix = file_name(self.kind, "x").removesuffix("x")
         for name in self._files.names(self._directory):
             if name.startswith(prefix) and name not in keep:
                 self._files.remove(self._directory / name)
 
-    def _path(self, identity: str) -> Path:
+    def path(self, identity: str) -> Path:
+        """Return where the document of a claim is, by UID."""
         return self._directory / f"{file_name(self.kind, identity)}.json"

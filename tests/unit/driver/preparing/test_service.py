@@ -307,3 +307,122 @@ def test_device_without_edits_is_not_named_to_the_runtime() -> None:
         assert spec_file(ref) not in files.contents
 
     in_virtual_time(test)
+
+
+CHECKPOINT = Path("/data/plugins") / DRIVER / "checkpoint.json"
+
+
+def damage(files: MemoryFiles) -> bytes:
+    """Flip a bit of the checkpoint, and return what it is then."""
+    data = bytearray(files.contents[CHECKPOINT])
+    data[len(data) // 2] ^= 1
+    files.contents[CHECKPOINT] = bytes(data)
+    return bytes(data)
+
+
+def test_a_damaged_checkpoint_is_kept_and_reported_and_its_claims_stay_prepared() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        old = await world.allocate("old", "lamp-0")
+        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+        broken = damage(files)
+        lamps = Lamps()
+        service = world.runner(lamps, files=files).service
+        service.open()
+        (kept,) = (path for path in files.contents if path.name.startswith("checkpoint.json.damaged-"))
+        assert files.contents[kept] == broken
+        assert any(f"is damaged (wrong checksum) and kept as {kept}" in error for error in lamps.errors)
+        assert spec_file(old) in files.contents
+
+        new = await world.allocate("new", "lamp-0", "lamp-1")
+        refused = (await service.node_prepare_resources([new]))[new.uid]
+        assert f"device {NODE}/lamp-0 is still prepared for claim with UID {old.uid} (recovered from" in refused.error
+        other = await world.allocate("other", "lamp-2")
+        assert (await service.node_prepare_resources([other]))[other.uid].error == ""
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["the claim exists", "the claim is gone"])
+def test_a_claim_of_a_damaged_checkpoint_is_unprepared_with_its_devices(exists: bool) -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        old = await world.allocate("old", "lamp-0", "lamp-3")
+        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+        damage(files)
+        if not exists:
+            await world.delete_claim("old")
+        lamps = Lamps()
+        service = world.runner(lamps, files=files).service
+        service.open()
+        assert await service.node_unprepare_resources([old]) == {old.uid: ""}
+        assert lamps.calls == ["unprepare old ['lamp-0', 'lamp-3']"]
+        assert spec_file(old) not in files.contents
+        new = await world.allocate("new", "lamp-0")
+        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+
+    in_virtual_time(test)
+
+
+def test_what_a_damaged_checkpoint_held_is_known_after_further_restarts() -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        old = await world.allocate("old", "lamp-0")
+        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+        damage(files)
+        first = world.runner(Lamps(), files=files).service
+        first.open()
+        other = await world.allocate("other", "lamp-2")
+        await first.node_prepare_resources([other])
+        lamps = Lamps()
+        second = world.runner(lamps, files=files).service
+        second.open()
+        assert spec_file(old) in files.contents
+        assert (await second.node_prepare_resources([old]))[old.uid].error == ""
+        assert lamps.calls == ["prepare old"]
+        await second.node_unprepare_resources([old, other])
+        assert lamps.calls[1:] == ["unprepare old ['lamp-0']", "unprepare other ['lamp-2']"]
+
+    in_virtual_time(test)
+
+
+def test_a_recovered_claim_is_dropped_when_its_document_was_removed() -> None:
+    """This is the way out that the error names, if neither node agent nor API server know the claim."""
+
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        old = await world.allocate("old", "lamp-0")
+        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+        damage(files)
+        world.runner(Lamps(), files=files).service.open()
+        files.remove(spec_file(old))
+        service = world.runner(Lamps(), files=files).service
+        service.open()
+        new = await world.allocate("new", "lamp-0")
+        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+
+    in_virtual_time(test)
+
+
+def test_a_claim_that_is_gone_and_was_never_unprepared_makes_room_after_a_while() -> None:
+    """The node agent has lost its state, or the pod was deleted by force while the driver was away."""
+
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        service = world.runner(lamps).service
+        service.open()
+        old = await world.allocate("old", "lamp-0")
+        await service.node_prepare_resources([old])
+        new = await world.allocate("new", "lamp-0")
+        for _ in range(2):
+            await world.clock.sleep(60)
+            assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
+        await world.delete_claim("old")
+        assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
+        await world.clock.sleep(29)
+        assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
+        await world.clock.sleep(2)
+        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+        assert lamps.calls == ["prepare old", "unprepare old ['lamp-0']", "prepare new"]
+
+    in_virtual_time(test)
