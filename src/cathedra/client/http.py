@@ -217,7 +217,7 @@ class HTTPTransport:
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """GET a collection."""
-        body = await self._request("GET", _path(ref, namespace), query=_list_query(options))
+        body = await self._request("GET", _path(ref, namespace), query=_list_query(options), probe=options.probe)
         undecodable: tuple[Undecodable, ...] = ()
         try:
             check_nesting(body, WRAPPED_DEPTH)
@@ -322,6 +322,7 @@ class HTTPTransport:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
+        probe: bool = False,
     ) -> bytes:
         attempt = 0
         asked_again = False
@@ -347,7 +348,7 @@ class HTTPTransport:
             pause = response.headers.get("Retry-After", "")
             attempt += 1
             if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
-                raise self._refusal(response.status, answer)
+                raise _refusal(response.status, answer) if probe else self._refusal(response.status, answer)
             await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
 
     @asynccontextmanager

@@ -267,7 +267,7 @@ class NegotiatedTransport:
 
     async def _is_served(self, ref: ResourceRef[KubeObject]) -> bool:
         try:
-            await self._inner.list(ref, "", ListOptions(limit=1))
+            await self._inner.list(ref, "", ListOptions(limit=1, probe=True))
         except StatusError as error:
             # Who may not list finds out whether the version is there with the call itself.
             return not error.is_not_found

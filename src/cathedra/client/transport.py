@@ -103,6 +103,8 @@ class ListOptions(msgspec.Struct, frozen=True):
     continue_: str = ""
     resource_version: str = ""
     resource_version_match: str = ""
+    probe: bool = False
+    """Whether a refusal is an answer that the caller expects: it is not reported as a missing right."""
 
 
 class WriteOptions(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from cathedra.client.client import Client
 from cathedra.client.denials import MOST, Denials
 from cathedra.client.kubeconfig import Target
 from cathedra.client.opening import open_transport
-from cathedra.client.resources import CONFIGMAPS, PODS
+from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ListOptions, PatchType
 from cathedra.clock import SystemClock
 from tests.unit.apiserver.guarded import Guarded, guarded
@@ -113,6 +113,30 @@ async def test_a_refusal_over_http_is_noted() -> None:
             async with api.watch(PODS, "ns", ListOptions()):
                 pass
         assert api.denials.counts == {(POD_GC, "update", "", "pods/status"): 2}
+
+
+async def test_a_probe_for_the_served_version_is_not_noted(tmp_path: Path) -> None:
+    """A node may get claims and not list them; the list that finds out their version is refused, and means nothing."""
+    denials = Denials(SystemClock())
+    target = Target(f"unix://{tmp_path / 'api.sock'}", token=VIEWER)
+    async with (
+        served(tmp_path, authorization=True) as there,
+        open_transport(target, user_agent="tests", denials=denials) as transport,
+    ):
+        inner = there.server.transport_of(UserInfo("viewer"), denials)
+        for way in (transport, inner):
+            with pytest.raises(StatusError):
+                await Client(way, clock=SystemClock()).resource(RESOURCECLAIMS, "default").get("c")
+    assert denials.counts == {("viewer", "get", "resource.k8s.io", "resourceclaims"): 2}
+
+
+async def test_a_refused_probe_over_http_is_not_noted() -> None:
+    status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": str(refused())}
+    async with serving(Recorder(status, 403)) as api:
+        api.denials = Denials(SystemClock())
+        with pytest.raises(StatusError):
+            await api.list(PODS, "ns", ListOptions(probe=True))
+        assert not api.denials.counts
 
 
 class SetClock(SystemClock):

@@ -109,8 +109,10 @@ class Connection(asyncio.Protocol, ABC):
         self._ids += 1
         return self._ids
 
-    async def request(self, request: LocalRequest) -> Any:
+    async def request(self, request: LocalRequest, *, probe: bool = False) -> Any:
         """Send a request and wait for the answer: an object, a `Page` or None.
+
+        The refusal of a ``probe`` is not reported as a missing right.
 
         Raises:
             StatusError: the server refuses.
@@ -124,6 +126,10 @@ class Connection(asyncio.Protocol, ABC):
         answer = self._answers[request.id] = self._loop.create_future()
         try:
             return await answer
+        except StatusError as refusal:
+            if self._denials is not None and not probe:
+                self._denials.note(refusal)
+            raise
         except asyncio.CancelledError:
             if self._answers.pop(request.id, None) is not None:
                 self._listed.pop(request.id, None)
@@ -254,7 +260,7 @@ class Connection(asyncio.Protocol, ABC):
         except FAULTS as error:
             self._fail(message.id, MalformedAnswer(f"{self._where}: a refusal is no Status: {error}"))
             return
-        if self._denials is not None:
+        if self._denials is not None and message.id in self._watches:
             self._denials.note(refusal)
         self._fail(message.id, refusal)
 

@@ -39,7 +39,7 @@ class LocalTransport:
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """The objects that match."""
         request = self._request("list", ref, namespace, options=_selection(options))
-        page: Page[T] = await self._connection.request(request)
+        page: Page[T] = await self._connection.request(request, probe=options.probe)
         return page
 
     @asynccontextmanager

@@ -1,0 +1,177 @@
+"""Run the test suite in several pytest processes, with progress and one summary.
+
+    python tools/suite.py [--python PATH] [PHASE...] [-- PYTEST_OPTION...]
+
+Phases run one after the other, the parts of a phase beside each other. A line is printed for each test file when it is
+done, failures as soon as their process has ended. The last lines are a table of all parts, why tests were skipped, and
+``N passed, N failed, N skipped``. The exit status is 0 only if every process ended well and ran tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+FRONT: Final = tuple(
+    f"tests/unit/{name}" for name in ("allocation", "api", "cel", "classic", "cluster", "controllers", "kinds")
+)
+SERVER: Final = ("tests/unit/apiserver",)
+PHASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    # Three processes on any number of processors, since tests wait now and then: most of these are in the last.
+    "unit": {
+        "unit-front": FRONT,
+        "unit-server": SERVER,
+        "unit-back": ("tests/unit", *(f"--ignore={path}" for path in (*FRONT, *SERVER))),
+    },
+    # Two processes, since tests wait for the programs that they start.
+    "programs": {
+        "integration": ("tests/integration",),
+        "others": ("tests", "--ignore=tests/unit", "--ignore=tests/integration"),
+    },
+    "integration": {"integration": ("tests/integration",)},
+    # What depends on programs that may be missing, for runs without them.
+    "optional": {
+        "integration": ("tests/integration",),
+        "others": (
+            "tests/cli",
+            "tests/documentation",
+            "tests/unit/node/runtime",
+            "tests/unit/node/shim",
+            "tests/unit/node/setup",
+        ),
+    },
+}
+DEFAULT: Final = ("unit", "programs")
+OUTCOMES: Final = ("passed", "failed", "errors", "skipped")
+
+_COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)")
+_CLOSING: Final = re.compile(r"^=* ?(?:\d+ \w+,? ?)+in [\d.]+s.*$|^=* ?no tests ran.*$")
+_SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] (?:\S+?:(?:\d+:)? )?(.*)$")
+_SECTION: Final = re.compile(r"^=+ (?:ERRORS|FAILURES|warnings summary|short test summary info|slowest.*) =+$")
+_FILE: Final = re.compile(r"^(tests/\S+\.py) ?(.*?)(?: *\[ *(\d+%)\])?$")
+
+
+@dataclass
+class PartReport:
+    """What one pytest process printed, as far as the summary needs it."""
+
+    name: str
+    counts: Counter[str] = field(default_factory=Counter)
+    skips: Counter[str] = field(default_factory=Counter)
+    details: list[str] = field(default_factory=list)
+    """Failures and pytest's own summary, printed in one piece."""
+    closing: str = ""
+    status: int | None = None
+    seconds: float = 0.0
+
+    def take(self, line: str) -> str:
+        """Take in one line of pytest's output, and return the line of progress to print, "" for none."""
+        if found := _SKIPPED.match(line):
+            self.skips[found[2]] += int(found[1])
+        if _CLOSING.match(line):
+            self.closing = line
+            self.counts.update({_plural(name): int(number) for number, name in _COUNT.findall(line)})
+        if self.details or _SECTION.match(line) or self.closing:
+            self.details.append(line)
+            return ""
+        found = _FILE.match(line)
+        if found is None:
+            return ""
+        return f"{self.name:<12} {found[3] or '':>4}  {found[1]} {found[2]}".rstrip()
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether pytest ended with success, and said what it ran."""
+        return self.status == 0 and bool(self.closing)
+
+
+def summary(reports: Sequence[PartReport], seconds: float) -> list[str]:
+    """Return the closing lines for all parts."""
+    lines = [f"{'part':<14}" + "".join(f"{name:>9}" for name in OUTCOMES) + f"{'seconds':>9}"]
+    for report in reports:
+        figures = "".join(f"{report.counts[name]:>9}" for name in OUTCOMES)
+        ending = "" if report.ended_well or report.status == 1 else f"  ended with status {report.status}"
+        lines.append(f"{report.name:<14}{figures}{report.seconds:>9.0f}{ending}")
+    skips: Counter[str] = sum((report.skips for report in reports), Counter())
+    lines += [f"skipped {number}: {reason}" for reason, number in skips.most_common()]
+    total: Counter[str] = sum((report.counts for report in reports), Counter())
+    # A process that ended otherwise than by failed tests counts as one failure: a crash must not read as success.
+    crashed = sum(not report.ended_well and report.status != 1 for report in reports)
+    failed = total["failed"] + total["errors"] + crashed
+    lines.append(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped in {seconds:.0f}s")
+    return lines
+
+
+def run_part(python: str, name: str, words: Sequence[str], lock: threading.Lock) -> PartReport:
+    """Run one pytest process to its end, and print its progress under ``lock``."""
+    report, began = PartReport(name), time.monotonic()
+    process = subprocess.Popen(
+        [python, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "160"},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if shown := report.take(line.rstrip("\n")):
+            with lock:
+                print(shown, flush=True)
+    report.status = process.wait()
+    report.seconds = time.monotonic() - began
+    with lock:
+        print(f"\n{name}: ended after {report.seconds:.0f} s", *report.details, "", sep="\n", flush=True)
+    return report
+
+
+def run(python: str, phases: Iterable[str], options: Sequence[str]) -> list[PartReport]:
+    """Run the phases, and return the reports of their parts in order."""
+    reports: list[PartReport] = []
+    lock = threading.Lock()
+    for phase in phases:
+        parts = PHASES[phase]
+        found: dict[str, PartReport] = {}
+
+        def work(name: str, words: Sequence[str], found: dict[str, PartReport] = found) -> None:
+            found[name] = run_part(python, name, (*words, *options), lock)
+
+        threads = [threading.Thread(target=work, args=part) for part in parts.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        reports += [found.get(name, PartReport(name)) for name in parts]
+    return reports
+
+
+def _plural(outcome: str) -> str:
+    return {"error": "errors", "xfailed": "passed", "xpassed": "passed"}.get(outcome, outcome)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what the words name; the exit status."""
+    split = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(description="Run the test suite, with progress and one summary.")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter (default: this one)")
+    parser.add_argument("phases", nargs="*", metavar="PHASE", help=f"of {', '.join(PHASES)}; default: all tests")
+    arguments = parser.parse_args(words[:split])
+    if unknown := [phase for phase in arguments.phases if phase not in PHASES]:
+        parser.error(f"unknown phases: {', '.join(unknown)}")
+    began = time.monotonic()
+    reports = run(arguments.python, arguments.phases or DEFAULT, words[split + 1 :])
+    print(*summary(reports, time.monotonic() - began), sep="\n", flush=True)
+    return 0 if all(report.ended_well for report in reports) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
