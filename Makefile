@@ -14,7 +14,7 @@ SEED    ?=
 # Without bytecode every start of the program compiles a thousand modules anew: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test integration others unit unit-front unit-server unit-back check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -37,31 +37,18 @@ install-dev: $(VENV)/.dev      ## the package and everything tests need in .venv
 demo: $(VENV)/.base            ## start a cluster, run the tutorial's job on simulated GPUs, show it
 	@$(BIN)/cathedra demo
 
-test: unit                     ## the whole suite; what needs a missing program is skipped and says so
-	@$(MAKE) --no-print-directory -j2 --output-sync=line integration others
+test: $(VENV)/.dev             ## the whole suite, with progress and one summary; what needs a missing program is skipped and says so
+	@$(BIN)/python tools/suite.py -- $(PYTEST)
 
-# In two processes, since tests wait for the programs that they start.
-integration:
-	@$(BIN)/python -m pytest tests/integration -p no:cacheprovider $(PYTEST)
-
-others:
-	@$(BIN)/python -m pytest tests --ignore=tests/unit --ignore=tests/integration -p no:cacheprovider $(PYTEST)
-
-# In three processes on any number of processors, since tests wait now and then: most of these are in the last.
 unit: $(VENV)/.dev             ## the unit tests alone, in three processes
-	@$(MAKE) --no-print-directory -j3 --output-sync=target $(UNIT)
+	@$(BIN)/python tools/suite.py unit -- $(PYTEST)
 
-UNIT := unit-front unit-server unit-back
-FRONT := tests/unit/allocation tests/unit/api tests/unit/cel tests/unit/classic tests/unit/cluster tests/unit/controllers tests/unit/kinds
-SERVER := tests/unit/apiserver
-unit-front:
-	@$(BIN)/python -m pytest $(FRONT) -p no:cacheprovider $(PYTEST)
+integration: $(VENV)/.dev      ## the tests with programs of their own alone
+	@$(BIN)/python tools/suite.py integration -- $(PYTEST)
 
-unit-server:
-	@$(BIN)/python -m pytest $(SERVER) -p no:cacheprovider $(PYTEST)
-
-unit-back:
-	@$(BIN)/python -m pytest tests/unit $(addprefix --ignore=,$(FRONT) $(SERVER)) -p no:cacheprovider $(PYTEST)
+test-bare: $(VENV)/.dev        ## tests that use optional programs, as on a machine without them; then with kubectl alone
+	@$(BIN)/python tools/bare.py $(abspath $(BIN)/python) tools/suite.py optional -- $(PYTEST)
+	@$(BIN)/python tools/bare.py --keep kubectl $(abspath $(BIN)/python) tools/suite.py integration -- $(PYTEST)
 
 check: $(VENV)/.dev            ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .
@@ -80,7 +67,7 @@ lowest:                        ## the unit tests with the lowest versions that p
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis jsonschema-rs kubernetes pytest pytest-asyncio pytest-timeout
-	@$(MAKE) --no-print-directory -j3 --output-sync=target $(UNIT) BIN=.venv-lowest/bin
+	@$(PYTHON) tools/suite.py --python .venv-lowest/bin/python unit
 
 metrics:                       ## sizes, documentation, words: how easy the sources are to read
 	@$(PYTHON) tools/metrics.py

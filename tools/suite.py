@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -69,6 +69,8 @@ class PartReport:
     skips: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
     """Failures and pytest's own summary, printed in one piece."""
+    others: deque[str] = field(default_factory=lambda: deque(maxlen=200))
+    """The last lines that are neither progress nor details: why a process crashed."""
     closing: str = ""
     status: int | None = None
     seconds: float = 0.0
@@ -85,6 +87,7 @@ class PartReport:
             return ""
         found = _FILE.match(line)
         if found is None:
+            self.others.append(line)
             return ""
         return f"{self.name:<12} {found[3] or '':>4}  {found[1]} {found[2]}".rstrip()
 
@@ -130,7 +133,8 @@ def run_part(python: str, name: str, words: Sequence[str], lock: threading.Lock)
     report.status = process.wait()
     report.seconds = time.monotonic() - began
     with lock:
-        print(f"\n{name}: ended after {report.seconds:.0f} s", *report.details, "", sep="\n", flush=True)
+        details = report.details if report.closing else (*report.others, *report.details)
+        print(f"\n{name}: ended after {report.seconds:.0f} s", *details, "", sep="\n", flush=True)
     return report
 
 

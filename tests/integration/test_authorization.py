@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Kubectl, RunningCluster
+from tests.requirements import container_mounts
 
 BOT = "system:serviceaccount:default:bot"
 
@@ -136,6 +137,7 @@ def test_a_node_sees_its_own(kubectl: Kubectl) -> None:
 
 
 def test_a_pod_acts_as_its_service_account(kubectl: Kubectl, bot: str, tmp_path: Path) -> None:
+    container_mounts()
     kubectl("apply", "-f", "-", stdin=ASKING_POD)
     kubectl("wait", "pod/asking", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
     user = json.loads(kubectl("logs", "asking"))

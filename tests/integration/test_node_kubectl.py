@@ -30,7 +30,7 @@ spec:
     command: [sh, -c, "echo run; exit 1"]
   - name: web
     image: python
-    command: [python3, -m, http.server, --bind, 127.0.0.1, "{port}"]
+    command: [python3, -m, http.server, --bind, 127.0.0.1, --directory, /, "{port}"]
 """
 
 
