@@ -11,6 +11,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.gates import FeatureGates
+from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import KubeStruct, replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -68,6 +69,13 @@ class World:
         resource = self.of(ref)
         changed = change(await resource.get(name))
         return await (resource.update_status(changed) if status else resource.update(changed))
+
+    async def store(self, ref: ResourceRef[Any], obj: Any) -> None:
+        """Store a state that no request makes, as one that a kill has left."""
+        registry = self._server.context.registry
+        table = registry.table(GroupResource(ref.group, ref.resource))
+        key = "/".join(filter(None, (obj.metadata.namespace, obj.metadata.name)))
+        await registry.put(table, key, table.get(key), obj)
 
     async def names(self, ref: ResourceRef[Any], namespace: str = "default") -> list[str]:
         return [obj.metadata.name for obj in await self.list(ref, namespace)]

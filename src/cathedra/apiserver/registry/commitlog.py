@@ -81,12 +81,8 @@ class CommitLog:
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
         """Settle a new state."""
-        self._assigned += 1
-        revision = self._assigned
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
-        body = encode(obj)
-        entry = StoredObject(key, obj, revision, {table.definition.type: body})
-        return self._commit(table, StoredChange(revision, entry, previous), body)
+        entry, body = self._numbered(table, key, obj)
+        return self._commit(table, StoredChange(entry.revision, entry, previous), body)
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Settle a removal."""
@@ -96,6 +92,15 @@ class CommitLog:
         entry = StoredObject(previous.key, last, revision)
         return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None)
 
+    def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+        """Settle a last state and its removal.
+
+        Both are committed in one turn of the loop, so they are in one transaction of the store (`Storage.commit`).
+        """
+        shown, body = self._numbered(table, previous.key, last)
+        self._show(table, StoredChange(shown.revision, shown, previous), body)
+        return self.remove(table, shown, last)
+
     def take(self, table: Table, key: str, previous: StoredObject | None, write: Forward, origin: Forwarder) -> None:
         """Settle what another server has made of ``previous``; followers are told ``origin`` with it, and ``origin``
         is told if it fails.
@@ -103,6 +108,12 @@ class CommitLog:
         Raises:
             StorageError: it was read, and is no object of this resource; nothing changed.
         """
+        if write.shown:
+            body = write.numbered(self._assigned + 1)
+            shown = self._tables.later(table, key, self._assigned + 1, body, previous)
+            self._assigned += 1
+            self._show(table, StoredChange(shown.revision, shown, previous), body)
+            previous = shown
         revision = self._assigned + 1
         body = write.numbered(revision)
         entry = self._tables.later(table, key, revision, body, previous)
@@ -120,6 +131,24 @@ class CommitLog:
     async def close(self) -> None:
         """Settle what is under way and let go of the store."""
         await self._storage.close()
+
+    def _show(self, table: Table, change: StoredChange, body: bytes) -> None:
+        """Commit a last state whose removal follows in this turn of the loop. The removal ends the write of the key,
+        and its error is reported."""
+
+        def settled(error: StorageError | None) -> None:
+            if error is None:
+                self._enter(table, change, body)
+
+        self._storage.commit(Write(table.stored_under + change.entry.key, change.revision, body), settled)
+
+    def _numbered(self, table: Table, key: str, obj: KubeObject) -> tuple[StoredObject, bytes]:
+        """Return the object at the next revision, and its form in the store."""
+        self._assigned += 1
+        revision = self._assigned
+        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
+        body = encode(obj)
+        return StoredObject(key, obj, revision, {table.definition.type: body}), body
 
     def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
@@ -147,8 +176,11 @@ class CommitLog:
     ) -> None:
         """Enter a write, unless it failed, and let those go on who wait for its end."""
         if error is None:
-            self._settled = change.revision
-            table.apply(change)
-            for follower in self.followers:
-                follower.settled(table, change, body, origin)
+            self._enter(table, change, body, origin)
         table.end(change.entry.key)
+
+    def _enter(self, table: Table, change: StoredChange, body: bytes | None, origin: Forwarder | None = None) -> None:
+        self._settled = change.revision
+        table.apply(change)
+        for follower in self.followers:
+            follower.settled(table, change, body, origin)

@@ -221,6 +221,19 @@ class Registry:
             table.under_way[previous.key] = []
         return removing
 
+    def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+        """Write the last state of an object and remove it. Watchers see both, each at a revision of its own.
+
+        A store that this process or its primary writes alone keeps both or neither. On a shared store these are two
+        transactions, as in Kubernetes: etcd takes no key twice in one. As `remove`, also in what it raises.
+        """
+        if previous.key in table.under_way or table.get(previous.key) is not previous:
+            raise WriteConflict(previous.key)
+        ending = self._log.end(table, previous, last)
+        if not ending.done():
+            table.under_way[previous.key] = []
+        return ending
+
     def close_watchers(self) -> None:
         """End every watch."""
         for table in self._tables:

@@ -89,6 +89,11 @@ class ReplicaLog:
         body = encode(replace(last, metadata=replace(last.metadata, resource_version=_UNNUMBERED)))
         return self._forward(table, previous.key, previous, last, body, removal=True)
 
+    def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+        """Write a last state and remove the object. Ends with WriteConflict if another server was faster."""
+        body = encode(replace(last, metadata=replace(last.metadata, resource_version=_UNNUMBERED)))
+        return self._forward(table, previous.key, previous, last, body, removal=True, shown=True)
+
     async def close(self) -> None:
         """Let go of the primary."""
         await self._storage.close()
@@ -102,6 +107,7 @@ class ReplicaLog:
         body: bytes,
         *,
         removal: bool = False,
+        shown: bool = False,
     ) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
         head, _, tail = body.partition(_PLACE)
@@ -113,7 +119,9 @@ class ReplicaLog:
                 stamped = replace(obj, metadata=replace(obj.metadata, resource_version=str(outcome)))
                 bodies = {} if removal else {table.definition.type: b"%b%d%b" % (head, outcome, tail)}
                 result = StoredObject(key, stamped, outcome, bodies)
-                self._apply(table, StoredChange(outcome, result, previous, deleted=removal))
+                # A last state that is shown has come before, as a write of another server.
+                before = table.get(key) if shown else previous
+                self._apply(table, StoredChange(outcome, result, before, deleted=removal))
             else:
                 result = _failure(key, outcome)
             if waiting := table.under_way.pop(key, None):
@@ -126,7 +134,7 @@ class ReplicaLog:
                 done.set_exception(result)
 
         expected = previous.revision if previous is not None else 0
-        self._storage.forward(table.stored_under + key, expected, (head, tail), settled, removal=removal)
+        self._storage.forward(table.stored_under + key, expected, (head, tail), settled, removal=removal, shown=shown)
         return done
 
     def _apply(self, table: Table, change: StoredChange) -> None:

@@ -111,6 +111,10 @@ class SharedCommitLog:
         """Remove an object. Ends with WriteConflict if another server was faster."""
         return self._shielded(self._write(table, previous.key, previous, last, None), table, previous.key)
 
+    def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+        """Write a last state and remove the object. Ends with WriteConflict if another server was faster."""
+        return self._shielded(self._end(table, previous, last), table, previous.key)
+
     async def close(self) -> None:
         """Give what is under way a moment to settle, and let go of the store."""
         if self._tasks:
@@ -147,6 +151,11 @@ class SharedCommitLog:
         if found is not None and found.revision == revision:
             return found
         return StoredObject(key, _stamped(obj, revision), revision)
+
+    async def _end(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
+        value = self._layout.write(table.definition, last)
+        shown = await self._write(table, previous.key, previous, last, value)
+        return await self._write(table, previous.key, shown, shown.object, None)
 
     async def _probe(self, before: asyncio.Task[int] | None) -> int:
         """Ask how far the store is; callers that come while this is under way share the next question."""

@@ -109,7 +109,10 @@ class Storage(Protocol):
         ...
 
     def commit(self, write: Write, settled: Settled) -> None:
-        """Make ``write`` durable and call ``settled``; writes settle in the order in which they were committed."""
+        """Make ``write`` durable and call ``settled``; writes settle in the order in which they were committed.
+
+        Writes that are committed in one turn of the loop are in one transaction: a crash keeps all of them or none.
+        """
         ...
 
     async def close(self) -> None:

@@ -107,10 +107,9 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
         last = _ended(old, now) if call.definition.deletion.announced else old
         if call.dry_run:
             return Deletion(StoredObject(entry.key, last, entry.revision), True)
-        if last is not old:
-            # Watchers see each pod end before it goes, even if it is given no time.
-            entry = await server.registry.put(table, call.key, entry, last)
-        return Deletion(await server.registry.remove(table, entry, entry.object), True)
+        # Watchers see each pod end before it goes, even if it is given no time.
+        ending = server.registry.remove if last is old else server.registry.end
+        return Deletion(await ending(table, entry, last), True)
     if new == old:
         return Deletion(entry, False)
     if call.dry_run:

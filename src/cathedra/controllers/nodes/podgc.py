@@ -41,6 +41,8 @@ class Collected(Enum):
     OUT_OF_SERVICE = "out-of-service"
     TERMINATED = "terminated"
     UNSCHEDULED = "unscheduled"
+    INTERRUPTED = "interrupted"
+    """Its grace period is zero and nothing holds it, so an API server ended while it deleted the pod."""
 
 
 class PodGarbageCollector:
@@ -86,6 +88,8 @@ class PodGarbageCollector:
                 await self._end(pod, Collected.UNSCHEDULED)
             elif self._is_out_of_service(pod):
                 await self._end(pod, Collected.OUT_OF_SERVICE)
+            elif pod.metadata.deletion_grace_period_seconds == 0 and not pod.metadata.finalizers:
+                await self._end(pod, Collected.INTERRUPTED)
 
     async def _collect_terminated(self) -> None:
         if self._threshold <= 0:

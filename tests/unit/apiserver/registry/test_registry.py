@@ -103,3 +103,42 @@ async def test_only_settled_objects_of_served_resources_are_counted() -> None:
     await writing
     assert registry.count(CONFIG_MAPS) == 1
     assert registry.count(GroupResource("example.com", "things")) == 0
+
+
+async def test_a_last_state_and_its_removal_are_committed_in_one_turn_of_the_loop() -> None:
+    """So a store has both in one transaction, and no kill leaves an object that is ended and not removed."""
+    registry, storage = await opened()
+    table = registry.table(CONFIG_MAPS)
+    made = asyncio.ensure_future(registry.put(table, "n/a", None, MAP))
+    await asyncio.sleep(0)
+    storage.waiting.pop()(None)
+    entry = await made
+    ending = registry.end(table, entry, MAP)
+    assert len(storage.waiting) == 2
+    with pytest.raises(WriteConflict):
+        registry.put(table, "n/a", entry, MAP)
+    shown, removed = storage.waiting
+    shown(None)
+    assert "n/a" in table.under_way  # until the removal has been settled
+    found = table.get("n/a")
+    assert found is not None
+    assert found.revision == 2
+    removed(None)
+    assert (await ending).revision == 3
+    assert table.get("n/a") is None
+
+
+async def test_a_removal_that_the_store_refuses_leaves_the_object() -> None:
+    registry, storage = await opened()
+    table = registry.table(CONFIG_MAPS)
+    made = asyncio.ensure_future(registry.put(table, "n/a", None, MAP))
+    await asyncio.sleep(0)
+    storage.waiting.pop()(None)
+    entry = await made
+    ending = registry.end(table, entry, MAP)
+    for settled in storage.waiting:
+        settled(StorageError("the disk is full"))
+    with pytest.raises(StatusError, match="the disk is full"):
+        await ending
+    assert table.get("n/a") is entry
+    assert not table.under_way

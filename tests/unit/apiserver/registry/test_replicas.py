@@ -153,6 +153,32 @@ async def test_a_removal_shows_the_last_state_on_the_other_side() -> None:
         assert not bodies(replica.table(MAPS))
 
 
+async def test_an_object_ends_at_two_revisions_on_both_sides() -> None:
+    async with replicated() as (primary, replica):
+        for number, side in enumerate((replica, primary)):
+            made = await side.put(side.table(MAPS), "n/a", None, config_map("a", "1"))
+            removed = await side.end(side.table(MAPS), made, config_map("a", "last"))
+            assert removed.revision == 3 * number + 3
+            assert side.table(MAPS).get("n/a") is None
+        await replica.catch_up()
+        ends = [(EventType.MODIFIED, "last"), (EventType.DELETED, "last")]
+        for side in (primary, replica):
+            seen = side.table(MAPS).watch(Selection(), 1).taken()
+            assert [(one.type, one.entry.object.data["k"]) for one in seen[:2]] == ends
+        assert _changes(replica) == _changes(primary)
+
+
+async def test_the_end_of_an_object_that_was_written_meanwhile_is_refused_and_changes_nothing() -> None:
+    async with replicated() as (primary, replica):
+        made = await primary.put(primary.table(MAPS), "n/a", None, config_map("a", "1"))
+        ending = replica.end(replica.table(MAPS), await seen(replica, "n/a", made.revision), config_map("a", "last"))
+        await primary.put(primary.table(MAPS), "n/a", made, config_map("a", "2"))
+        with pytest.raises(WriteConflict):
+            await ending
+        assert [entry.object.data for entry in primary.table(MAPS).entries()] == [{"k": "2"}]
+        assert bodies(replica.table(MAPS)) == bodies(primary.table(MAPS))
+
+
 async def test_who_wrote_from_an_older_state_is_refused_and_has_the_newer_one_then() -> None:
     async with replicated() as (primary, replica):
         made = await replica.put(replica.table(MAPS), "n/a", None, config_map("a", "1"))

@@ -157,6 +157,25 @@ async def test_a_pod_without_time_is_shown_as_ended_before_it_goes() -> None:
         assert (await client("GET", f"{PODS}/a")).status == 404
 
 
+async def test_a_pod_without_time_is_ended_and_removed_in_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between two transactions would leave a pod that is terminating and that nothing ends."""
+    batches: list[list[bool]] = []
+
+    def noted(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
+        batches.append([write.value is None for write in writes if write.key.endswith("/a")])
+        return commit_writes(connection, writes)
+
+    async with open_asgi(store=SQLiteStorage(tmp_path / "db")) as client:
+        await made(client, PODS, **pod())
+        monkeypatch.setattr(compaction, "commit_writes", noted)
+        assert (await client("DELETE", f"{PODS}/a?gracePeriodSeconds=0")).status == 200
+    assert [batch for batch in batches if batch] == [[False, True]]
+    async with open_asgi(store=SQLiteStorage(tmp_path / "db")) as client:
+        assert (await client("GET", f"{PODS}/a")).status == 404
+
+
 async def test_a_time_beyond_what_go_can_hold_wraps_around() -> None:
     """``time.Duration`` counts nanoseconds in 64 bits."""
     async with open_asgi() as client:

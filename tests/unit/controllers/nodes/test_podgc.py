@@ -11,7 +11,7 @@ import pytest
 from cathedra.api.core.core_v1 import NodeSpec, Taint
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
-from cathedra.api.struct import replace
+from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, PODS
@@ -87,6 +87,21 @@ def test_a_pod_that_is_being_deleted_and_has_no_node_is_failed_and_deleted() -> 
         await world.of(PODS).delete("p")
         await world.clock.sleep(30)
         assert (await world.of(PODS).get("p")).status.phase == "Failed"
+
+    play(PodGarbageCollector, story)
+
+
+@pytest.mark.parametrize(("finalizers", "stays"), [((), False), (("a.b/c",), True)])
+def test_a_deletion_that_an_api_server_left_half_done_is_finished(finalizers: tuple[str, ...], stays: bool) -> None:
+    async def story(world: World) -> None:
+        await node(world, "n1")
+        made = await pod(world, "p", "n1")
+        ended = with_metadata(
+            made, deletion_timestamp=Time(world.clock.now()), deletion_grace_period_seconds=0, finalizers=finalizers
+        )
+        await world.store(PODS, ended)
+        await world.clock.sleep(21)
+        assert bool(await world.names(PODS)) == stays
 
     play(PodGarbageCollector, story)
 

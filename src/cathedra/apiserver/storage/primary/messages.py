@@ -39,7 +39,7 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
     """A write that was made from revision ``expected`` of the object (0: there is none).
 
     The resource version is the primary's to give; it belongs between ``head`` and ``tail``, which are JSON without it.
-    Of a removal the object is the last state.
+    Of a removal the object is the last state. If that is ``shown``, it is written first, at a revision of its own.
     """
 
     id: int
@@ -48,6 +48,7 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
     head: bytes
     tail: bytes
     removal: bool = False
+    shown: bool = False
 
     def numbered(self, revision: int) -> bytes:
         """The object as it is stored with that revision."""

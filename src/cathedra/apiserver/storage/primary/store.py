@@ -101,8 +101,11 @@ class PrimaryStore(asyncio.Protocol):
         settled: Callable[[Outcome], None],
         *,
         removal: bool = False,
+        shown: bool = False,
     ) -> None:
         """Have an object written or removed, if its last write has the revision ``expected`` (0: there is none).
+
+        With ``shown`` the last state of what is removed is written before.
 
         ``spelled`` is its JSON before and after its resource version. ``settled`` is called in a later turn of the
         loop, after `follow` has shown everything that was settled before.
@@ -114,7 +117,7 @@ class PrimaryStore(asyncio.Protocol):
         self._writes[self._ids] = settled
         head, tail = spelled
         self._outgoing.put(
-            Forward(self._ids, key, expected, head, tail, removal), len(head) + len(tail) + ENVELOPE_BYTES
+            Forward(self._ids, key, expected, head, tail, removal, shown), len(head) + len(tail) + ENVELOPE_BYTES
         )
 
     async def latest(self) -> int:
