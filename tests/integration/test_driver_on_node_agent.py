@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.cdi.catalogue import load
+from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import SystemClock
 from cathedra.driver import DiskFiles
 from cathedra.drivers.gpu import GpuDriver
@@ -64,3 +65,29 @@ async def test_gpu_driver_registers_prepares_and_comes_back_after_a_restart(dire
     finally:
         agent.cancel()
         await asyncio.wait((agent,))
+
+
+async def test_slices_that_a_restarted_agent_deletes_are_back_in_seconds(directory: Path) -> None:
+    world = await in_real_time()
+    registry = PluginRegistry()
+    runner = world.runner(GpuDriver(), files=DiskFiles(), directory=directory, registry_dir=directory / "registry")
+
+    async def agent() -> None:
+        registrar = PluginRegistrar(
+            directory / "registry", registry, plugins=directory, clock=SystemClock(), metrics=NodeMetrics(SystemClock())
+        )
+        await registrar.run()
+
+    async with asyncio.timeout(120), running(runner):
+        for _ in range(2):
+            assert runner.registration is not None
+            told = runner.registration.changed()
+            running_agent = asyncio.ensure_future(agent())
+            await world.client.resource(RESOURCESLICES).delete_collection(field_selector=f"spec.nodeName={NODE}")
+            await told.wait()
+            began = SystemClock().monotonic()
+            while not await world.slices():
+                await asyncio.sleep(0.1)
+            assert SystemClock().monotonic() - began < 20  # 30 without the node agent's word
+            running_agent.cancel()
+            await asyncio.wait((running_agent,))

@@ -135,6 +135,8 @@ class DriverRunner:
                     keep_published(self.slices, self._desired, self._wanted, clock=self._clock, on_error=self._on_error)
                 )
                 group.create_task(self._background())
+                if self.registration is not None:
+                    group.create_task(self._follow_registration(self.registration))
                 if self.health is not None:
                     group.create_task(self._follow_health(self.health))
         except Exception as error:
@@ -178,6 +180,12 @@ class DriverRunner:
         )
         async with servers.serving():
             yield
+
+    async def _follow_registration(self, registration: Registration) -> None:
+        while True:
+            if registration.registered:
+                self.slices.agent_came()
+            await registration.changed().wait()
 
     async def _background(self) -> None:
         await resolve(self.driver.background(self._client, self.driver.directory))

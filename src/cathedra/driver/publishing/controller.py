@@ -7,6 +7,7 @@ back what others change. Work is queued per pool and done by one worker (docs/sp
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
 SYNC_DELAY = 30.0
 """Seconds after which a change by another writer is looked at."""
+RESTORE_DELAY = 1.0
+"""Seconds after which slices are written again that were deleted while a node agent started."""
 
 ErrorHandler = Callable[[Exception, str], None]
 """Hears of recoverable trouble: the error, and what was being done."""
@@ -77,6 +80,8 @@ class ResourceSliceController:
         self._owner = owner
         self._desired: dict[str, DesiredPool] = {}
         self._started = False
+        self._agent_came = -math.inf
+        """When a node agent took the driver, in seconds of the clock."""
         self._written: dict[str, tuple[resource.ResourceSlice, float]] = {}
         self._deleted: dict[str, float] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock)
@@ -105,6 +110,16 @@ class ResourceSliceController:
             self._queue.add(name)
         if self.in_sync:
             self._tell_progress()  # no pools at all are published as soon as they are wanted
+
+    def agent_came(self) -> None:
+        """Restore slices at once: a node agent has taken the driver, and a starting one deletes all slices of its node.
+
+        It may delete them before or after. So missing slices are written now, and those that are deleted in the next 30
+        seconds are written again after one second and not after 30.
+        """
+        self._agent_came = self._clock.monotonic()
+        for name in self._desired:
+            self._queue.add(name)
 
     async def run(self) -> None:
         """Work until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
@@ -155,19 +170,20 @@ class ResourceSliceController:
         )
         return informer
 
-    def _look_later(self, found: resource.ResourceSlice) -> None:
+    def _look_later(self, found: resource.ResourceSlice, delay: float = SYNC_DELAY) -> None:
         # Before the driver has said what it offers, slices of an earlier life are left in peace.
         if not self._started or (self._pool_name and found.spec.pool.name != self._pool_name):
             return
         written = self._written.get(found.metadata.name)
         if written is not None and written[0].metadata.resource_version == found.metadata.resource_version:
             return
-        self._queue.add_after(found.spec.pool.name, SYNC_DELAY)
+        self._queue.add_after(found.spec.pool.name, delay)
 
     def _vanished(self, found: resource.ResourceSlice) -> None:
         self._written.pop(found.metadata.name, None)
         if self._deleted.pop(found.metadata.uid, None) is None:
-            self._look_later(found)
+            agent_starts = self._clock.monotonic() - self._agent_came < SYNC_DELAY
+            self._look_later(found, RESTORE_DELAY if agent_starts else SYNC_DELAY)
 
     async def _sync(self, pool_name: str) -> float | None:
         try:

@@ -98,6 +98,43 @@ def test_deleted_slice_comes_back_after_half_a_minute() -> None:
     in_virtual_time(test)
 
 
+@pytest.mark.parametrize("seconds", [-5, 0, 5, 25])
+def test_slices_that_a_starting_node_agent_deletes_are_back_in_seconds(seconds: int) -> None:
+    """It deletes them at its start, and takes the driver before or after that."""
+
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps(300))) as runner:
+            await world.clock.sleep(100)
+            if seconds >= 0:
+                runner.slices.agent_came()
+            await world.clock.sleep(abs(seconds))
+            before = {found.metadata.uid for found in await world.slices()}
+            await world.client.resource(RESOURCESLICES).delete_collection(field_selector=f"spec.nodeName={NODE}")
+            await world.clock.sleep(0.5)
+            if seconds < 0:
+                runner.slices.agent_came()
+            await world.clock.sleep(1.5)
+            after = {found.metadata.uid for found in await world.slices()}
+            assert len(after) == len(before) == 3
+            assert not after & before
+            await world.clock.sleep(100)
+            assert {found.metadata.uid for found in await world.slices()} == after
+            assert runner.slices.statistics.creates == 6
+
+    in_virtual_time(test)
+
+
+def test_a_node_agent_that_deletes_nothing_causes_no_writes() -> None:
+    async def test(world: World) -> None:
+        async with running(world.runner(Lamps(2))) as runner:
+            runner.slices.agent_came()
+            await world.clock.sleep(100)
+            statistics = runner.slices.statistics
+            assert (statistics.creates, statistics.updates, statistics.deletes) == (1, 0, 0)
+
+    in_virtual_time(test)
+
+
 def test_changed_slice_is_put_right_after_half_a_minute() -> None:
     async def test(world: World) -> None:
         async with running(world.runner(Lamps())):
