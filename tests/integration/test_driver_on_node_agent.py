@@ -86,7 +86,7 @@ async def test_slices_that_a_restarted_agent_deletes_are_back_in_seconds(directo
             await world.client.resource(RESOURCESLICES).delete_collection(field_selector=f"spec.nodeName={NODE}")
             await told.wait()
             began = SystemClock().monotonic()
-            while not await world.slices():
+            while not await world.slices():  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             assert SystemClock().monotonic() - began < 20  # 30 without the node agent's word
             running_agent.cancel()
