@@ -119,7 +119,9 @@ def _profile(text: str) -> str:
     return str(Path(text).expanduser().absolute()) if is_file else text
 
 
-_RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
+_NODE_RUNTIMES: Final = ("auto", "cri", "oci", "process")
+"""A node agent of its own runs containers. Simulated nodes are in the process of their cluster."""
+_RUNTIMES: Final = (*_NODE_RUNTIMES, "simulated")
 
 DATA_DIR: Final = CommandOption(
     name="--data-dir",
@@ -444,7 +446,7 @@ NODE_AGENT: Final = (
         type=None,
         about="renew the serving certificate too; its requests wait for kubectl certificate approve",
     ),
-    CommandOption(name="--runtime", choices=_RUNTIMES, default="auto", about="how containers run"),
+    CommandOption(name="--runtime", choices=_NODE_RUNTIMES, default="auto", about="how containers run"),
     _CRI_SOCKET,
     *(
         CommandOption(

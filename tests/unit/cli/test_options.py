@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.cli.main import main
 from cathedra.cli.options import CLUSTER, CommandOption
 
 
@@ -46,3 +47,11 @@ def test_what_was_not_said_is_not_passed_on() -> None:
 
 def test_a_relative_path_is_the_callers() -> None:
     assert words_of(parsed("--data-dir=here")) == [f"--data-dir={Path('here').absolute()}"]
+
+
+def test_a_node_agent_of_its_own_offers_no_simulated_runtime(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its containers would be in the memory of a process that has no others; simulated nodes are their cluster's."""
+    with pytest.raises(SystemExit) as refused:
+        main(["node", "--node-name=n", "--runtime=simulated"])
+    assert refused.value.code == 2
+    assert "invalid choice: 'simulated' (choose from " in capsys.readouterr().err
