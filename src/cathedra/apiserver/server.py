@@ -62,6 +62,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections
 from cathedra.asgi.listener import Listener, TLSFiles, bind
 from cathedra.client.denials import Denials
+from cathedra.client.transport import Transport
 from cathedra.clock import Clock
 
 __all__ = ["APIServer"]
@@ -154,6 +155,15 @@ class APIServer:
     def transport_of(self, user: UserInfo, denials: Denials | None = None) -> InProcessTransport:
         """The API in process, as a user with all its attributes; ``denials`` takes refusals for want of a right."""
         return InProcessTransport(self.context, self.catalog, authenticated(user), denials=denials)
+
+    def transport_of_part(self, user: UserInfo, agent: str, denials: Denials) -> Transport:
+        """The API in process for a part of the cluster; its calls are in the audit log, if there is one."""
+        plain = self.transport_of(user, denials)
+        if self._audit is None:
+            return plain
+        from cathedra.apiserver.local.audited import AuditedTransport  # start-up time: with a log alone
+
+        return AuditedTransport(plain, Recorder(self.context, None, self._audit), agent)
 
     def beside(self, config: ServerConfig) -> Self:
         """Another server on the same objects, with other gates or versions, as during an upgrade."""

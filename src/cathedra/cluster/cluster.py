@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Protocol
 
 from cathedra.api.gates import FeatureGates
-from cathedra.apiserver.authentication.user import MASTERS_GROUP
+from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
@@ -258,6 +258,10 @@ class RunningCluster:
         self._say(f"API server {server.url} after {self.age():.2f} s")
         return server
 
+    def _part_client(self, user: UserInfo) -> Client:
+        agent = user.name.rpartition(":")[2]
+        return Client(self.server.transport_of_part(user, agent, self.denials), clock=self._clock)
+
     def _missing_rights(self) -> list[str]:
         """One line without details: everyone may read the API server's health."""
         missing = len(self.denials.lines())
@@ -273,7 +277,7 @@ class RunningCluster:
             generation=self._generation,
             served=self._served(),
             pki=self.server.pki,
-            plain_client=lambda user: Client(self.server.transport_of(user, self.denials), clock=self._clock),
+            plain_client=self._part_client,
             clock=self._clock,
             random=self._random,
         )

@@ -54,4 +54,4 @@ def test_a_node_agent_of_its_own_offers_no_simulated_runtime(capsys: pytest.Capt
     with pytest.raises(SystemExit) as refused:
         main(["node", "--node-name=n", "--runtime=simulated"])
     assert refused.value.code == 2
-    assert "invalid choice: 'simulated' (choose from " in capsys.readouterr().err
+    assert "--runtime must be one of auto, cri, oci, process: 'simulated'" in capsys.readouterr().err

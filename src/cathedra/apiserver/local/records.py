@@ -37,9 +37,9 @@ _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 
 
 class Recorder:
-    """Tells metrics of every request, and the audit log, if there is one."""
+    """Tells metrics of every request, and the audit log, as far as they are there."""
 
-    def __init__(self, server: ServerContext, metrics: Metrics, audit: AuditLog | None) -> None:
+    def __init__(self, server: ServerContext, metrics: Metrics | None, audit: AuditLog | None) -> None:
         self._server = server
         self._metrics = metrics
         self._audit = audit
@@ -59,7 +59,8 @@ class Recorder:
             record = self._audited(request, user, agent, began)
             record.source = source
             record.content_type = _content_type(request)
-        self._metrics.begin(record)
+        if self._metrics is not None:
+            self._metrics.begin(record)
         return record
 
     def _sort(self, request: LocalRequest) -> RequestRecord:
@@ -93,7 +94,8 @@ class Recorder:
     def end(self, record: RequestRecord, status: int) -> None:
         """It has been answered."""
         record.status = status
-        self._metrics.end(record, self._now() - record.began)
+        if self._metrics is not None:
+            self._metrics.end(record, self._now() - record.began)
         if self._audit is not None:
             self._write(record, "ResponseComplete")
 

@@ -17,7 +17,7 @@ from cathedra.client.local.connection import Connection
 from cathedra.client.local.messages import LocalRequest, Options
 from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
 
-__all__ = ["LocalTransport"]
+__all__ = ["LocalTransport", "selection_options", "write_options"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -38,7 +38,7 @@ class LocalTransport:
 
     async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
         """The objects that match."""
-        request = self._request("list", ref, namespace, options=_selection(options))
+        request = self._request("list", ref, namespace, options=selection_options(options))
         page: Page[T] = await self._connection.request(request, probe=options.probe)
         return page
 
@@ -47,7 +47,7 @@ class LocalTransport:
         self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """Changes, until the server ends the stream."""
-        chosen = msgspec.structs.replace(_selection(options), bookmarks=bookmarks)
+        chosen = msgspec.structs.replace(selection_options(options), bookmarks=bookmarks)
         request = self._request("watch", ref, namespace, options=chosen)
         watching = await self._connection.watch(request)
         try:
@@ -66,7 +66,7 @@ class LocalTransport:
         subresource: str = "",
     ) -> Any:
         """Create an object, or POST to a sub-resource."""
-        request = self._request("create", ref, namespace, name, subresource, _writing(options), encode(obj))
+        request = self._request("create", ref, namespace, name, subresource, write_options(options), encode(obj))
         return await self._connection.request(request)
 
     async def update(
@@ -74,7 +74,7 @@ class LocalTransport:
     ) -> T:
         """Replace an object."""
         name = obj.metadata.name
-        request = self._request("update", ref, namespace, name, subresource, _writing(options), encode(obj))
+        request = self._request("update", ref, namespace, name, subresource, write_options(options), encode(obj))
         updated: T = await self._connection.request(request)
         return updated
 
@@ -90,7 +90,7 @@ class LocalTransport:
         subresource: str = "",
     ) -> T:
         """Patch an object."""
-        chosen = _writing(options, patch_type.name)
+        chosen = write_options(options, patch_type.name)
         request = self._request("patch", ref, namespace, name, subresource, chosen, encode(body))
         patched: T = await self._connection.request(request)
         return patched
@@ -105,7 +105,7 @@ class LocalTransport:
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
     ) -> None:
         """Delete all objects that match."""
-        chosen = _selection(list_options)
+        chosen = selection_options(list_options)
         request = self._request("deletecollection", ref, namespace, options=chosen, body=encode(options))
         await self._connection.request(request)
 
@@ -139,7 +139,8 @@ class LocalTransport:
         )
 
 
-def _selection(options: ListOptions) -> Options:
+def selection_options(options: ListOptions) -> Options:
+    """Return what a list, a watch or the deletion of a collection chooses, as a request carries it."""
     return Options(
         label_selector=options.label_selector,
         field_selector=options.field_selector,
@@ -150,7 +151,8 @@ def _selection(options: ListOptions) -> Options:
     )
 
 
-def _writing(options: WriteOptions, patch_type: str = "") -> Options:
+def write_options(options: WriteOptions, patch_type: str = "") -> Options:
+    """Return what a write chooses, as a request carries it."""
     return Options(
         dry_run=options.dry_run,
         field_manager=options.field_manager,
