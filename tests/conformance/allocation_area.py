@@ -101,7 +101,7 @@ def compare_walk(case: dict[str, Any], behaviour: Behaviour, answer: Answer) -> 
         states = view.states(allocator.ledger, shares=features.consumable_capacity)
         problem = Problem(prepared.plans, node, view, states, features)
         expand(problem)
-        walk = PlainSearch(problem, Meter(WALK_BUDGET))
+        walk = PlainSearch(problem, Meter(WALK_BUDGET.begin()))
         placed = named(problem, walk.run())
     except BudgetExceeded:
         return ""

@@ -7,14 +7,14 @@ alike share one answer.
 from __future__ import annotations
 
 import random as random_module
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
-import msgspec
-
 from cathedra.allocation.answers import Allocation, Answers, FittingNodes, NodeClass, SharedAnswer
-from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
+from cathedra.allocation.checks.selectors import Interrupted, SelectorCache, SelectorList
 from cathedra.allocation.claims.asked import KNOWN_REQUESTS, Asked
 from cathedra.allocation.claims.problem import (
     Problem,
@@ -29,7 +29,7 @@ from cathedra.allocation.errors import Aborted, AllocationError, FatalError, Nod
 from cathedra.allocation.features import Features
 from cathedra.allocation.reasons import explain
 from cathedra.allocation.refusal import Refusal, RefusalExplanation
-from cathedra.allocation.search.budget import Budget, BudgetExceeded, Meter
+from cathedra.allocation.search.budget import Allowance, Budget, BudgetExceeded, LongSearch, Meter
 from cathedra.allocation.search.fast import FastSearch
 from cathedra.allocation.search.greedy import greedy
 from cathedra.allocation.search.plain import PlainSearch
@@ -37,9 +37,9 @@ from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews
-from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
+from cathedra.deadline import Interruption, TurnOver
 
 __all__ = ["Allocation", "Allocator", "PreparedRequests"]
 
@@ -69,21 +69,46 @@ class Allocator:
         self.budget = budget or Budget()
         self._random = random or random_module.SystemRandom()
 
-    def prepare(self, claims: Sequence[ResourceClaim]) -> PreparedRequests:
+    def prepare(self, claims: Sequence[ResourceClaim], allowance: Allowance | None = None) -> PreparedRequests:
         """Do for ``claims`` what is the same on every node: look up classes, compile selectors, validate.
 
-        Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them.
+        Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them. ``allowance``
+        limits this and all searches on nodes; without it the budget begins now.
+
+        Raises:
+            LongSearch: the turn of the allowance is over; also from all methods of `PreparedRequests` that search.
+            Aborted: time is up.
         """
         inventory = self.inventory
+        allowance = allowance or self.budget.begin()
         known = inventory.caches.of(KNOWN_REQUESTS)
         asked = known.get(claims, self.classes, self.features, inventory.interner)
         if asked is None:
-            asked = known.add(self.plans_of(claims), self.features, inventory.interner)
-        return PreparedRequests(self, claims, asked)
+            plans = self._planned(claims, allowance)
+            asked = known.add(plans, self.features, inventory.interner)
+        return PreparedRequests(self, claims, asked, allowance)
 
-    def plans_of(self, claims: Sequence[ResourceClaim]) -> tuple[ClaimPlan, ...]:
-        """``claims`` taken apart, in their own names."""
-        return plan_claims(claims, self.classes, self.inventory.caches.of(_SELECTORS), self.features)
+    def plans_of(
+        self, claims: Sequence[ResourceClaim], interrupted: Interrupted | None = None
+    ) -> tuple[ClaimPlan, ...]:
+        """``claims`` taken apart, in their own names. An exception that ``interrupted`` raises ends compilation."""
+        return plan_claims(claims, self.classes, self.inventory.caches.of(_SELECTORS), self.features, interrupted)
+
+    def _planned(self, claims: Sequence[ResourceClaim], allowance: Allowance) -> tuple[ClaimPlan, ...]:
+        try:
+            return self.plans_of(claims, allowance.look)
+        except BudgetExceeded as stop:
+            raise Aborted("time is up before all selectors are compiled") from stop
+        except TurnOver:
+            raise LongSearch(partial(self._plan_apart, claims)) from None
+
+    def _plan_apart(self, claims: Sequence[ResourceClaim], interrupted: Interruption) -> None:
+        """Compile the selectors in a thread, and enter them in the loop's cache at once."""
+        apart = SelectorCache()
+        allowance = Allowance(self.budget, interrupted)
+        with suppress(BudgetExceeded):
+            plan_claims(claims, self.classes, apart, self.features, allowance.look)
+        self.inventory.caches.of(_SELECTORS).take(apart)
 
     def selectors_of(self, device_class: DeviceClass) -> SelectorList:
         """What a class asks of its devices."""
@@ -114,8 +139,11 @@ class PreparedRequests:
     Nodes whose pools have the same shape and the same devices taken get the same answer; it is worked out once.
     """
 
-    def __init__(self, allocator: Allocator, claims: Sequence[ResourceClaim], asked: Asked) -> None:
+    def __init__(
+        self, allocator: Allocator, claims: Sequence[ResourceClaim], asked: Asked, allowance: Allowance
+    ) -> None:
         self.allocator = allocator
+        self.allowance = allowance
         self._claims = tuple(claims)
         self._asked = asked
         self._tables = asked.tables
@@ -130,7 +158,7 @@ class PreparedRequests:
         if self._plans is None:
             asked = self._asked.plans
             same = all(plan.claim is claim for plan, claim in zip(asked, self._claims, strict=True))
-            self._plans = asked if same else self.allocator.plans_of(self._claims)
+            self._plans = asked if same else self.allocator.plans_of(self._claims, self.allowance.look)
         return self._plans
 
     @property
@@ -150,11 +178,11 @@ class PreparedRequests:
     def _on(self, node: core_v1.Node, view: NodeView, node_class: NodeClass) -> Allocation | Refusal:
         """The answer of ``node``, which sees ``view`` and so is of that class."""
         answer = self._answers.get(node_class)
-        if answer is None or answer.node_error or answer.stopped is not None:
-            answer = self._answers[node_class] = self._solve(node, view, node_class.states)
+        if answer is None or answer.node_error or self._may_go_on(answer):
+            answer = self._answers[node_class] = self._solve(node, view, node_class)
         name = node.metadata.name
         if answer.solution is None:
-            refusal = Refusal(name, lambda: self._explain(node, view), answer.stopped)
+            refusal = Refusal(name, lambda: self._explain(node, view), answer.stopped, answer.seconds, self._undecided)
             if answer.stopped is None and view.invalid:
                 raise NodeError("invalid resource pools were encountered", refusal)
             return refusal
@@ -211,13 +239,17 @@ class PreparedRequests:
     def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         """The answer of all who stand so, found now unless it is known."""
         known = self._answers.get(node_class)
-        if known is None or known.stopped is not None:
+        if known is None or self._may_go_on(known):
             known = self._answers[node_class] = self._search_class(node_class, nodes)
         return known
 
+    def _may_go_on(self, known: SharedAnswer) -> bool:
+        """Return True if the search for ``known`` was stopped, and there is time to make it again."""
+        return known.stopped is not None and not self.allowance.exhausted
+
     def _search_class(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         try:
-            return self._solve(node_class.node, node_class.view, node_class.states)
+            return self._solve(node_class.node, node_class.view, node_class)
         except NodeError:
             return SharedAnswer(None, node_error=True)
         except FatalError:
@@ -241,13 +273,56 @@ class PreparedRequests:
             allocator.new_share_id,
         )
 
-    def _solve(self, node: core_v1.Node, view: NodeView, states: tuple[PoolState, ...]) -> SharedAnswer:
-        problem = Problem(self.plans, node, view, states, self.allocator.features)
-        expand(problem)
+    def _solve(self, node: core_v1.Node, view: NodeView, node_class: NodeClass) -> SharedAnswer:
+        """Search for nodes of that class.
+
+        Raises:
+            LongSearch: the turn is over.
+            NodeError, FatalError: as `on`.
+        """
+        failure = self.allowance.failures.get((self._asked.key, node_class))
+        if failure is not None:
+            raise failure
         try:
-            return SharedAnswer(self._search(problem, Meter(self.allocator.budget)))
+            return self._searched(node, view, node_class, self.allowance)
+        except TurnOver:
+            raise LongSearch(partial(self._solve_apart, node, view, node_class)) from None
+
+    def _solve_apart(
+        self, node: core_v1.Node, view: NodeView, node_class: NodeClass, interrupted: Interruption
+    ) -> None:
+        """Search in a thread, and keep the answer, or the failure, for the next time that it is needed.
+
+        While this runs, the event loop goes on to search for other pods. What both change is either apart (the caches
+        of the view) or a memo of equal values, where one assignment is the whole change.
+        """
+        try:
+            answer = self._searched(node, view.apart(), node_class, self.allowance.in_thread(interrupted))
+        except NodeError:
+            answer = SharedAnswer(None, node_error=True)
+        except FatalError as failure:
+            self.allowance.failures[self._asked.key, node_class] = failure
+            return
+        self._answers[node_class] = answer
+
+    def _searched(
+        self, node: core_v1.Node, view: NodeView, node_class: NodeClass, allowance: Allowance
+    ) -> SharedAnswer:
+        meter = Meter(allowance)
+        problem = Problem(self.plans, node, view, node_class.states, self.allocator.features, meter.look)
+        try:
+            expand(problem)
+            return SharedAnswer(self._search(problem, meter))
         except BudgetExceeded as stop:
-            return SharedAnswer(None, stop.states)
+            return SharedAnswer(None, stop.states, seconds=allowance.seconds if allowance.exhausted else 0.0)
+
+    def _undecided(self) -> str:
+        """What a search that was stopped has to satisfy, in words."""
+        requests = sum(len(plan.requests) for plan in self.plans)
+        constraints = [str(constraint) for plan in self.plans for constraint in plan.constraints]
+        counted = Counter(constraints)
+        rules = ", ".join(f"{number} × {text}" if number > 1 else text for text, number in counted.items())
+        return f"{requests} requests" + (f" with {rules}" if rules else "")
 
     def _search(self, problem: Problem, meter: Meter) -> Solution | None:
         meter.step()
@@ -264,31 +339,28 @@ class PreparedRequests:
     def _explain(self, node: core_v1.Node, view: NodeView, *, trials: bool = True) -> RefusalExplanation:
         allocator = self.allocator
         states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
-        problem = Problem(self.plans, node, view, states, allocator.features)
-        expand(problem)
-        freed = Allocator(
-            allocator.features,
-            allocator.classes,
-            allocator.inventory,
-            Ledger().snapshot(),
-            budget=msgspec.structs.replace(allocator.budget, states=min(allocator.budget.states, _TRIAL)),
-        )
-        same = Allocator(
-            allocator.features, allocator.classes, allocator.inventory, allocator.ledger, budget=freed.budget
-        )
+        # Not the allowance of the search: a refusal may be explained long after it.
+        allowance = allocator.budget.begin()
+        problem = Problem(self.plans, node, view, states, allocator.features, allowance.look)
+        freed = Allocator(allocator.features, allocator.classes, allocator.inventory, Ledger().snapshot())
 
         def trial(claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
             if not trials:
                 return None
             try:
-                answer = (freed if all_free else same).allocate(node, claims)
+                asked = freed if all_free else allocator
+                answer = asked.prepare(claims, allowance.with_states(_TRIAL)).on(node)
             except Aborted:
                 raise
             except AllocationError:
                 return False
             return isinstance(answer, Allocation) or (None if answer.stopped else False)
 
-        return explain(problem, allocator.ledger, trial)
+        try:
+            expand(problem)
+            return explain(problem, allocator.ledger, trial)
+        except BudgetExceeded as stop:
+            raise Aborted("time is up before the reasons of the refusal are known") from stop
 
 
 _SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCache)

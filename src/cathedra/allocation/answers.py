@@ -48,6 +48,8 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
     stopped: int | None = None
     node_error: bool = False
     """The search was never begun; the text of the error is each node's own."""
+    seconds: float = 0.0
+    """How long a search had run that was stopped for its time; 0 if its states were used up."""
 
 
 class FittingNodes:

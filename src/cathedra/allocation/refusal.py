@@ -151,21 +151,43 @@ class RefusalExplanation(msgspec.Struct, frozen=True, rename="camel"):
 class Refusal:
     """The claims do not fit ``node``.
 
-    ``states`` is None, or says that the search was stopped after so many states: then nothing is known.
+    ``states`` is None, or says that the search was stopped after so many states: then nothing is known. ``seconds`` is
+    the time limit that stopped it, or 0 if that was the number of states.
     """
 
-    __slots__ = ("_explain", "_explanation", "node", "states")
+    __slots__ = ("_explain", "_explanation", "_undecided", "node", "seconds", "states")
 
-    def __init__(self, node: str, explain: Callable[[], RefusalExplanation], states: int | None = None) -> None:
+    def __init__(
+        self,
+        node: str,
+        explain: Callable[[], RefusalExplanation],
+        states: int | None = None,
+        seconds: float = 0.0,
+        undecided: Callable[[], str] | None = None,
+    ) -> None:
+        """``undecided`` returns what the search had to satisfy, in words."""
         self.node = node
         self.states = states
+        self.seconds = seconds
         self._explain = explain
+        self._undecided = undecided
         self._explanation: RefusalExplanation | None = None
 
     @property
     def stopped(self) -> bool:
         """Whether the search was given up, rather than finished."""
         return self.states is not None
+
+    @property
+    def stop(self) -> str:
+        """Where the search was stopped and what was left undecided, for people; empty if it came to an end."""
+        if self.states is None:
+            return ""
+        within = f" in {self.seconds:g} s" if self.seconds else ""
+        what = f": {self._undecided()}" if self._undecided is not None else ""
+        if self.seconds and self.states <= 1:
+            return f"stopped{within} before all selectors were evaluated{what}"
+        return f"stopped after {self.states} states{within}{what}"
 
     @property
     def reasons(self) -> tuple[RequestReason, ...]:
@@ -201,7 +223,7 @@ class Refusal:
 
     def __str__(self) -> str:
         if self.stopped:
-            return f"{self.node}: stopped after {self.states} states"
+            return f"{self.node}: {self.stop}"
         return f"{self.node}: " + "; ".join(str(reason) for reason in self.reasons)
 
     def __repr__(self) -> str:

@@ -72,10 +72,14 @@ class Program:
         return self._run(Run(limit, None, interrupted), variables)
 
     def trace(
-        self, variables: Mapping[str, CELValue], trace: dict[int, CELValue] | None, limit: int | None = None
+        self,
+        variables: Mapping[str, CELValue],
+        trace: dict[int, CELValue] | None,
+        limit: int | None = None,
+        interrupted: Callable[[], bool] | None = None,
     ) -> Evaluation:
         """The same, leaving every node's value in ``trace``, by the id of the node."""
-        return self._run(Run(limit, trace), variables)
+        return self._run(Run(limit, trace, interrupted), variables)
 
     def _run(self, run: Run, variables: Mapping[str, CELValue]) -> Evaluation:
         try:

@@ -66,8 +66,11 @@ class CompiledSelector:
         """The estimate that admission looks at."""
         return self.program.max_cost
 
-    def matches(self, view: DeviceView) -> bool:
+    def matches(self, view: DeviceView, interrupted: Callable[[], bool] | None = None) -> bool:
         """Whether the device is selected; remembered for this view.
+
+        ``interrupted`` is called at every step of an evaluation that may take long; an exception that it raises ends
+        the evaluation, and nothing is remembered.
 
         Raises:
             EvaluationError: in Kubernetes, fatal for the scheduling attempt.
@@ -75,13 +78,13 @@ class CompiledSelector:
         try:
             return self._memory[view]
         except KeyError:
-            answer = self.decide(view)
+            answer = self.decide(view, interrupted)
         if len(self._memory) >= self.MEMORY:
             self._memory.clear()
         self._memory[view] = answer
         return answer
 
-    def decide(self, view: DeviceView) -> bool:
+    def decide(self, view: DeviceView, interrupted: Callable[[], bool] | None = None) -> bool:
         """The same without memory."""
         if not self._prepared:
             self.prepare()
@@ -91,18 +94,23 @@ class CompiledSelector:
                 return code(view)
             except compiler.UNUSUAL:
                 pass
-        outcome = self.outcome(view)
+        outcome = self.outcome(view, interrupted=interrupted)
         if outcome.error is not None:
             raise EvaluationError(outcome.error)
         return bool(outcome.value)
 
-    def outcome(self, view: DeviceView, trace: dict[int, CELValue] | None = None) -> Evaluation:
+    def outcome(
+        self,
+        view: DeviceView,
+        trace: dict[int, CELValue] | None = None,
+        interrupted: Callable[[], bool] | None = None,
+    ) -> Evaluation:
         """The answer with its cost, by the counting evaluator."""
         if view.failure:
             return Evaluation(None, view.failure, 0)
         if view.first_list and not self.list_attributes:
             return Evaluation(None, f"attribute {view.first_list}: unsupported attribute value", 0)
-        found = self.program.trace({"device": view.root}, trace, self.cost_limit)
+        found = self.program.trace({"device": view.root}, trace, self.cost_limit, interrupted)
         if found.error is None and found.value.__class__ is not bool:
             return Evaluation(None, _not_bool(found.value), found.cost)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import FatalError
@@ -29,11 +30,17 @@ _DERIVED: Final[CacheSlot[dict[DerivedKey, DeviceAttribute | tuple[str, str] | N
 
 
 def derive(
-    name: str, expression: str, record: DeviceRecord, features: Features, programs: Programs
+    name: str,
+    expression: str,
+    record: DeviceRecord,
+    features: Features,
+    programs: Programs,
+    interrupted: Callable[[], bool] | None = None,
 ) -> DeviceAttribute | None:
     """The value of ``expression`` on a device as an attribute; None for an empty list.
 
-    ``programs`` keeps what was compiled; the value is kept per signature.
+    ``programs`` keeps what was compiled; the value is kept per signature. An exception that ``interrupted`` raises ends
+    the evaluation.
 
     Raises:
         FatalError: it does not compile, fails on the device, or gives no attribute.
@@ -41,7 +48,7 @@ def derive(
     cache = record.signature.caches.of(_DERIVED)
     key = (expression, features.consumable_capacity, features.list_type_attributes)
     if key not in cache:
-        cache[key] = _evaluate(expression, record, features, programs, key)
+        cache[key] = _evaluate(expression, record, features, programs, key, interrupted)
     found = cache[key]
     if isinstance(found, DeviceAttribute) or found is None:
         return found
@@ -52,7 +59,12 @@ def derive(
 
 
 def _evaluate(
-    expression: str, record: DeviceRecord, features: Features, programs: Programs, key: DerivedKey
+    expression: str,
+    record: DeviceRecord,
+    features: Features,
+    programs: Programs,
+    key: DerivedKey,
+    interrupted: Callable[[], bool] | None,
 ) -> DeviceAttribute | tuple[str, str] | None:
     # start-up time: CEL comes with the first expression
     from cathedra.allocation.checks.selectors import device_view
@@ -65,7 +77,7 @@ def _evaluate(
     view = device_view(record.signature)
     if view.failure:
         return "evaluate", view.failure
-    outcome = program.evaluate({"device": view.root}, COST_LIMIT)
+    outcome = program.evaluate({"device": view.root}, COST_LIMIT, interrupted)
     if outcome.error is not None:
         return "evaluate", outcome.error
     return _attribute(outcome.value)

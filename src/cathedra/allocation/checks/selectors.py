@@ -9,7 +9,7 @@ only when the search would have met it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.selector import CompiledSelector
 
-__all__ = ["SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "device_view"]
+__all__ = ["Interrupted", "SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "device_view"]
 
 
 class SelectorFailure(msgspec.Struct, frozen=True):
@@ -37,6 +37,8 @@ class SelectorFailure(msgspec.Struct, frozen=True):
 
 
 Verdict: TypeAlias = bool | SelectorFailure
+Interrupted: TypeAlias = Callable[[], bool]
+"""Called often while selectors are compiled and evaluated; raises to stop them."""
 _DEVICE_VIEWS: Final[CacheSlot[list[DeviceView]]] = CacheSlot("what CEL sees", list)
 """Of each signature one, once it is made."""
 
@@ -72,15 +74,15 @@ class SelectorList:
         seen: set[str] = set().union(*(one for one in projections if one))
         self._projection: Projection | None = None if None in projections else tuple(sorted(seen))
 
-    def verdict(self, signature: Signature) -> Verdict:
-        """Yes, no, or why it cannot be said."""
+    def verdict(self, signature: Signature, interrupted: Interrupted | None = None) -> Verdict:
+        """Yes, no, or why it cannot be said. An exception that ``interrupted`` raises ends the evaluation."""
         known = self._by_signature.get(signature.number)
         if known is not None:
             return known
         if len(self._by_signature) >= self.LIMIT:
             self._by_signature.clear()
             self._by_projection.clear()
-        verdict = self._by_signature[signature.number] = self._projected(signature)
+        verdict = self._by_signature[signature.number] = self._projected(signature, interrupted)
         return verdict
 
     @property
@@ -88,30 +90,30 @@ class SelectorList:
         """The attributes that the selectors look at by name; None if that cannot be told."""
         return self._projection
 
-    def _projected(self, signature: Signature) -> Verdict:
+    def _projected(self, signature: Signature, interrupted: Interrupted | None) -> Verdict:
         if self._projection is None:
-            return self.evaluate(signature)
+            return self.evaluate(signature, interrupted)
         key = signature.seen(self._projection)
         known = self._by_projection.get(key)
         if known is None:
-            known = self._by_projection[key] = self.evaluate(signature)
+            known = self._by_projection[key] = self.evaluate(signature, interrupted)
         return known
 
-    def evaluate(self, signature: Signature) -> Verdict:
+    def evaluate(self, signature: Signature, interrupted: Interrupted | None = None) -> Verdict:
         """Ask CEL, without any cache."""
         for index, selector in enumerate(self._selectors):
             if isinstance(selector, SelectorFailure):
                 return SelectorFailure(index, selector.compiling, selector.cause)
             try:
-                if not selector.matches(device_view(signature)):
+                if not selector.matches(device_view(signature), interrupted):
                     return False
             except EvaluationError as error:
                 return SelectorFailure(index, False, str(error))
         return True
 
-    def each(self, signature: Signature) -> list[Verdict]:
+    def each(self, signature: Signature, interrupted: Interrupted | None = None) -> list[Verdict]:
         """The answer of every selector on its own, for explanations."""
-        return [SelectorList([selector], [""]).evaluate(signature) for selector in self._selectors]
+        return [SelectorList([selector], [""]).evaluate(signature, interrupted) for selector in self._selectors]
 
 
 # A name, not a method: «.exists(» looks at everything.
@@ -148,8 +150,10 @@ class SelectorCache:
         self._known: dict[Any, SelectorList] = {}
         self._compiled: dict[Any, CompiledSelector | SelectorFailure] = {}
 
-    def of(self, expressions: Sequence[str], features: Features) -> SelectorList:
-        """The question that ``expressions`` ask together."""
+    def of(
+        self, expressions: Sequence[str], features: Features, interrupted: Interrupted | None = None
+    ) -> SelectorList:
+        """The question that ``expressions`` ask together. An exception that ``interrupted`` raises ends compilation."""
         mode = (
             features.consumable_capacity,
             features.list_type_attributes,
@@ -160,14 +164,25 @@ class SelectorCache:
         if known is None:
             if len(self._known) >= self.LIMIT:
                 del self._known[next(iter(self._known))]
-            known = SelectorList([self._compile(text, features, mode) for text in expressions], expressions)
+            known = SelectorList(
+                [self._compile(text, features, mode, interrupted) for text in expressions], expressions
+            )
         self._known[key] = known
         return known
 
-    def _compile(self, expression: str, features: Features, mode: object) -> CompiledSelector | SelectorFailure:
+    def take(self, other: SelectorCache) -> None:
+        """Take over the selectors that ``other`` has compiled, also those beyond the limit, until another one is
+        compiled. May be called in any thread: it is one assignment."""
+        self._compiled = self._compiled | other._compiled
+
+    def _compile(
+        self, expression: str, features: Features, mode: object, interrupted: Interrupted | None
+    ) -> CompiledSelector | SelectorFailure:
         key = (expression, mode)
         if key not in self._compiled:
-            if len(self._compiled) >= self.LIMIT:
+            if interrupted is not None:
+                interrupted()
+            while len(self._compiled) >= self.LIMIT:
                 del self._compiled[next(iter(self._compiled))]
             self._compiled[key] = _compiled(expression, features)
         return self._compiled[key]

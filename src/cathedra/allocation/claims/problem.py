@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cathedra.allocation.checks.capacity import CapacityUsage, Unusable, usage
-from cathedra.allocation.checks.selectors import SelectorFailure, selector_error
+from cathedra.allocation.checks.selectors import Interrupted, SelectorFailure, selector_error
 from cathedra.allocation.checks.values import Value, constraint_value, scalar_or_set
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, RequestOption
 from cathedra.allocation.errors import FatalError, NodeError
@@ -69,6 +69,7 @@ class Problem:
         "claims",
         "devices",
         "features",
+        "interrupted",
         "node",
         "operations_optional",
         "plans",
@@ -84,7 +85,10 @@ class Problem:
         view: NodeView,
         states: tuple[PoolState, ...],
         features: Features,
+        interrupted: Interrupted | None = None,
     ) -> None:
+        """``interrupted`` is called often while selectors are evaluated; an exception that it raises passes."""
+        self.interrupted = interrupted
         self.plans = plans
         self.node = node
         self.view = view
@@ -127,10 +131,10 @@ class Problem:
         record = self.devices[position]
         if record.device.binding_conditions and not self.features.device_binding_and_status:
             return False
-        verdict = option.question.verdict(record.signature)
+        verdict = option.question.verdict(record.signature, self.interrupted)
         if isinstance(verdict, SelectorFailure):
             # The cached verdict may come from a device that looks alike; the text must be this one's.
-            verdict = option.question.evaluate(record.signature)
+            verdict = option.question.evaluate(record.signature, self.interrupted)
             assert isinstance(verdict, SelectorFailure)
             raise selector_error(verdict, option.origins, record, self.features)
         if not verdict or record.own_target is None:
@@ -158,7 +162,7 @@ class Problem:
         # Rarely used, and its imports are heavy.
         from cathedra.allocation.checks.derived import PROGRAMS, derive
 
-        attribute = derive(name, expression, record, self.features, self.view.caches.of(PROGRAMS))
+        attribute = derive(name, expression, record, self.features, self.view.caches.of(PROGRAMS), self.interrupted)
         return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)
 
 

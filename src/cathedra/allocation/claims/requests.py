@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
+from cathedra.allocation.checks.selectors import Interrupted, SelectorCache, SelectorList
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.api.quantity import Quantity
@@ -102,6 +102,9 @@ class Constraint(msgspec.Struct, frozen=True, eq=False):
     requests: frozenset[str]
     distinct: bool
 
+    def __str__(self) -> str:
+        return f"{'distinctAttribute' if self.distinct else 'matchAttribute'} {self.attribute}"
+
     def concerns(self, option: RequestOption) -> bool:
         """Whether devices for ``option`` are subject to it."""
         return self.names(option.parent, option.name)
@@ -156,16 +159,23 @@ def request_key_of(plans: Sequence[ClaimPlan]) -> RequestKey | None:
 
 
 def plan_claims(
-    claims: Sequence[ResourceClaim], classes: ClassLookup, questions: SelectorCache, features: Features
+    claims: Sequence[ResourceClaim],
+    classes: ClassLookup,
+    questions: SelectorCache,
+    features: Features,
+    interrupted: Interrupted | None = None,
 ) -> tuple[ClaimPlan, ...]:
-    """Take ``claims`` apart. Problems become obstacles; nothing is raised."""
-    planner = _Planner(classes, questions, features)
+    """Take ``claims`` apart. Problems become obstacles. Nothing is raised but what ``interrupted`` raises, which is
+    called before each selector is compiled."""
+    planner = _Planner(classes, questions, features, interrupted)
     return tuple(planner.claim(index, claim) for index, claim in enumerate(claims))
 
 
 class _Planner:
-    def __init__(self, classes: ClassLookup, questions: SelectorCache, features: Features) -> None:
-        self.classes, self.questions, self.features = classes, questions, features
+    def __init__(
+        self, classes: ClassLookup, questions: SelectorCache, features: Features, interrupted: Interrupted | None
+    ) -> None:
+        self.classes, self.questions, self.features, self.interrupted = classes, questions, features, interrupted
         self.options = 0
         self.constraints: list[Constraint] = []
 
@@ -271,7 +281,9 @@ class _Planner:
             where=where,
             device_class=device_class,
             question=self.questions.of(
-                (*_expressions(device_class.spec.selectors), *_expressions(request.selectors)), self.features
+                (*_expressions(device_class.spec.selectors), *_expressions(request.selectors)),
+                self.features,
+                self.interrupted,
             ),
             origins=(
                 *((f"class {device_class.metadata.name}", i) for i in range(len(device_class.spec.selectors))),

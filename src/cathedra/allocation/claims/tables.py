@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from cathedra.allocation.checks.capacity import Unusable, usage
-from cathedra.allocation.checks.selectors import SelectorFailure
+from cathedra.allocation.checks.selectors import Interrupted, SelectorFailure
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, RequestOption
 from cathedra.allocation.features import Features
@@ -107,30 +107,38 @@ class OptionTables:
             projection.update(seen)
         return tuple(sorted(projection))
 
-    def pool(self, pool: PoolView, interner: Interner, *, operations: bool) -> PoolMasks:
-        """The masks of ``pool``, on a node that can leave out ``operations`` or not."""
+    def pool(
+        self, pool: PoolView, interner: Interner, *, operations: bool, interrupted: Interrupted | None = None
+    ) -> PoolMasks:
+        """The masks of ``pool``, on a node that can leave out ``operations`` or not. ``interrupted`` is called once per
+        test and while selectors are evaluated; an exception that it raises passes, and nothing is kept."""
         key = (pool.shape_under(self.projection, interner), operations)
         known = self._pools.get(key)
         if known is None:
             if len(self._pools) >= _LIMIT:
                 self._pools.clear()
-            known = self._pools[key] = self._build(pool, key)
+            known = self._pools[key] = self._build(pool, key, interrupted)
         return known
 
-    def _build(self, pool: PoolView, key: tuple[int, bool]) -> PoolMasks:
+    def _build(self, pool: PoolView, key: tuple[int, bool], interrupted: Interrupted | None) -> PoolMasks:
         masks = []
         risky = []
         for option, fixed in zip(self.options, self._fixed, strict=True):
             found = fixed.pools.get(key)
             if found is None:
-                found = fixed.pools[key] = self._mask(option, fixed.kinds, pool, operations=key[1])
+                found = fixed.pools[key] = self._mask(option, fixed.kinds, pool, key[1], interrupted)
             masks.append(found[0])
             risky.append(found[1])
         shareable = pool.shareable if self.features.consumable_capacity else 0
         return PoolMasks(tuple(masks), tuple(risky), shareable)
 
     def _mask(
-        self, option: RequestOption, kinds: dict[tuple[int, bool], int], pool: PoolView, *, operations: bool
+        self,
+        option: RequestOption,
+        kinds: dict[tuple[int, bool], int],
+        pool: PoolView,
+        operations: bool,
+        interrupted: Interrupted | None,
     ) -> tuple[int, int]:
         mask = risky = 0
         bit = 1
@@ -138,7 +146,7 @@ class OptionTables:
             key = (record.kind, operations)
             verdict = kinds.get(key)
             if verdict is None:
-                verdict = kinds[key] = self._test(option, record, operations)
+                verdict = kinds[key] = self._test(option, record, operations, interrupted)
             if verdict == _YES:
                 mask |= bit
             elif verdict == _RISK:
@@ -146,12 +154,16 @@ class OptionTables:
             bit <<= 1
         return mask, risky
 
-    def _test(self, option: RequestOption, record: DeviceRecord, operations: bool) -> int:
+    def _test(
+        self, option: RequestOption, record: DeviceRecord, operations: bool, interrupted: Interrupted | None
+    ) -> int:
+        if interrupted is not None:
+            interrupted()
         features = self.features
         device = record.device
         if device.binding_conditions and not features.device_binding_and_status:
             return _NO
-        verdict = option.question.verdict(record.signature)
+        verdict = option.question.verdict(record.signature, interrupted)
         if isinstance(verdict, SelectorFailure):
             return _RISK
         if not verdict:
@@ -221,18 +233,23 @@ class _Standing:
             self._begin(tables, problem)
             return
         for at in compress(range(len(self._states)), map(is_not, problem.states, self._states)):
+            # An evaluation may be interrupted in `_part`: until then nothing is changed.
+            part = _part(tables, problem, at)
             self._add(problem, at, self._parts[at])
-            self._parts[at] = _part(tables, problem, at)
-            self._add(problem, at, self._parts[at])
+            self._parts[at] = part
+            self._add(problem, at, part)
         self._states = problem.states
 
     def _begin(self, tables: OptionTables, problem: Problem) -> None:
         view = problem.view
+        # Interrupted evaluations raise here, before anything is entered.
+        parts = [_part(tables, problem, at) for at in range(len(view.usable))]
+        self.shareable = 0
         for at, (pool, offset) in enumerate(zip(view.usable, view.offsets, strict=True)):
             found = tables.pool(pool, view.interner, operations=problem.operations_optional)
             self.shareable |= found.shareable << offset
-            self._parts.append(_part(tables, problem, at))
-            self._add(problem, at, self._parts[at])
+            self._add(problem, at, parts[at])
+        self._parts = parts
         self._states = problem.states
 
     def _add(self, problem: Problem, at: int, part: tuple[list[int], list[int], int]) -> None:
@@ -257,7 +274,7 @@ def _part(tables: OptionTables, problem: Problem, at: int) -> tuple[list[int], l
     """Per option the devices of a pool that are good and free, and the risky ones; and those that are shared."""
     view, state = problem.view, problem.states[at]
     pool = view.usable[at]
-    found = tables.pool(pool, view.interner, operations=problem.operations_optional)
+    found = tables.pool(pool, view.interner, operations=problem.operations_optional, interrupted=problem.interrupted)
     consumable = tables.features.consumable_capacity
     closed = state.taken | (state.shared & ~found.shareable)
     masks, risky = list(found.options), list(found.risky)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -48,7 +49,6 @@ class Signature:
     __slots__ = (
         "__weakref__",
         "_contents",
-        "_projection",
         "_seen",
         "allow_multiple",
         "attributes",
@@ -70,8 +70,8 @@ class Signature:
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
         them, so that every selector has to see them all."""
         self._contents: JSONObject | None = None
-        self._projection: Projection | None = None
-        self._seen: Any = None
+        self._seen: tuple[Projection | None, Any] = (None, None)
+        """The last projection, and what is left under it: one value, since searches in another thread set it too."""
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """The attribute with the qualified ``name``; a bare one counts as the driver's
@@ -88,11 +88,11 @@ class Signature:
         Devices of which the same is left are alike to selectors that read no more. A device with an attribute that
         fails every selector, or that may be read in two ways, stays itself.
         """
-        if self._projection is projection:
-            return self._seen
-        self._projection = projection
-        self._seen = self._project(projection)
-        return self._seen
+        last, seen = self._seen
+        if last is not projection:
+            seen = self._project(projection)
+            self._seen = (projection, seen)
+        return seen
 
     def _project(self, projection: Projection) -> Any:
         if self.frame < 0:
@@ -256,7 +256,7 @@ class Interner:
     Numbers are never given twice; a thing that has not been used for long may get another one the next time.
     """
 
-    __slots__ = ("_common", "_crowded", "_next", "_projected", "_shapes", "_signatures", "_values")
+    __slots__ = ("_common", "_crowded", "_numbers", "_projected", "_shapes", "_signatures", "_values")
 
     SHAPES: Final = 1_000_000
     """So many things are remembered at most."""
@@ -267,15 +267,15 @@ class Interner:
         self._signatures: WeakValueDictionary[object, Signature] = WeakValueDictionary()
         self._shapes: dict[object, int] = {}
         self._projected: dict[tuple[int, Projection], int] = {}
-        self._next = 0
+        self._numbers = count(1)
         self._values: dict[str, set[Any]] = {}
         self._crowded: set[str] = set()
         self._common: Projection | None = ()
 
     def next_number(self) -> int:
         """A number that nothing had before."""
-        self._next += 1
-        return self._next
+        # One call into C: two threads never get the same number.
+        return next(self._numbers)
 
     def signature(self, driver: str, device: Device) -> Signature:
         """The one signature of all devices that look like this one."""

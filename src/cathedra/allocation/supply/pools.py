@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.caches import CacheSlot
+from cathedra.allocation.supply.caches import Caches, CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
@@ -187,6 +188,12 @@ class NodeView:
     def _project(self, projection: Projection) -> object:
         """What such a reader can tell; nodes of one shape share it."""
         return tuple([pool.shape_under(projection, self.interner) for pool in self.pools]), self.node_mask
+
+    def apart(self) -> NodeView:
+        """The same view with caches of its own, for a search in another thread: searches change what is cached."""
+        twin = copy(self)
+        twin.caches = Caches()
+        return twin
 
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
         """Whether nothing that this view was made from has changed."""

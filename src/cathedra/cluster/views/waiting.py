@@ -174,7 +174,7 @@ def _refused(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
 
 def _cause(refusal: Refusal) -> str:
     if refusal.stopped:
-        return f"the search was stopped after {refusal.states} states"
+        return f"the search was {refusal.stop}"
     reasons = [one for one in refusal.reasons if one.obstacle != "other requests"] or list(refusal.reasons)
     return _sentence(reasons[0]) if reasons else str(refusal)
 

@@ -189,7 +189,7 @@ def compare_searches(world: World, asked: list[ResourceClaim]) -> str:
     error = ""
     walked = None
     try:
-        walked = named(problem, PlainSearch(problem, Meter(UNLIMITED)).run())
+        walked = named(problem, PlainSearch(problem, Meter(UNLIMITED.begin())).run())
     except FatalError as fatal:
         error = str(fatal)
     if error:
@@ -225,7 +225,7 @@ def test_a_search_over_its_budget_says_so() -> None:
     assert isinstance(outcome, Refusal)
     assert outcome.stopped
     assert outcome.states == 500
-    assert str(outcome) == "alder: stopped after 500 states"
+    assert str(outcome) == "alder: stopped after 500 states: 17 requests"
 
 
 def test_shares_that_are_too_many_in_sum_are_refused_without_packing_them() -> None:

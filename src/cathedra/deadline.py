@@ -1,0 +1,98 @@
+"""Deadlines for computations, on the standard library alone.
+
+A computation that a user can make long gets an `Interruption` and calls it often. `Interruption` ends a computation at
+its deadline and makes it pause, so that other threads can run; a `Turn` ends it as soon as it is too long for the event
+loop. `cathedra.offload` runs computations with both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["TURN_SECONDS", "DeadlineExceeded", "Interruption", "Turn", "TurnOver"]
+
+TURN_SECONDS: Final = 0.01
+"""How long a computation may run on the event loop before it moves to the thread."""
+_PAUSE_EVERY: Final = 0.001
+"""Seconds of work between two pauses of a computation in the thread."""
+_PAUSE: Final = 0.00005
+"""Seconds of a pause: long enough for a waiting thread to take the interpreter. Measured with a server on the loop that
+answers a connection in 0.5 ms: beside a computation without pauses it takes 8.4 ms, with them 1.7 ms."""
+
+
+class DeadlineExceeded(Exception):
+    """A computation was stopped because it took longer than it may, or because its caller was cancelled."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"stopped after {seconds:g} s")
+
+
+class TurnOver(Exception):
+    """A computation has used up its turn on the event loop. It is to be started again in the thread."""
+
+
+class Interruption:
+    """Deadline of one computation, and its pauses. Call it often: it costs 0.1 µs."""
+
+    __slots__ = ("_end", "_monotonic", "_next_pause", "_sleep", "cancelled", "seconds")
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
+        """``seconds`` until the deadline. With ``sleep`` the computation pauses, so that other threads can run."""
+        self.seconds = seconds
+        self.cancelled = False
+        self._monotonic, self._sleep = monotonic, sleep
+        now = monotonic()
+        self._end = now + seconds
+        self._next_pause = now + _PAUSE_EVERY
+
+    def __call__(self) -> bool:
+        """Return True if the computation has to stop."""
+        now = self._monotonic()
+        if now >= self._end or self.cancelled:
+            return True
+        if now >= self._next_pause and self._sleep is not None:
+            self._sleep(_PAUSE)
+            self._next_pause = self._monotonic() + _PAUSE_EVERY
+        return False
+
+    def check(self) -> None:
+        """Return if the computation may go on.
+
+        Raises:
+            DeadlineExceeded: it has to stop.
+        """
+        if self():
+            raise DeadlineExceeded(self.seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline, at least 0."""
+        return max(self._end - self._monotonic(), 0.0)
+
+
+class Turn(Interruption):
+    """A turn on the event loop. At its end every call raises `TurnOver`, also through code that expects a bool."""
+
+    __slots__ = ()
+
+    def __init__(self, seconds: float = TURN_SECONDS, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(seconds, monotonic=monotonic)
+
+    def __call__(self) -> bool:
+        """Return False as long as the turn lasts.
+
+        Raises:
+            TurnOver: it is over.
+        """
+        if super().__call__():
+            raise TurnOver
+        return False
