@@ -37,7 +37,7 @@ class TurnOver(Exception):
 class Interruption:
     """Deadline of one computation, and its pauses. Call it often: it costs 0.1 µs."""
 
-    __slots__ = ("_end", "_monotonic", "_next_pause", "_sleep", "cancelled", "seconds")
+    __slots__ = ("_began", "_end", "_monotonic", "_next_pause", "_sleep", "cancelled", "seconds")
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Interruption:
         self.seconds = seconds
         self.cancelled = False
         self._monotonic, self._sleep = monotonic, sleep
-        now = monotonic()
+        self._began = now = monotonic()
         self._end = now + seconds
         self._next_pause = now + _PAUSE_EVERY
 
@@ -74,18 +74,27 @@ class Interruption:
             raise DeadlineExceeded(self.seconds)
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since the computation began."""
+        return self._monotonic() - self._began
+
+    @property
     def left(self) -> float:
         """Seconds until the deadline, at least 0."""
         return max(self._end - self._monotonic(), 0.0)
 
 
 class Turn(Interruption):
-    """A turn on the event loop. At its end every call raises `TurnOver`, also through code that expects a bool."""
+    """A turn on the event loop. At its end every call raises `TurnOver`, also through code that expects a bool.
 
-    __slots__ = ()
+    It begins with its first call: what a caller does before that is short, or is done only once.
+    """
+
+    __slots__ = ("_started",)
 
     def __init__(self, seconds: float = TURN_SECONDS, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(seconds, monotonic=monotonic)
+        self._started = False
 
     def __call__(self) -> bool:
         """Return False as long as the turn lasts.
@@ -93,6 +102,9 @@ class Turn(Interruption):
         Raises:
             TurnOver: it is over.
         """
-        if super().__call__():
+        if not self._started:
+            self._started = True
+            self._end = self._monotonic() + self.seconds
+        elif self._monotonic() >= self._end:
             raise TurnOver
         return False

@@ -28,7 +28,7 @@ from cathedra.allocation.errors import (
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
 from cathedra.allocation.occupancy import DeviceUsage, Occupancy
 from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
-from cathedra.allocation.search.budget import UNLIMITED, Budget
+from cathedra.allocation.search.budget import UNLIMITED, Allowance, Budget, LongSearch
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 
@@ -41,6 +41,7 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Allocator",
+    "Allowance",
     "Answers",
     "Behaviour",
     "Budget",
@@ -55,6 +56,7 @@ __all__ = [
     "InventorySnapshot",
     "Ledger",
     "LedgerSnapshot",
+    "LongSearch",
     "NodeError",
     "Occupancy",
     "PreparedRequests",

@@ -100,7 +100,7 @@ class Allocator:
         except BudgetExceeded as stop:
             raise Aborted("time is up before all selectors are compiled") from stop
         except TurnOver:
-            raise LongSearch(partial(self._plan_apart, claims)) from None
+            raise LongSearch(partial(self._plan_apart, claims), allowance.seconds) from None
 
     def _plan_apart(self, claims: Sequence[ResourceClaim], interrupted: Interruption) -> None:
         """Compile the selectors in a thread, and enter them in the loop's cache at once."""
@@ -286,7 +286,7 @@ class PreparedRequests:
         try:
             return self._searched(node, view, node_class, self.allowance)
         except TurnOver:
-            raise LongSearch(partial(self._solve_apart, node, view, node_class)) from None
+            raise LongSearch(partial(self._solve_apart, node, view, node_class), self.allowance.seconds) from None
 
     def _solve_apart(
         self, node: core_v1.Node, view: NodeView, node_class: NodeClass, interrupted: Interruption

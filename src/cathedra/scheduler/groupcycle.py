@@ -23,15 +23,14 @@ from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.podgroups import PodGroupOutcome
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
-from cathedra.scheduler.state.snapshot import Snapshot
 
 __all__ = ["GroupCycle", "in_order"]
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 _WAITS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 
-Find = Callable[[QueuedPodInfo, CycleState], Awaitable[SelectedNode | Refused | Status]]
-"""Looks for the node of one pod; may make room for it."""
+Find = Callable[[QueuedPodInfo, dict[str, Any]], Awaitable[tuple[SelectedNode | Refused | Status, CycleState]]]
+"""Looks for the node of one pod, given what plugins remember of the group; may make room for it."""
 
 
 class _Tried(msgspec.Struct, frozen=True):
@@ -59,13 +58,13 @@ class GroupCycle:
         self._failures = failures
         self._find = find
 
-    async def run(self, entries: Sequence[QueuedPodInfo], snapshot: Callable[[], Snapshot]) -> PodGroupOutcome:
+    async def run(self, entries: Sequence[QueuedPodInfo]) -> PodGroupOutcome:
         """Bind the group or send its pods back; what the group is told. If a plugin breaks, nothing stays held."""
         shared: dict[str, Any] = {}
         tried: list[_Tried] = []
         try:
             for entry in entries:
-                one = await self._try(entry, CycleState(snapshot(), shared))
+                one = await self._try(entry, shared)
                 tried.append(one)
                 if isinstance(one.outcome, Status):
                     return await self._break(tried, entries[len(tried) :], one.outcome)
@@ -83,8 +82,8 @@ class GroupCycle:
                 self._failures.refused(one.entry, one.outcome)
         return PodGroupOutcome("Scheduled")
 
-    async def _try(self, entry: QueuedPodInfo, state: CycleState) -> _Tried:
-        outcome = await self._find(entry, state)
+    async def _try(self, entry: QueuedPodInfo, shared: dict[str, Any]) -> _Tried:
+        outcome, state = await self._find(entry, shared)
         if isinstance(outcome, Status):
             return _Tried(entry, outcome)
         node = outcome.node if isinstance(outcome, SelectedNode) else outcome.nominated

@@ -270,7 +270,7 @@ def _beside_nominated(
 
 def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
     """Whether ``pod`` would fit if one node looked like ``node``; nothing of the cycle is changed."""
-    trial = CycleState(state.snapshot.with_node(node))
+    trial = CycleState(state.snapshot.with_node(node), attempt=state.attempt)
     scope = profile.pre_filter(trial, pod, trial.snapshot)
     if isinstance(scope, Status):
         return scope

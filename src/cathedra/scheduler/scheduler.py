@@ -2,7 +2,8 @@
 
 One pod is searched for at a time, on the event loop and without giving way, so that every decision sees one state of
 the world. What was decided is held in memory at once (the pod assumed on its node, its devices in flight), and written
-by a task of its own (docs/spec/scheduling.md §1).
+by a task of its own (docs/spec/scheduling.md §1). An attempt that takes longer than a turn of the loop is parked: its
+search goes on in a thread, other pods are tried, and then it starts again (`cathedra.scheduler.framework.attempt`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from cathedra.allocation import LongSearch
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
@@ -22,6 +24,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.clock import Clock
+from cathedra.offload import ComputeThread, Interruption
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose, device_plugin
@@ -29,6 +32,7 @@ from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.informed import MakeClaimPlugin
@@ -102,6 +106,9 @@ class Scheduler:
         )
         self._cache = Cache()
         self._background = Background(WRITERS)
+        self._compute = ComputeThread(monotonic=clock.monotonic)
+        self._cycle = asyncio.Lock()
+        """Held by the attempt that is being made; one that is parked has given it up."""
         self._nominations = Nominations()
         self._metrics = metrics
         self._recorders = {one.name: EventRecorder(client, one.name, clock) for one in configuration.profiles}
@@ -159,8 +166,16 @@ class Scheduler:
         )
         search = NodeSearch(profile, self._nominations, random, percentage=percentage)
 
-        async def find(entry: QueuedPodInfo, state: CycleState) -> SelectedNode | Refused | Status:
-            return await _find(profile, search, entry, state)
+        async def find(
+            entry: QueuedPodInfo, group: dict[str, Any]
+        ) -> tuple[SelectedNode | Refused | Status, CycleState]:
+            attempt = Attempt(self._clock.monotonic)
+            while True:
+                state = CycleState(self._cache.snapshot(), group, attempt)
+                try:
+                    return await _find(profile, search, entry, state), state
+                except LongSearch as long:
+                    await self._search_beside_others(entry, attempt, long)
 
         groups = GroupCycle(profile, binding, failures, find)
         return _Framework(profile, recorder, search, failures, binding, groups)
@@ -175,11 +190,14 @@ class Scheduler:
                 helpers.append(group.create_task(self._informers.run()))
             await self._informers.wait_synced()
             helpers.append(group.create_task(self._queue.run()))
-            async with self._background:
-                while True:
-                    await self._attempt_some()
-                    # The searches of a full queue would otherwise never let the bindings run.
-                    await asyncio.sleep(0)
+            try:
+                async with self._background:
+                    while True:
+                        await self._attempt_some()
+                        # The searches of a full queue would otherwise never let the bindings run.
+                        await asyncio.sleep(0)
+            finally:
+                self._compute.close()
 
     def statistics(self) -> dict[str, int]:
         """Pods by area, pods counted on nodes and assumed there, nominations, bindings under way and done.
@@ -187,6 +205,7 @@ class Scheduler:
         Plugins add what they hold.
         """
         return {
+            **self._compute.statistics(),
             **self._queue.statistics(),
             **self._devices.statistics(),
             **self._cache.statistics(),
@@ -200,18 +219,73 @@ class Scheduler:
         half a search."""
         end = self._clock.monotonic() + LONGEST_TURN_SECONDS
         for _ in range(ATTEMPTS_IN_TURN):
-            await self._attempt(await self._queue.pop())
+            if self._cycle.locked():
+                # A group, or an attempt that was parked, comes before the next pod.
+                async with self._cycle:
+                    pass
+            await self._begin(await self._queue.pop())
             if self._clock.monotonic() > end:
                 return
 
-    async def _attempt(self, entry: QueuedPodInfo) -> None:
+    async def _begin(self, entry: QueuedPodInfo) -> None:
+        """Try a pod, or its group. What takes longer than a turn goes on in the background."""
         framework = self._frameworks[_scheduler_of(entry.info.pod)]
+        await self._cycle.acquire()
         if self._groups is not None and pod_group_name(entry.info.pod):
-            await self._attempt_group(framework, entry, self._groups)
+            self._background.start(self._attempt_group(framework, entry, self._groups))
             return
-        began = self._clock.monotonic()
+        attempt = Attempt(self._clock.monotonic)
         try:
-            result = await self._schedule_one(framework, entry)
+            long = await self._attempt(framework, entry, attempt)
+        finally:
+            self._cycle.release()
+        if long is not None:
+            self._background.start(self._go_on(framework, entry, attempt, long))
+
+    async def _go_on(
+        self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch | None
+    ) -> None:
+        """Go on with an attempt that was parked, until it comes to an end or the pod has gone."""
+        while long is not None:
+            try:
+                await self._compute_for(entry, attempt, long)
+            except DEFECTS as defect:
+                status = defect_status(defect, _LOG, "%s: a search broke", entry.info.key)
+                if self._queue.resume(entry):
+                    framework.failures.broke(entry, status)
+                return
+            async with self._cycle:
+                if not self._queue.resume(entry):
+                    return
+                long = await self._attempt(framework, entry, attempt)
+
+    async def _search_beside_others(self, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch) -> None:
+        """Search for a pod of a group, and let other pods be tried meanwhile."""
+        self._cycle.release()
+        try:
+            await self._compute_for(entry, attempt, long)
+        finally:
+            await self._cycle.acquire()
+
+    async def _compute_for(self, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch) -> None:
+        """Make a long search in the thread; namespaces take turns. The allocator keeps what it finds."""
+
+        def search(interrupted: Interruption) -> None:
+            try:
+                long.search(interrupted)
+            finally:
+                attempt.used += interrupted.elapsed
+
+        attempt.next_turn()
+        await self._compute.run(search, seconds=max(long.seconds - attempt.used, 0.0), owner=entry.info.namespace)
+
+    async def _attempt(self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt) -> LongSearch | None:
+        """Try a pod for one turn. If that is not enough, park it, and return the search that it needs."""
+        try:
+            result = await self._schedule_one(framework, entry, attempt)
+        except LongSearch as long:
+            self._queue.park(entry)
+            return long
         except DEFECTS as defect:
             # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
             framework.failures.broke(
@@ -219,15 +293,16 @@ class Scheduler:
             )
             result = "error"
         if self._metrics is not None and result:
-            self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - began)
+            self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - attempt.began)
+        return None
 
-    async def _schedule_one(self, framework: _Framework, entry: QueuedPodInfo) -> str:
+    async def _schedule_one(self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt) -> str:
         """Try the pod; what came of it in the words of kube-scheduler's metrics, "" if it was not tried."""
         pod = entry.info
         if self._is_pointless(framework, pod):
             self._queue.done(pod.uid)
             return ""
-        state = CycleState(self._cache.snapshot())
+        state = CycleState(self._cache.snapshot(), attempt=attempt)
         outcome = await _find(framework.profile, framework.search, entry, state)
         if isinstance(outcome, SelectedNode):
             await framework.binding.start(entry, state, outcome.node)
@@ -241,7 +316,13 @@ class Scheduler:
     async def _attempt_group(
         self, framework: _Framework, popped: QueuedPodInfo, conditions: PodGroupConditions
     ) -> None:
-        """Try all pods of a group that wait, together with the one that was popped."""
+        """Try all pods of a group that wait, together with the one that was popped. Gives the cycle back."""
+        try:
+            await self._attempt_pods(framework, popped, conditions)
+        finally:
+            self._cycle.release()
+
+    async def _attempt_pods(self, framework: _Framework, popped: QueuedPodInfo, conditions: PodGroupConditions) -> None:
         namespace, name = popped.info.namespace, pod_group_name(popped.info.pod)
         entries: list[QueuedPodInfo] = []
         for entry in (popped, *self._siblings(popped)):
@@ -259,7 +340,7 @@ class Scheduler:
                 for entry in entries:
                     self._frameworks[_scheduler_of(entry.info.pod)].failures.broke(entry, mixed)
             else:
-                outcome = await framework.groups.run(entries, self._cache.snapshot)
+                outcome = await framework.groups.run(entries)
         except DEFECTS as defect:
             status = defect_status(defect, _LOG, "%s/%s: the scheduling cycle of the pod group broke", namespace, name)
             outcome = PodGroupOutcome("SchedulerError", status.message)

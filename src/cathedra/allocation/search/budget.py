@@ -10,6 +10,7 @@ The scheduler gives a search a short turn on the event loop (`cathedra.offload`)
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable
 from typing import Final
@@ -37,9 +38,9 @@ class LongSearch(Exception):
     """A search whose turn on the event loop is over. `search` makes it again as a whole, and keeps the answer: asked
     again, the allocator knows it."""
 
-    def __init__(self, search: Callable[[Interruption], None]) -> None:
-        """``search`` may be called in any thread."""
-        self.search = search
+    def __init__(self, search: Callable[[Interruption], None], seconds: float) -> None:
+        """``search`` may be called in any thread. ``seconds``: all that the pod's searches may take together."""
+        self.search, self.seconds = search, seconds
         super().__init__("the search takes longer than a turn")
 
 
@@ -70,7 +71,7 @@ class Budget(msgspec.Struct, frozen=True):
         return Allowance(self, Interruption(self.seconds, monotonic=self.monotonic))
 
 
-UNLIMITED: Final = Budget(states=2**62)
+UNLIMITED: Final = Budget(states=2**62, seconds=math.inf)
 
 
 class Allowance:

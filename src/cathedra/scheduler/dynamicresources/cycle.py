@@ -16,6 +16,7 @@ from cathedra.api.core.core_v1 import Node, NodeSelector
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.dynamicresources.extended_resources import Demand
+from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
@@ -172,6 +173,8 @@ class ClaimCycle(msgspec.Struct):
     """The user's claims in the order of the pod's spec."""
     demand: Demand | None = None
     """Extended resources that devices may provide."""
+    attempt: Attempt | None = None
+    """What the cycle is a turn of."""
     placements: dict[int, Placement] = msgspec.field(default_factory=dict)
     """Index → where that claim can be used; the others have no allocation yet."""
     unavailable: set[int] = msgspec.field(default_factory=set)

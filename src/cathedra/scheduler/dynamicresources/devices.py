@@ -16,6 +16,7 @@ import msgspec
 from cathedra.allocation import (
     UNLIMITED,
     Allocator,
+    Allowance,
     Budget,
     Features,
     Inventory,
@@ -35,6 +36,7 @@ from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCEC
 from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
+from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.informed import Notify
 
@@ -42,6 +44,7 @@ __all__ = ["Devices"]
 
 MOST_RESOURCES: Final = 1024
 """Of so many extended resources it is remembered which class is behind them."""
+_ALLOWANCE: Final = "DynamicResources"
 _NOBODY: Final[frozenset[str]] = frozenset()
 _CLAIM: Final = Resource.RESOURCE_CLAIM
 _ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
@@ -61,7 +64,7 @@ class Devices:
         gates: FeatureGates,
         filter_timeout: float,
     ) -> None:
-        """``filter_timeout``: seconds that the allocator may take for one node; 0 is no limit."""
+        """``filter_timeout``: seconds that the allocator may take for one pod; 0 is no limit."""
         self._gates = gates
         self._recorder = recorder
         features = Features.from_gates(gates, behaviour_of(gates.release))
@@ -70,6 +73,8 @@ class Devices:
         self._random = random
         limited = gates["DRASchedulerFilterTimeout"] and filter_timeout > 0
         self._budget = Budget(seconds=filter_timeout, monotonic=clock.monotonic) if limited else UNLIMITED
+        self.seconds = self._budget.seconds
+        """What the searches of one attempt may take together."""
         self._inventory = Inventory()
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}
@@ -103,13 +108,22 @@ class Devices:
 
     # --- decisions
 
-    def prepare(self, claims: Sequence[ResourceClaim]) -> PreparedRequests:
+    def prepare(self, claims: Sequence[ResourceClaim], attempt: Attempt | None = None) -> PreparedRequests:
         """Everything about ``claims`` that is the same on all nodes.
 
         Raises:
             AllocationError: a claim cannot be allocated anywhere.
+            LongSearch: the turn of ``attempt`` is over; also from what is returned.
         """
-        return self._allocator().prepare(claims)
+        return self._allocator().prepare(claims, None if attempt is None else self._allowance(attempt))
+
+    def _allowance(self, attempt: Attempt) -> Allowance:
+        """The time of all searches of ``attempt``, with what those in the thread have found out."""
+        allowance: Allowance | None = attempt.data.get(_ALLOWANCE)
+        if allowance is None:
+            allowance = attempt.data[_ALLOWANCE] = Allowance(self._budget)
+        allowance.interrupted = attempt.interrupted(self.seconds)
+        return allowance
 
     def occupancy(self) -> Occupancy:
         """How many devices there are, and how many are in use, at this moment."""

@@ -189,7 +189,7 @@ class DynamicResources(
         demand = self._demand(pod)
         if not claims and demand is None:
             return _SKIP
-        cycle = ClaimCycle(claims, demand)
+        cycle = ClaimCycle(claims, demand, state.attempt)
         if state.group is not None:
             cycle.group = state.group.setdefault(self.name, GroupClaims())
         for index, claim in enumerate(claims):
@@ -205,7 +205,7 @@ class DynamicResources(
                 return refusal
         try:
             if unallocated := cycle.unallocated:
-                cycle.prepared[frozenset()] = self._devices.prepare(unallocated)
+                cycle.prepared[frozenset()] = self._devices.prepare(unallocated, cycle.attempt)
         except AllocationError as broken:
             return error(str(broken))
         state.data[self.name] = cycle
@@ -385,7 +385,7 @@ class DynamicResources(
         prepared = cycle.prepared.get(resources)
         if prepared is None and resources and cycle.demand is not None:
             special = cycle.demand.claim(resources)
-            prepared = cycle.prepared[resources] = self._devices.prepare([*cycle.unallocated, special])
+            prepared = cycle.prepared[resources] = self._devices.prepare([*cycle.unallocated, special], cycle.attempt)
         return prepared
 
     # --- when no node will do

@@ -1,7 +1,8 @@
 """When a plugin is asked, and with what.
 
 The extension points are kube-scheduler's. Everything up to Reserve is synchronous: one scheduling cycle runs without
-giving way to the event loop, so the state it looks at cannot change under it. PostFilter, PreBind, Bind and Unreserve
+giving way to the event loop, so the state it looks at cannot change under it. A cycle that takes too long is given up
+and starts again (`cathedra.scheduler.framework.attempt`). PostFilter, PreBind, Bind and Unreserve
 talk to the API and are coroutines. Scores are asked for all feasible nodes at once, because a call for every node
 would cost more than the sums.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus
+from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration
 from cathedra.scheduler.framework.status import Status
@@ -63,10 +65,12 @@ def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
 class CycleState:
     """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("data", "group", "measured", "outline", "skipped_filters", "snapshot", "taken")
+    __slots__ = ("attempt", "data", "group", "measured", "outline", "skipped_filters", "snapshot", "taken")
 
-    def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None, attempt: Attempt | None = None) -> None:
         self.snapshot = snapshot
+        self.attempt = attempt
+        """What the cycle is a turn of; None: it may take as long as it takes."""
         self.data: dict[str, Any] = {}
         self.group = group
         """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""

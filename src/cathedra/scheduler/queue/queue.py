@@ -74,6 +74,8 @@ class SchedulingQueue:
                 waiting = self._awaited.setdefault(registration.resource, [])
                 waiting.append((self._by_plugin[plugin], registration))
         self._in_flight = InFlight()
+        self._parked: dict[str, QueuedPodInfo] = {}
+        """Pods whose attempt goes on later, with what is so then."""
         self._wake = asyncio.Event()
         self._rearm = asyncio.Event()
 
@@ -91,6 +93,9 @@ class SchedulingQueue:
             self._in_flight.record(change)
             return
         entry = self._entries.get(uid)
+        if entry is None and (parked := self._parked.get(uid)) is not None:
+            parked.info = parked.info.with_pod(new)
+            return
         if entry is None:
             self.add(new)
             return
@@ -100,6 +105,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """A waiting pod has gone, or has got a node."""
+        self._parked.pop(uid, None)
         entry = self._entries.pop(uid, None)
         if entry is not None:
             entry.area_version += 1
@@ -121,6 +127,19 @@ class SchedulingQueue:
         """
         entry = self._entries.get(uid)
         return None if entry is None or uid in self._unschedulable else self._leave(entry)
+
+    def park(self, entry: QueuedPodInfo) -> None:
+        """Keep a pod whose attempt is interrupted until `resume`. It needs no events: it will be tried with the nodes
+        and devices of then."""
+        self._in_flight.done(entry.uid)
+        self._parked[entry.uid] = entry
+
+    def resume(self, entry: QueuedPodInfo) -> bool:
+        """Take a parked pod into flight again. Return False if it has gone, or has got a node."""
+        if self._parked.pop(entry.uid, None) is None:
+            return False
+        self._in_flight.start(entry.uid)
+        return True
 
     def done(self, uid: str) -> None:
         """The pod needs no events any more: it is being bound, or it is gone."""
@@ -179,7 +198,13 @@ class SchedulingQueue:
 
     def statistics(self) -> dict[str, int]:
         """How many pods are where."""
-        counted = {"unschedulable": 0, "gated": 0, "backoff": 0, "active": 0, "inflight": len(self._in_flight)}
+        counted = {
+            "unschedulable": 0,
+            "gated": 0,
+            "backoff": 0,
+            "active": 0,
+            "inflight": len(self._in_flight) + len(self._parked),
+        }
         for entry in self._unschedulable.values():
             counted["gated" if entry.gated_by else "unschedulable"] += 1
         for heap in (self._backing_off, self._erring):
