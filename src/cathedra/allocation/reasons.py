@@ -137,7 +137,7 @@ class _Explanation:
         selected = []
         own = sum(origin.startswith("class ") for origin, _ in self.option.origins)
         for position in positions:
-            verdicts = self.option.question.each(self.problem.devices[position].signature)
+            verdicts = self.option.question.each(self.problem.devices[position].signature, self.problem.interrupted)
             passed = 0
             for tally, verdict in zip(tallies, verdicts, strict=True):
                 tally[0] += 1

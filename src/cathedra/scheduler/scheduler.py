@@ -93,8 +93,10 @@ class Scheduler:
         configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
         metrics: SchedulerMetrics | None = None,
         make_claim_plugin: MakeClaimPlugin = device_plugin,
+        compute: ComputeThread | None = None,
     ) -> None:
-        """``informers`` are run by their maker; without any the scheduler makes and runs its own.
+        """``informers`` are run by their maker; without any the scheduler makes and runs its own. Long searches are
+        made in ``compute``, by default a thread of the scheduler's own; `run` ends it.
 
         ``make_claim_plugin`` makes the plugin DynamicResources, which all profiles share.
         """
@@ -106,7 +108,7 @@ class Scheduler:
         )
         self._cache = Cache()
         self._background = Background(WRITERS)
-        self._compute = ComputeThread(monotonic=clock.monotonic)
+        self._compute = compute or ComputeThread(monotonic=clock.monotonic)
         self._cycle = asyncio.Lock()
         """Held by the attempt that is being made; one that is parked has given it up."""
         self._nominations = Nominations()

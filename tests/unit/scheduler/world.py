@@ -17,9 +17,10 @@ from cathedra.client import resources
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import EVENTS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
-from cathedra.clock import LoopClock, run_virtual
+from cathedra.clock import Clock, LoopClock, run_virtual
 from cathedra.cluster.identity.permissions import SCHEDULER
 from cathedra.kinds.served import all_definitions
+from cathedra.offload import ComputeThread
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
@@ -117,15 +118,18 @@ def play(
     configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
     metrics: SchedulerMetrics | None = None,
     served: Sequence[str] | None = None,
+    clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
+    compute: ComputeThread | None = None,
 ) -> None:
     """Run ``body`` beside a scheduler; ``transport`` may wrap the scheduler's way to the server.
 
     With ``served`` the API server is that of the release, with all rules for objects and these versions switched on;
-    otherwise it takes every kind in its newest version as it comes.
+    otherwise it takes every kind in its newest version as it comes. ``clock`` makes the scheduler's clock,
+    ``compute`` is its thread.
     """
 
     async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
+        time = LoopClock(asyncio.get_running_loop())
         chosen = FeatureGates.for_release(release, gates or {})
         config = ServerConfig(gates=chosen, definitions=plain_definitions(), authorization=True)
         if served is not None:
@@ -137,17 +141,18 @@ def play(
                 runtime_config=dict.fromkeys(served, True),
                 authorization=True,
             )
-        server = await APIServer.open(config, clock=clock, random=random.Random(1))
-        client = Client(server.transport(), clock=clock)
+        server = await APIServer.open(config, clock=time, random=random.Random(1))
+        client = Client(server.transport(), clock=time)
         recorder = CallRecorder(server.transport_of(SCHEDULER))
-        own = Client(transport(recorder), clock=clock)
+        own = Client(transport(recorder), clock=time)
         scheduler = Scheduler(
             own,
-            clock=clock,
+            clock=clock(asyncio.get_running_loop()),
             random=random.Random(2),
             gates=chosen,
             configuration=configuration,
             metrics=metrics,
+            compute=compute,
         )
         running = asyncio.ensure_future(scheduler.run())
         try:

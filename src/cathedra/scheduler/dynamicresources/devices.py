@@ -123,6 +123,7 @@ class Devices:
         if allowance is None:
             allowance = attempt.data[_ALLOWANCE] = Allowance(self._budget)
         allowance.interrupted = attempt.interrupted(self.seconds)
+        allowance.exhausted = attempt.used >= self.seconds
         return allowance
 
     def occupancy(self) -> Occupancy:

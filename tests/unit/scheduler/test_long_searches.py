@@ -1,0 +1,183 @@
+"""Pods whose search takes longer than a turn of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from msgspec import structs
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import from_dict
+from cathedra.clock import LoopClock
+from cathedra.offload import ComputeThread, Interruption
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
+from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
+from tests.unit.scheduler.world import World, play
+
+T = TypeVar("T")
+
+
+class BusyClock(LoopClock):
+    """A clock for a slow machine: with every look at it some time has passed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        super().__init__(loop)
+        self._seconds = seconds
+        self._spent = 0.0
+
+    def monotonic(self) -> float:
+        """The loop's time, and what the machine has needed."""
+        self._spent += self._seconds
+        return super().monotonic() + self._spent
+
+
+class LateThread(ComputeThread):
+    """A thread that is busy with something else for a second. In virtual time a search itself takes no time."""
+
+    async def run(self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "") -> T:
+        """Do the work after a second."""
+        await asyncio.sleep(1.0)
+        return await super().run(work, seconds=seconds, owner=owner)
+
+
+TWO_SECONDS = structs.replace(
+    DEFAULT_CONFIGURATION, profiles=(structs.replace(DEFAULT_CONFIGURATION.profiles[0], filter_timeout=2.0),)
+)
+
+
+def slow(seconds: float = 0.004) -> Any:
+    return lambda loop: BusyClock(loop, seconds)
+
+
+def packing(requests: int) -> list[dict[str, Any]]:
+    """Requests for shares of memory: many combinations, of which no bound says that they do not fit."""
+    return [
+        {
+            "name": f"r{n}",
+            "exactly": {
+                "deviceClassName": "gpu",
+                "allocationMode": "ExactCount",
+                "count": 1,
+                "capacity": {"requests": {"mem": str(42 + 2 * (n % 5))}},
+            },
+        }
+        for n in range(requests)
+    ]
+
+
+def with_claim(name: str, **more: Any) -> Pod:
+    return pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}], **more)
+
+
+def hard(name: str, requests: int = 17) -> tuple[ResourceClaim, Pod]:
+    return claim(name, *packing(requests)), with_claim(name)
+
+
+def memory(node_name: str, sizes: int = 100) -> Any:
+    """Eight devices whose memory is shared."""
+    return slice_(node_name, 8, allowMultipleAllocations=True, capacity={"mem": {"value": str(sizes + 3)}})
+
+
+def test_other_pods_are_scheduled_while_a_pod_is_searched_for() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), device_class(), memory("n1"), *hard("hard"))
+        await world.create(*(pod(f"easy-{n}") for n in range(3)))
+        await world.bound("easy-0", "easy-1", "easy-2")
+        assert await world.condition("hard") == ("", ""), "its first attempt has not come to an end"
+        assert world.scheduler.statistics()["inflight"] == 1
+
+    play(body, clock=slow(), compute=LateThread(), configuration=TWO_SECONDS)
+
+
+def test_a_search_that_takes_too_long_is_an_error_of_the_attempt_which_backs_off() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), node("n2"), device_class(), memory("n1"), memory("n2"), *hard("hard"))
+        began = asyncio.get_running_loop().time()
+        for attempt in range(1, 4):
+
+            async def attempted(number: int = attempt) -> bool:
+                return world.scheduler.statistics()["computed"] >= number
+
+            await world.until(attempted)
+        timed_out = 'running "DynamicResources" filter plugin: node n1: timed out trying to allocate devices'
+        assert await world.condition("hard") == ("SchedulerError", timed_out)
+        # Back-offs of 1 s and 2 s lie between three attempts; the search itself takes no time of the loop.
+        assert asyncio.get_running_loop().time() - began == pytest.approx(3.0, abs=0.5)
+
+    play(body, clock=slow(0.02))
+
+
+def test_until_136_a_node_whose_search_takes_too_long_is_refused_and_another_one_chosen() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), node("n2"), device_class(), memory("n1"), memory("n2", 1000), *hard("hard"))
+        await world.bound("hard")
+        assert await world.node_of("hard") == "n2"
+
+    play(body, release="1.36", clock=slow(0.001), configuration=TWO_SECONDS)
+
+
+def test_until_136_the_time_of_an_attempt_is_that_of_all_nodes() -> None:
+    async def body(world: World) -> None:
+        nodes = [f"n{number}" for number in range(5)]
+        await world.create(*map(node, nodes), device_class())
+        await world.create(*(memory(name, 100 + number) for number, name in enumerate(nodes)), *hard("hard"))
+
+        async def told() -> bool:
+            return (await world.condition("hard"))[0] != ""
+
+        await world.until(told)
+        _, message = await world.condition("hard")
+        assert message.startswith("0/5 nodes are available: 5 timed out trying to allocate devices.")
+        assert world.scheduler.statistics()["computed"] < len(nodes)
+
+    play(body, release="1.36", clock=slow(0.02))
+
+
+def test_a_long_search_finds_what_a_short_one_finds() -> None:
+    found = []
+
+    async def body(world: World) -> None:
+        await world.create(node("n1"), device_class(), memory("n1"), *hard("p", 15))
+        await world.bound("p")
+        found.append((await world.devices("p"), world.scheduler.statistics()["computed"]))
+
+    play(body)
+    play(body, clock=slow())
+    (short, none), (long, searches) = found
+    assert short == long
+    assert (none, searches) == (0, 1)
+
+
+def test_a_pod_that_is_deleted_while_it_is_searched_for_is_forgotten() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), device_class(), memory("n1"), *hard("hard"), pod("easy"))
+        await world.bound("easy")
+        await world.api(Pod).delete("hard")
+        assert (await world.quiet())["inflight"] == 0
+        assert not [reason for reason, _ in await world.events("hard") if reason == "FailedScheduling"]
+
+    play(body, clock=slow(), compute=LateThread(), configuration=TWO_SECONDS)
+
+
+def test_the_pods_of_a_group_are_searched_for_beside_others() -> None:
+    async def body(world: World) -> None:
+        group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"schedulingPolicy": {"basic": {}}}}
+        await world.create(from_dict(PodGroup, group), node("n1"), device_class(), memory("n1"))
+        hard_pod = with_claim("hard", schedulingGroup={"podGroupName": "g"})
+        await world.create(claim("hard", *packing(17)), hard_pod, pod("easy"))
+        await world.bound("easy")
+        assert await world.condition("hard") == ("", "")
+
+        async def told() -> bool:
+            return (await world.condition("hard"))[0] != ""
+
+        await world.until(told)
+        assert "timed out" in (await world.condition("hard"))[1]
+
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    play(body, gates=gates, clock=slow(), compute=LateThread(), configuration=TWO_SECONDS)
