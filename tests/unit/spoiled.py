@@ -38,11 +38,20 @@ class SpoiledTransport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def get(self, ref: Any, namespace: str, name: str, *, subresource: str = "") -> Any:
-        found = await self._inner.get(ref, namespace, name, subresource=subresource)
-        if _is_spoiled(found):
-            raise UndecodableObject(undecodable(ref, found))
-        return found
+    async def get(self, ref: Any, *where: Any, **more: Any) -> Any:
+        return _decoded(ref, await self._inner.get(ref, *where, **more))
+
+    async def create(self, ref: Any, *what: Any, **more: Any) -> Any:
+        return _decoded(ref, await self._inner.create(ref, *what, **more))
+
+    async def update(self, ref: Any, *what: Any, **more: Any) -> Any:
+        return _decoded(ref, await self._inner.update(ref, *what, **more))
+
+    async def patch(self, ref: Any, *what: Any, **more: Any) -> Any:
+        return _decoded(ref, await self._inner.patch(ref, *what, **more))
+
+    async def delete(self, ref: Any, *what: Any, **more: Any) -> Any:
+        return _decoded(ref, await self._inner.delete(ref, *what, **more))
 
     async def list(self, ref: Any, namespace: str, options: ListOptions) -> Page[Any]:
         page = await self._inner.list(ref, namespace, options)
@@ -66,5 +75,11 @@ class SpoiledTransport:
             yield shown
 
 
+def _decoded(ref: ResourceRef[Any], answer: Any) -> Any:
+    if answer is not None and _is_spoiled(answer):
+        raise UndecodableObject(undecodable(ref, answer))
+    return answer
+
+
 def _is_spoiled(obj: Any) -> bool:
-    return SPOILED in (obj.metadata.annotations or {})
+    return SPOILED in (getattr(getattr(obj, "metadata", None), "annotations", None) or {})

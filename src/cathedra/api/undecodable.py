@@ -80,6 +80,10 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
         found = _plain(self.body)
         return found if isinstance(found, dict) else None
 
+    def mentions(self, uid: str) -> bool:
+        """Return True if ``uid`` stands anywhere in the object, as that of an owner or a consumer does."""
+        return bool(uid) and uid.encode() in self.body
+
     def same_state(self, other: Undecodable) -> bool:
         """Return True if both are the same state of one object."""
         if self.resource_version or other.resource_version:

@@ -16,19 +16,34 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import to_dict
+from cathedra.api.undecodable import rest_of
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import PODS
+from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
-from cathedra.semantics.owners import controller_reference
+from cathedra.semantics.owners import controller_reference, controller_uid
 
-__all__ = ["BY_CONTROLLER", "PodControl", "PodEventTexts", "in_batches", "pod_from_template"]
+__all__ = ["BY_CONTROLLER", "PodControl", "PodEventTexts", "controlled_pods", "in_batches", "pod_from_template"]
 
 T = TypeVar("T")
 
 BY_CONTROLLER: Final = "controller-uid"
 """Name of the index of pods (and other owned objects) by the UID of their controller."""
+
+
+def controlled_pods(pods: Store[Pod], uid: str) -> list[Pod]:
+    """The pods that the object with that UID controls, by the index `BY_CONTROLLER`.
+
+    Of a pod that cannot be decoded it is what can be read: taken for absent, it would be replaced again and again.
+    """
+    found = list(pods.by_index(BY_CONTROLLER, uid))
+    for what in pods.undecodable.values():
+        rest, _ = rest_of(Pod, what)
+        if rest is not None and uid in controller_uid(rest):
+            found.append(rest)
+    return found
 
 
 def pod_from_template(template: PodTemplateSpec, owner: KubeObject) -> Pod:

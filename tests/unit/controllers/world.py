@@ -36,13 +36,19 @@ QUIET_SECONDS = 1.5
 class World:
     """Verbs for the test's user, and the controllers that react."""
 
-    def __init__(self, server: APIServer, gates: FeatureGates = GATES, user: str = "system:admin") -> None:
+    def __init__(
+        self,
+        server: APIServer,
+        gates: FeatureGates = GATES,
+        user: str = "system:admin",
+        through: Callable[[Any], Any] = lambda inner: inner,
+    ) -> None:
         transport = server.transport(user)
         self._server = server
         self.clock = LoopClock(asyncio.get_running_loop())
         self.transport = transport
         self.client = Client(transport, clock=self.clock, field_manager="tester")
-        manager = Client(server.transport_of(CONTROLLER_MANAGER), clock=self.clock)
+        manager = Client(through(server.transport_of(CONTROLLER_MANAGER)), clock=self.clock)
         informers = SharedInformers(manager, self.clock)
         self.context = ControllerContext(
             client=Client(transport, clock=self.clock, field_manager="kube-controller-manager"),
@@ -110,8 +116,10 @@ def play(
     story: Callable[[World], Awaitable[R]],
     *,
     gates: FeatureGates = GATES,
+    through: Callable[[Any], Any] = lambda inner: inner,
 ) -> R:
-    """Run ``story`` in virtual time beside the controllers that ``make`` makes.
+    """Run ``story`` in virtual time beside the controllers that ``make`` makes; ``through`` may wrap their ways to the
+    server.
 
     Each controller is the service account that it is in a cluster, with the default role of that account and no more.
 
@@ -121,11 +129,12 @@ def play(
 
     async def main() -> R:
         server = await open_server(gates)
-        world = World(server, gates)
+        world = World(server, gates, through=through)
         makers = make if isinstance(make, tuple) else (make,)
         recorders = [CallRecorder(world.transport) for _ in makers]
         controllers = [
-            one(_with_transport(world.context, recorder)) for one, recorder in zip(makers, recorders, strict=True)
+            one(_with_transport(world.context, through(recorder)))
+            for one, recorder in zip(makers, recorders, strict=True)
         ]
         for controller, recorder in zip(controllers, recorders, strict=True):
             if controller.name in CONTROLLERS:
@@ -151,7 +160,7 @@ def play(
     return run_virtual(main())
 
 
-def _with_transport(context: ControllerContext, transport: CallRecorder) -> ControllerContext:
+def _with_transport(context: ControllerContext, transport: Any) -> ControllerContext:
     client = Client(transport, clock=context.clock, field_manager=FIELD_MANAGER)
     return msgspec.structs.replace(context, client=client)
 

@@ -16,6 +16,7 @@ from cathedra.api.core.core_v1 import Pod, PodResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
 from cathedra.api.struct import replace
+from cathedra.api.undecodable import Undecodable
 from cathedra.classic.controllers.contexts import ask_for_allocation
 from cathedra.classic.controllers.generation import claim_for, fixed_name
 from cathedra.classic.resources import CLAIMS, CONTEXTS, TEMPLATES
@@ -79,7 +80,14 @@ class ClassicResourceClaimController:
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, names_same_claims)
         self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)
         self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry)
-        self._pods.add_handler(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._pod_deleted)
+        self._pods.add_handler(
+            self._pod_changed,
+            lambda _, pod: self._pod_changed(pod),
+            self._pod_deleted,
+            # A pod that cannot be decoded has not gone: it keeps its claims.
+            on_undecodable=lambda _: None,
+            on_resolved=self._pod_resolved,
+        )
         self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._wake_users)
         self._templates.add_handler(self._template_changed, lambda _, template: self._template_changed(template))
 
@@ -105,6 +113,15 @@ class ClassicResourceClaimController:
         if has_claims(pod):
             self._deleted.add(pod.metadata.uid)
             self._enqueue_claims(pod)
+
+    def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
+        """A pod that could not be decoded is reported next, or has gone."""
+        if pod is not None:
+            return
+        self._deleted.add(what.uid)
+        for claim in self._claims.store.list():
+            if any(consumer.uid == what.uid for consumer in claim.status.reserved_for):
+                self._queue.add(ClassicClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
 
     def _enqueue_claims(self, pod: Pod) -> None:
         for name in claim_names(pod):
@@ -197,7 +214,11 @@ class ClassicResourceClaimController:
         if not fixed:
             # The informer may lag behind a claim of our own: then it is found, not made twice.
             value = f"{pod.metadata.uid}/{entry.name}"
-            for claim in (await claims.list()).items:
+            page = await claims.list()
+            for what in page.undecodable:
+                if what.mentions(pod.metadata.uid):
+                    raise CreationFailed(str(what))
+            for claim in page.items:
                 if value in _owner_and_entry(claim) and claim.metadata.deletion_timestamp is None:
                     return claim
         try:
@@ -272,6 +293,9 @@ class ClassicResourceClaimController:
             return True
         if consumer.uid in self._deleted:
             return False
+        what = self._pods.store.undecodable.get((claim.metadata.namespace, consumer.name))
+        if what is not None:
+            return what.uid in ("", consumer.uid)  # whether it is done with its claims is not known
         pod = self._pods.store.get(claim.metadata.namespace, consumer.name)
         if pod is None:
             try:

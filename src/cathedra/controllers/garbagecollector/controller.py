@@ -10,6 +10,7 @@ from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace, to_dict
+from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.transport import PatchType, ResourceRef
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -66,6 +67,9 @@ class GarbageCollector:
             on_add=lambda obj: self._changed(ref, obj),
             on_update=lambda old, new: self._updated(ref, old, new),
             on_delete=lambda obj: self._deleted(Owned(ref, obj)),
+            # An owner that cannot be decoded has not gone: what it owns stays.
+            on_undecodable=lambda _: None,
+            on_resolved=lambda what, obj: self._gone(what.uid) if obj is None else None,
         )
 
     def _changed(self, ref: ResourceRef[KubeObject], obj: KubeObject) -> None:
@@ -93,11 +97,13 @@ class GarbageCollector:
             self._wake_waiting_owners(Owned(ref, old))
 
     def _deleted(self, owned: Owned) -> None:
-        uid = owned.obj.metadata.uid
+        self._gone(owned.obj.metadata.uid)
+        self._wake_waiting_owners(owned)
+
+    def _gone(self, uid: str) -> None:
         self._graph.remember_gone(uid)
         for dependent in self._graph.dependents(uid):
             self._queue.add(dependent.item)
-        self._wake_waiting_owners(owned)
 
     def _wake_waiting_owners(self, owned: Owned) -> None:
         for reference in owned.obj.metadata.owner_references:
@@ -168,6 +174,9 @@ class GarbageCollector:
             return OwnerState.SOLID
         try:
             found = await self._client.resource(ref, namespace if ref.namespaced else "").get(owner.name)
+        except UndecodableObject as error:
+            if error.what.uid in ("", owner.uid):
+                return OwnerState.SOLID
         except StatusError as error:
             if not error.is_not_found:
                 raise
@@ -193,6 +202,7 @@ class GarbageCollector:
     async def _delete_dependents(self, owned: Owned) -> None:
         """Foreground: the owner stays until no dependent blocks it."""
         metadata = owned.obj.metadata
+        self._refuse_while_undecodable(metadata.uid)
         blocked = False
         for dependent in self._graph.dependents(metadata.uid):
             if _blocks(dependent.obj, metadata.uid):
@@ -202,8 +212,19 @@ class GarbageCollector:
         if not blocked:
             await remove_finalizer(self._client.resource(owned.ref, metadata.namespace), owned.obj, FOREGROUND)
 
+    def _refuse_while_undecodable(self, uid: str) -> None:
+        """Raise while a dependent may be among what cannot be decoded: it would lose its owner without notice.
+
+        Raises:
+            RetryLater: there is such an object.
+        """
+        for what in self._graph.undecodable():
+            if what.uid != uid and what.mentions(uid):
+                raise RetryLater(str(what))
+
     async def _orphan_dependents(self, owned: Owned) -> None:
         metadata = owned.obj.metadata
+        self._refuse_while_undecodable(metadata.uid)
         for dependent in tuple(self._graph.dependents(metadata.uid)):
             others = tuple(o for o in dependent.obj.metadata.owner_references if o.uid != metadata.uid)
             await self._set_owners(dependent, others)

@@ -15,6 +15,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.transport import ResourceRef
 from cathedra.semantics.owners import owner_uids, same_owners
@@ -100,6 +101,11 @@ class Ownership:
         for informer in tuple(self.informers.values()):
             for obj in informer.store.by_index(_BY_OWNER, uid):
                 yield Owned(informer.ref, obj)
+
+    def undecodable(self) -> Iterator[Undecodable]:
+        """Every object that exists and cannot be decoded."""
+        for informer in tuple(self.informers.values()):
+            yield from informer.store.undecodable.values()
 
     def resource_of(self, owner: OwnerReference) -> ResourceRef[KubeObject]:
         """The resource of an owner.

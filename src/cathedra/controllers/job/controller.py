@@ -14,6 +14,7 @@ from cathedra.api.core.batch_v1 import Job, JobStatus
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
+from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.resources import JOBS, PODS
 from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
@@ -35,7 +36,7 @@ from cathedra.controllers.job.pods import (
 )
 from cathedra.controllers.job.tally import entered, settled, tally, uncounted
 from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
-from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl
+from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, controlled_pods
 from cathedra.controllers.podranking import least_done_first
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
@@ -81,9 +82,19 @@ class JobController:
         self._pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
         self._pods.store.add_index(ORPHANS, orphan_namespace, same_owners)
         self._jobs.add_handler(
-            on_add=self._enqueue, on_update=lambda _, job: self._enqueue(job), on_delete=self._job_deleted
+            on_add=self._enqueue,
+            on_update=lambda _, job: self._enqueue(job),
+            on_delete=self._job_deleted,
+            # It has not gone: its pods stay tracked.
+            on_undecodable=lambda _: None,
+            on_resolved=self._job_resolved,
         )
-        self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
+        self._pods.add_handler(
+            on_add=self._pod_changed,
+            on_update=self._pod_updated,
+            on_delete=self._pod_changed,
+            on_resolved=self._pod_resolved,
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -97,10 +108,24 @@ class JobController:
         self._queue.add(JobKey("job", job.metadata.namespace, job.metadata.name))
 
     def _job_deleted(self, job: Job) -> None:
-        self._expected_pods.forget(job.metadata.uid)
-        self._expected_jobs.forget(job.metadata.uid)
-        self._failures.pop(job.metadata.uid, None)
-        for pod in self._pods.store.by_index(BY_CONTROLLER, job.metadata.uid):
+        self._job_gone(job.metadata.uid)
+
+    def _job_resolved(self, what: Undecodable, job: Job | None) -> None:
+        """A job that could not be decoded is reported next, or has gone."""
+        if job is None:
+            self._job_gone(what.uid)
+
+    def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
+        """The same for a pod."""
+        rest, _ = rest_of(Pod, what)
+        if pod is None and rest is not None:
+            self._pod_changed(rest)
+
+    def _job_gone(self, uid: str) -> None:
+        self._expected_pods.forget(uid)
+        self._expected_jobs.forget(uid)
+        self._failures.pop(uid, None)
+        for pod in self._pods.store.by_index(BY_CONTROLLER, uid):
             self._queue.add(JobKey("orphan", pod.metadata.namespace, pod.metadata.name))
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
@@ -119,7 +144,7 @@ class JobController:
         if owner is None:
             for job in self._selecting(pod):
                 self._enqueue(job)
-        if is_tracked(pod) and self._job_of(pod) is None:
+        if is_tracked(pod) and not self._has_job(pod):
             self._queue.add(JobKey("orphan", pod.metadata.namespace, pod.metadata.name))
 
     def _job_of(self, pod: Pod) -> Job | None:
@@ -128,6 +153,13 @@ class JobController:
             return None
         job = self._jobs.store.get(pod.metadata.namespace, owner.name)
         return job if job is not None and job.metadata.uid == owner.uid else None
+
+    def _has_job(self, pod: Pod) -> bool:
+        """Return True if the pod's job exists, also where it cannot be decoded."""
+        owner = controller_of(pod)
+        return self._job_of(pod) is not None or (
+            owner is not None and (pod.metadata.namespace, owner.name) in self._jobs.store.undecodable
+        )
 
     def _is_adoptable(self, pod: Pod) -> bool:
         """Whether some job is going to adopt the pod."""
@@ -143,7 +175,7 @@ class JobController:
     async def _reconcile(self, key: JobKey) -> float | None:
         if key.kind == "orphan":
             pod = self._pods.store.get(key.namespace, key.name)
-            if pod is not None and self._job_of(pod) is None and not self._is_adoptable(pod):
+            if pod is not None and not self._has_job(pod) and not self._is_adoptable(pod):
                 await remove_finalizer(self._client.resource(PODS, key.namespace), pod, TRACKING)
             return None
         job = self._jobs.store.get(key.namespace, key.name)
@@ -169,7 +201,7 @@ class _Sync:
         self._recorder = controller._recorder
         self._now = controller._clock.now()
         self._job = job
-        self._pods = controller._pods.store.by_index(BY_CONTROLLER, job.metadata.uid)
+        self._pods = controlled_pods(controller._pods.store, job.metadata.uid)
         self._tally = tally(job, self._pods, self._now)
         known = controller._failures.get(job.metadata.uid, PodFailures())
         self._failures = known.after(self._tally.newly_succeeded, self._tally.newly_failed, self._now)

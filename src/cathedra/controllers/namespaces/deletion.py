@@ -133,14 +133,16 @@ class NamespaceController:
         self, ref: ResourceRef[KubeObject], namespace: str, age: float, remains: _Remains
     ) -> None:
         resource = self._client.resource(ref, namespace)
-        found = (await resource.list(limit=1)).items
-        if not found:
+        found = await resource.list(limit=1)
+        if not found.items and not found.undecodable:
             return
         grace = (
             _longest_grace((await self._client.resource(PODS, namespace).list()).items) if ref.resource == "pods" else 0
         )
         await resource.delete_collection(propagation_policy="Background")
-        left = (await resource.list()).items
+        page = await resource.list()
+        left = page.items
+        remains.errors.extend(map(str, page.undecodable))
         if not left:
             return
         remains.add(ref, left)

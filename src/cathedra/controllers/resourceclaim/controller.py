@@ -14,6 +14,7 @@ from cathedra.api.core.core_v1 import Pod, PodResourceClaim, PodResourceClaimSta
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import replace
+from cathedra.api.undecodable import Undecodable
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
@@ -75,7 +76,12 @@ class ResourceClaimController:
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
         self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)
         self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_deleted
+            on_add=self._pod_changed,
+            on_update=lambda _, pod: self._pod_changed(pod),
+            on_delete=self._pod_deleted,
+            # A pod that cannot be decoded has not gone: it keeps its claims.
+            on_undecodable=lambda _: None,
+            on_resolved=self._pod_resolved,
         )
         self._claims.add_handler(on_add=self._claim_added, on_update=self._claim_updated, on_delete=self._claim_deleted)
         self._templates.add_handler(
@@ -116,6 +122,15 @@ class ResourceClaimController:
         if podclaims.has_claims(pod):
             self._deleted.add(pod.metadata.uid)
             self._enqueue_claims(pod)
+
+    def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
+        """A pod that could not be decoded is reported next, or has gone."""
+        if pod is not None:
+            return
+        self._deleted.add(what.uid)
+        for claim in self._claims.store.list():
+            if any(consumer.uid == what.uid for consumer in claim.status.reserved_for):
+                self._enqueue_claim(claim)
 
     def _enqueue_claims(self, pod: Pod) -> None:
         for name in podclaims.claim_names(pod):

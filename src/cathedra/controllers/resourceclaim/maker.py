@@ -7,6 +7,7 @@ answer was lost, a question to the API server.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -14,6 +15,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
+from cathedra.api.undecodable import Undecodable, UndecodableObject
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import ObjectKey, key_of
@@ -22,7 +24,7 @@ from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["ClaimMaker", "ClaimRefused", "TemplateMissing"]
+__all__ = ["ClaimMaker", "ClaimRefused", "ClaimUndecodable", "TemplateMissing"]
 
 _BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
@@ -41,6 +43,10 @@ class ClaimRefused(Exception):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"create ResourceClaim : {why}")
+
+
+class ClaimUndecodable(Exception):
+    """A claim that may have been made for the owner cannot be decoded; another one is not made beside it."""
 
 
 class ClaimMaker:
@@ -66,13 +72,20 @@ class ClaimMaker:
         return self._claims.store.by_key.get((namespace, name)) or self._recent(ObjectKey(namespace, name))
 
     def find(self, owner: KubeObject, entry: str) -> ResourceClaim | None:
-        """The claim that was generated for this very owner and entry, if there is one."""
+        """The claim that was generated for this very owner and entry, if there is one.
+
+        Raises:
+            ClaimUndecodable: there may be one, which cannot be decoded.
+        """
         value = f"{owner.metadata.uid}/{entry}"
         for claim in self._claims.store.by_index(_BY_OWNER_AND_ENTRY, value):
             if claim.metadata.deletion_timestamp is None:
                 return claim
         key = self._fresh_by_owner.get(value)
-        return self._recent(key) if key is not None else None
+        if key is not None and (recent := self._recent(key)) is not None:
+            return recent
+        _refuse_beside(owner, self._claims.store.undecodable.values())
+        return None
 
     def made_lately(self, namespace: str, name: str) -> bool:
         """Whether the claim was created here less than a minute ago: then it is not made again, should it be gone.
@@ -89,6 +102,7 @@ class ClaimMaker:
             TemplateMissing: no such template.
             FeatureDisabled: the template uses what is off.
             ClaimRefused: the API server refused the claim.
+            ClaimUndecodable: it has been made, and cannot be decoded.
             ConnectionError: it is not known whether it was created; the next call finds out.
         """
         namespace = owner.metadata.namespace
@@ -98,7 +112,9 @@ class ClaimMaker:
         claims = self._client.resource(RESOURCECLAIMS, namespace)
         value = f"{owner.metadata.uid}/{entry}"
         if value in self._uncertain:
-            existing = next((c for c in (await claims.list()).items if value in _owner_and_entry(c)), None)
+            page = await claims.list()
+            _refuse_beside(owner, page.undecodable)
+            existing = next((c for c in page.items if value in _owner_and_entry(c)), None)
             self._uncertain.discard(value)
             if existing is not None:
                 self._remember(existing)
@@ -108,6 +124,9 @@ class ClaimMaker:
         except ConnectionError:
             self._uncertain.add(value)
             raise
+        except UndecodableObject as error:
+            self._uncertain.add(value)
+            raise ClaimUndecodable(str(error)) from error
         except StatusError as error:
             raise ClaimRefused(str(error)) from error
         self._note_time(created)
@@ -147,6 +166,17 @@ class _Made(NamedTuple):
 
     at: float
     claim: ResourceClaim
+
+
+def _refuse_beside(owner: KubeObject, others: Iterable[Undecodable]) -> None:
+    """Raise where a claim of the owner may be among ``others``: a second one would hold devices for nothing.
+
+    Raises:
+        ClaimUndecodable: one of them names the owner.
+    """
+    for what in others:
+        if what.namespace == owner.metadata.namespace and what.mentions(owner.metadata.uid):
+            raise ClaimUndecodable(str(what))
 
 
 def _owner_and_entry(claim: ResourceClaim) -> tuple[str, ...]:

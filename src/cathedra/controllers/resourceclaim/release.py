@@ -98,6 +98,10 @@ class ClaimRelease:
         informer = self._informer_of(consumer)
         if informer is None or (namespace, consumer.name) in informer.store.by_key:
             return False
+        what = informer.store.undecodable.get((namespace, consumer.name))
+        if what is not None:
+            # It exists. Whether it is done with its claims is not known, so that they stay with it.
+            return what.uid in ("", consumer.uid)
         if consumer.uid in self._deleted:
             return False
         try:

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
+from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import PODS
 from cathedra.client.store import BY_NAMESPACE, by_namespace
@@ -16,7 +17,7 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
-from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, PodEventTexts
+from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, PodEventTexts, controlled_pods
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 
 __all__ = ["WorkloadController"]
@@ -49,7 +50,12 @@ class WorkloadController(Generic[T]):
         self.objects.add_handler(
             on_add=self.enqueue, on_update=lambda _, obj: self.enqueue(obj), on_delete=self._forget
         )
-        self.pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
+        self.pods.add_handler(
+            on_add=self._pod_changed,
+            on_update=self._pod_updated,
+            on_delete=self._pod_changed,
+            on_resolved=self._pod_resolved,
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -88,6 +94,12 @@ class WorkloadController(Generic[T]):
             self._pod_changed(old)
         self._pod_changed(pod)
 
+    def _pod_resolved(self, what: Undecodable, pod: Pod | None) -> None:
+        """A pod that could not be decoded is reported next, or has gone."""
+        rest, _ = rest_of(Pod, what)
+        if pod is None and rest is not None:
+            self._pod_changed(rest)
+
     def _pod_changed(self, pod: Pod) -> None:
         if not pod.metadata.owner_references and not self.objects.store.by_key:
             return  # nothing here could own it, and every pod of the cluster comes by
@@ -113,7 +125,7 @@ class WorkloadController(Generic[T]):
             await claim_pods(self.control, self.pods.store, obj, partial(self.wants, obj))
             if not self.expectations.met(metadata.uid):
                 return 1.0
-        return await self.sync(obj, list(self.pods.store.by_index(BY_CONTROLLER, metadata.uid)))
+        return await self.sync(obj, controlled_pods(self.pods.store, metadata.uid))
 
 
 def _spec(obj: KubeObject) -> Any:

@@ -16,6 +16,7 @@ from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES,
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from tests.unit.controllers.world import World, play
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def collector(context: ControllerContext) -> GarbageCollector:
@@ -185,3 +186,43 @@ def test_in_a_circle_the_one_that_was_deleted_waits_for_no_other() -> None:
         assert held.metadata.finalizers == ("a.b/hold",)
 
     play(collector, story)
+
+
+async def spoil(world: World, name: str) -> None:
+    """Make an object one that the collector cannot decode."""
+    await world.change(CONFIGMAPS, name, lambda one: with_metadata(one, annotations={SPOILED: "data"}))
+
+
+def test_what_an_owner_owns_that_cannot_be_decoded_stays_until_the_owner_goes() -> None:
+    async def story(world: World) -> None:
+        owner = await make(world, "owner")
+        await make(world, "child", owner_reference(owner))
+        await world.quiet()
+        await spoil(world, "owner")
+        await make(world, "late", owner_reference(owner))
+        await world.clock.sleep(60)
+        assert await left(world) == ["child", "late", "owner"]
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
+        await world.quiet()
+        assert await left(world) == []
+
+    play(collector, story, through=SpoiledTransport)
+
+
+@pytest.mark.parametrize("policy", ["Orphan", "Foreground"])
+def test_an_owner_waits_for_a_dependent_that_cannot_be_decoded(policy: str) -> None:
+    """Which would otherwise be deleted later where it was to be orphaned, or outlive an owner that it blocks."""
+
+    async def story(world: World) -> None:
+        owner = await make(world, "owner")
+        await make(world, "child", owner_reference(owner, block_owner_deletion=True))
+        await spoil(world, "child")
+        await world.quiet()
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy=policy)
+        await world.clock.sleep(60)
+        assert await left(world) == ["child", "owner"]
+        await world.change(CONFIGMAPS, "child", lambda one: with_metadata(one, annotations={}))
+        await world.clock.sleep(1000)
+        assert await left(world) == (["child"] if policy == "Orphan" else [])
+
+    play(collector, story, through=SpoiledTransport)

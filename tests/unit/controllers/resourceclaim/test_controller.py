@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodSchedulingGroup
 from cathedra.api.core.meta_v1 import OwnerReference
@@ -10,9 +11,11 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from cathedra.client.transport import ResourceRef
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
 from tests.unit.controllers.resourceclaim.objects import allocate, claim, from_template, named, pod, reference, template
 from tests.unit.controllers.world import World, play
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def test_a_pod_gets_its_claim_from_the_template() -> None:
@@ -196,3 +199,67 @@ def test_in_136_a_pod_of_a_group_gets_a_claim_of_its_own_while_the_feature_is_of
         assert len(await world.list(RESOURCECLAIMS)) == 1
 
     play(ResourceClaimController, story, gates=FeatureGates.for_release("1.36", {"GenericWorkload": True}))
+
+
+async def spoil(world: World, ref: ResourceRef[Any], name: str, path: str = "spec.new") -> None:
+    """Make an object one that the controllers cannot decode; without a path one that they can."""
+    annotations = {SPOILED: path} if path else {}
+    await world.change(
+        ref, name, lambda one: with_metadata(one, annotations={**one.metadata.annotations, **annotations})
+    )
+
+
+def test_a_pod_that_cannot_be_decoded_keeps_its_claims_until_it_is_gone() -> None:
+    async def story(world: World) -> None:
+        user = await world.create(PODS, pod("p", named("g", "c")))
+        await world.create(RESOURCECLAIMS, claim("c"))
+        await allocate(world, "c", user)
+        await world.quiet()
+        await spoil(world, PODS, "p")
+        await world.clock.sleep(60)
+        assert (await world.of(RESOURCECLAIMS).get("c")).status.reserved_for == (reference(user),)
+        await world.of(PODS).delete("p", grace_period_seconds=0)
+        await world.quiet()
+        freed = (await world.of(RESOURCECLAIMS).get("c")).status
+        assert (freed.reserved_for, freed.allocation) == ((), None)
+
+    play(ResourceClaimController, story, through=SpoiledTransport)
+
+
+def test_a_pod_that_never_could_be_decoded_keeps_its_claims() -> None:
+    async def story(world: World) -> None:
+        user = await world.create(PODS, with_metadata(pod("p", named("g", "c")), annotations={SPOILED: "spec.new"}))
+        await world.create(RESOURCECLAIMS, claim("c"))
+        await allocate(world, "c", user)
+        await world.clock.sleep(60)
+        assert (await world.of(RESOURCECLAIMS).get("c")).status.reserved_for == (reference(user),)
+
+    play(ResourceClaimController, story, through=SpoiledTransport)
+
+
+def test_no_second_claim_is_made_beside_one_that_cannot_be_decoded() -> None:
+    async def story(world: World) -> None:
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        await world.create(PODS, pod())
+        await world.quiet()
+        (generated,) = await world.names(RESOURCECLAIMS)
+        await world.clock.sleep(120)  # until it is no longer among those that were made lately
+        await spoil(world, RESOURCECLAIMS, generated)
+        await world.clock.sleep(60)
+        assert await world.names(RESOURCECLAIMS) == [generated]
+        told = f"ResourceClaim default/{generated} cannot be decoded: Expected `array`, got `null` at spec.new"
+        assert ("Warning", "FailedResourceClaimCreation", f"PodResourceClaim gpu: {told}") in await world.events()
+
+    play(ResourceClaimController, story, through=SpoiledTransport)
+
+
+def test_a_claim_that_cannot_be_decoded_from_the_first_is_made_once() -> None:
+    async def story(world: World) -> None:
+        made = template()
+        metadata = replace(made.spec.metadata, annotations={SPOILED: "spec.new"})
+        await world.create(RESOURCECLAIMTEMPLATES, replace(made, spec=replace(made.spec, metadata=metadata)))
+        await world.create(PODS, pod())
+        await world.clock.sleep(60)
+        assert len(await world.names(RESOURCECLAIMS)) == 1
+
+    play(ResourceClaimController, story, through=SpoiledTransport)

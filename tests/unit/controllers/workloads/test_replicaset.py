@@ -17,6 +17,7 @@ from cathedra.client.resources import PODS, REPLICASETS, REPLICATIONCONTROLLERS
 from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
 from tests.unit.controllers.world import World, play
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def test_a_replica_set_stays_full_and_adopts() -> None:
@@ -69,3 +70,22 @@ def test_a_replication_controller_stays_full() -> None:
         assert await world.list(PODS) == ()
 
     play((ReplicationControllerController, Kubelet), story)
+
+
+def test_pods_that_cannot_be_decoded_count_and_are_not_replaced_again_and_again() -> None:
+    async def story(world: World) -> None:
+        made = template()
+        odd = replace(made, metadata=replace(made.metadata, annotations={SPOILED: "spec.new"}))
+        spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=odd)
+        await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
+        await world.clock.sleep(3000)
+        names = await world.names(PODS)
+        assert len(names) == 3
+        await world.of(PODS).delete(names[0], grace_period_seconds=0)
+        await world.clock.sleep(3000)
+        assert len(await world.names(PODS)) == 3
+        await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
+        await world.clock.sleep(100)
+        assert len(await world.names(PODS)) == 1
+
+    play(ReplicaSetController, story, through=SpoiledTransport)

@@ -87,6 +87,8 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         for node, found in daemons.by_node.items():
             living = oldest_first(pod for pod in found if pod.metadata.deletion_timestamp is None)
             known = self._nodes.store.get("", node)
+            if ("", node) in self._nodes.store.undecodable:
+                continue  # whether the node takes the pod is not known, so that the pod stays
             if known is None:
                 doomed = [pod for pod in living if not pod.spec.node_name]
             elif not may_stay(obj, known):
