@@ -27,6 +27,7 @@ from cathedra.client.client import Client
 from cathedra.client.objects import reference_to, with_metadata
 from cathedra.client.resources import EVENTS
 from cathedra.client.transport import PatchType
+from cathedra.client.workqueue import one_of_many
 from cathedra.clock import Clock
 
 __all__ = ["EventRecorder", "EventType"]
@@ -176,6 +177,9 @@ class EventRecorder:
             except StatusError as error:
                 # As for every recorder: an event that the server refuses (namespace going away, quota) is given up.
                 _LOG.debug("event %s on %s was refused: %s", note.reason, note.regarding.name, error)
+            except Exception:
+                # One odd event must not end the part that records it.
+                _LOG.exception("event %s on %s was not written", note.reason, note.regarding.name)
             finally:
                 self._queue.task_done()
 
@@ -262,10 +266,8 @@ class EventRecorder:
             await self._clock.sleep(SERIES_SECONDS)
             for written in tuple(self._series):
                 if written.count > 2 and written.last_seen > written.last_written:
-                    try:
+                    with one_of_many(_LOG, "series of event %s", written.name):
                         await self._write_series_count(written)
-                    except StatusError as error:
-                        _LOG.debug("series of event %s was refused: %s", written.name, error)
 
     # Both.
 

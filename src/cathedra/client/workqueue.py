@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cathedra.api.status import StatusError
@@ -20,7 +21,7 @@ from cathedra.clock import Clock
 if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueObserver
 
-__all__ = ["NotRetryable", "QueueShutDown", "RetryLater", "WorkQueue", "run_workers"]
+__all__ = ["NotRetryable", "QueueShutDown", "RetryLater", "WorkQueue", "one_of_many", "run_workers"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -177,6 +178,20 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
+
+
+@contextmanager
+def one_of_many(log: logging.Logger, text: str, *about: object) -> Iterator[None]:
+    """Log what fails on one of many objects, and let the loop over them go on: the next round tries again.
+
+    For loops without a queue; `run_workers` does the same for each key.
+    """
+    try:
+        yield
+    except (StatusError, ConnectionError) as error:
+        log.debug(f"{text}: %s", *about, error)
+    except Exception:
+        log.exception(text, *about)
 
 
 async def run_workers(

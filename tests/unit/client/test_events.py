@@ -133,3 +133,12 @@ def test_who_waits_until_all_is_written_waits_for_the_last() -> None:
         assert again.done()
 
     assert len(events(body)) == 3
+
+
+def test_an_event_that_cannot_be_written_keeps_none_of_the_others_from_it() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        recorder.record(POD, "Warning", "Odd", None)  # type: ignore[arg-type]
+        recorder.record(POD, "Normal", "Odd", None, action="Odd")  # type: ignore[arg-type]
+        recorder.record(POD, "Warning", "Failed", "no luck")
+
+    assert "Failed" in [event.reason for event in events(body)]

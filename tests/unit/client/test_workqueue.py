@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
 from cathedra.client.backoff import ItemBackoff, TokenBucket
-from cathedra.client.workqueue import NotRetryable, QueueShutDown, WorkQueue, run_workers
+from cathedra.client.workqueue import NotRetryable, QueueShutDown, WorkQueue, one_of_many, run_workers
 from cathedra.clock import LoopClock, run_virtual
 
 
@@ -195,3 +196,16 @@ async def cancelled(task: asyncio.Future[Any]) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def test_what_fails_on_one_of_many_is_logged_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    done = []
+    for number, failure in enumerate([TypeError("odd"), not_found(GroupResource("", "pods"), "p"), None]):
+        with one_of_many(logging.getLogger("parts"), "pod %d", number):
+            if failure is not None:
+                raise failure
+            done.append(number)
+    assert done == [2]
+    assert [(record.levelname, record.message) for record in caplog.records] == [("ERROR", "pod 0")]
+    with pytest.raises(asyncio.CancelledError), one_of_many(logging.getLogger("parts"), "pod"):
+        raise asyncio.CancelledError

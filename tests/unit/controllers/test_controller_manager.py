@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from cathedra.api.core.batch_v1 import Job, JobSpec
 from cathedra.api.core.core_v1 import Container, Namespace, PodResourceClaim, PodSpec, PodTemplateSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
 from cathedra.client.client import Client
+from cathedra.client.informermetrics import InformerMetrics
 from cathedra.client.leaderelection import LeaderElector
 from cathedra.client.resources import (
     CONFIGMAPS,
@@ -33,6 +37,7 @@ from cathedra.controllers.controller_manager import (
 )
 from tests.unit.controllers.resourceclaim.objects import template
 from tests.unit.controllers.world import GATES, World, open_server
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def job_with_claims(completions: int) -> Job:
@@ -193,3 +198,47 @@ def test_kinds_of_devices_are_collected_where_they_are_switched_on() -> None:
     assert not devices & {ref.kind for ref in served_resources(FeatureGates.for_release("1.32"))}
     current = [ref for ref in served_resources(FeatureGates.for_release()) if ref.kind in devices]
     assert len(current) == len(devices)
+
+
+def test_one_object_of_each_kind_that_cannot_be_decoded_ends_no_controller() -> None:
+    """In the first lists and in watches; the others are worked on as ever."""
+
+    async def main() -> None:
+        server = await open_server(GATES)
+        world = World(server)
+        refs = [ref for ref in served_resources(GATES) if ref not in (NAMESPACES, SERVICEACCOUNTS)]
+
+        async def spoil(name: str) -> int:
+            """Create what may be created with nothing but a name."""
+            made = 0
+            for ref in (*refs, NAMESPACES, SERVICEACCOUNTS):
+                metadata = ObjectMeta(name=name, namespace="default" * ref.namespaced, annotations={SPOILED: "spec.x"})
+                with contextlib.suppress(StatusError):
+                    await world.of(ref).create(ref.type(metadata=metadata))
+                    made += 1
+            return made
+
+        assert await spoil("before") > 10
+        registry = CollectorRegistry()
+        manager = ControllerManager(
+            Client(SpoiledTransport(server.transport()), clock=world.clock),
+            clock=world.clock,
+            random=random.Random(3),
+            gates=GATES,
+            root_ca="PEM",
+            observer=InformerMetrics(registry),
+        )
+        running = asyncio.create_task(manager.run())
+        await world.clock.sleep(5)
+        await spoil("after")
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        await world.create(JOBS, job_with_claims(2))
+        await world.clock.sleep(120)
+        assert not running.done()
+        assert len(await world.names(RESOURCECLAIMS)) - 2 == 2, "the job's pods have their claims"
+        labels = {"resource": "configmaps", "kind": "ConfigMap"}
+        assert registry.get_sample_value("cathedra_undecodable_objects_total", labels) == 2
+        await stop(running)
+        await server.close()
+
+    run_virtual(main())

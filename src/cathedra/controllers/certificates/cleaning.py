@@ -8,6 +8,7 @@ from typing import Final
 from cathedra.api.core.certificates_v1 import CertificateSigningRequest
 from cathedra.api.status import StatusError
 from cathedra.client.resources import CERTIFICATESIGNINGREQUESTS
+from cathedra.client.workqueue import one_of_many
 from cathedra.controllers.certificates.signers import has_condition
 from cathedra.controllers.controller import ControllerContext
 
@@ -35,9 +36,10 @@ class CSRCleanerController:
         """Work until cancelled."""
         await self._requests.wait_synced()
         while True:
-            for request in list(self._requests.store.list()):
-                if self._is_over(request):
-                    await self._delete(request)
+            for request in self._requests.store.list():
+                with one_of_many(_LOG, "certificate signing request %s", request.metadata.name):
+                    if self._is_over(request):
+                        await self._delete(request)
             await self._clock.sleep(INTERVAL)
 
     def _is_over(self, request: CertificateSigningRequest) -> bool:

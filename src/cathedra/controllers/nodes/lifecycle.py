@@ -20,7 +20,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.resources import LEASES, NODES, PODS
-from cathedra.client.workqueue import WorkQueue, run_workers
+from cathedra.client.workqueue import WorkQueue, one_of_many, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.nodes.taints import (
     MANAGED_NO_SCHEDULE,
@@ -142,12 +142,10 @@ class NodeLifecycleController:
     async def _watch_over(self) -> None:
         while True:
             for node in self._nodes.store.list():
-                try:
+                with one_of_many(_LOG, "node %s", node.metadata.name):
                     await self._look_at(node)
-                except (StatusError, ConnectionError) as error:
-                    # The next round looks again.
-                    _LOG.debug("node %s: %s", node.metadata.name, error)
-            await self._sync_no_execute()
+            with one_of_many(_LOG, "NoExecute taints"):
+                await self._sync_no_execute()
             await self._clock.sleep(self._timing.period)
 
     async def _look_at(self, node: Node) -> None:
@@ -247,11 +245,8 @@ class NodeLifecycleController:
             rate = self._rate(len(nodes), len(members), len(unhealthy))
             for node in members:
                 wanted = "" if everything_down else no_execute_key(node)
-                try:
+                with one_of_many(_LOG, "node %s", node.metadata.name):
                     await self._set_no_execute(node, wanted, zone, rate)
-                except (StatusError, ConnectionError) as error:
-                    # The next round tries again with what the node looks like then.
-                    _LOG.debug("node %s: %s", node.metadata.name, error)
 
     def _rate(self, cluster: int, zone: int, unhealthy: int) -> float:
         partial = unhealthy > 2 and unhealthy < zone and unhealthy / zone >= self._timing.unhealthy_share

@@ -6,7 +6,6 @@ them instead; their claims are freed because it sets their phase first (docs/spe
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import Counter
 from enum import Enum
@@ -18,6 +17,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, to_dict
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import PatchType
+from cathedra.client.workqueue import one_of_many
 from cathedra.controllers.controller import ControllerContext
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 from cathedra.semantics.nodes import is_node_ready
@@ -72,7 +72,7 @@ class PodGarbageCollector:
         await self._nodes.wait_synced()
         while True:
             # The next round does not depend on this one, so a lost connection needs no other recovery.
-            with contextlib.suppress(ConnectionError):
+            with one_of_many(_LOG, "orphaned and finished pods"):
                 await self._look_around()
             await self._clock.sleep(PERIOD)
 
@@ -80,16 +80,21 @@ class PodGarbageCollector:
         await self._collect_terminated()
         await self._note_missing_nodes()
         for pod in self._pods.store.list():
-            if pod.spec.node_name in self._confirmed_gone:
-                await self._end(pod, Collected.ORPHANED, self._node_gone())
-            elif pod.metadata.deletion_timestamp is None:
-                continue
-            elif not pod.spec.node_name:
-                await self._end(pod, Collected.UNSCHEDULED)
-            elif self._is_out_of_service(pod):
-                await self._end(pod, Collected.OUT_OF_SERVICE)
-            elif pod.metadata.deletion_grace_period_seconds == 0 and not pod.metadata.finalizers:
-                await self._end(pod, Collected.INTERRUPTED)
+            with one_of_many(_LOG, "pod %s/%s", pod.metadata.namespace, pod.metadata.name):
+                await self._collect(pod)
+
+    async def _collect(self, pod: Pod) -> None:
+        """Delete the pod if no node will end it."""
+        if pod.spec.node_name in self._confirmed_gone:
+            await self._end(pod, Collected.ORPHANED, self._node_gone())
+        elif pod.metadata.deletion_timestamp is None:
+            return
+        elif not pod.spec.node_name:
+            await self._end(pod, Collected.UNSCHEDULED)
+        elif self._is_out_of_service(pod):
+            await self._end(pod, Collected.OUT_OF_SERVICE)
+        elif pod.metadata.deletion_grace_period_seconds == 0 and not pod.metadata.finalizers:
+            await self._end(pod, Collected.INTERRUPTED)
 
     async def _collect_terminated(self) -> None:
         if self._threshold <= 0:

@@ -9,11 +9,10 @@ from typing import Any, Final
 from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.core.resource_v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestStatus
 from cathedra.api.resource import Device, DeviceTaintRule
-from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.informer import Informer
 from cathedra.client.resources import DEVICETAINTRULES, RESOURCECLAIMS, RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
-from cathedra.client.workqueue import NotRetryable, RetryLater, WorkQueue, run_workers
+from cathedra.client.workqueue import NotRetryable, RetryLater, WorkQueue, one_of_many, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.devicetaints.taints import rule_selects
 from cathedra.controllers.poolstatus.calculation import Rules, pool_statuses, usage
@@ -110,15 +109,11 @@ class ResourcePoolStatusRequestController:
         while True:
             await self._clock.sleep(CLEAN_UP_PERIOD)
             for request in self._requests.store.list():
-                if self._clock.now() < self._expiry(request):
-                    continue
-                try:
-                    await self._client.resource(RESOURCEPOOLSTATUSREQUESTS).delete(
-                        request.metadata.name, uid=request.metadata.uid
-                    )
-                except (StatusError, ConnectionError) as error:
-                    # The next round tries again.
-                    _LOG.debug("request %s: %s", request.metadata.name, error)
+                metadata = request.metadata
+                with one_of_many(_LOG, "request %s", metadata.name):
+                    if self._clock.now() >= self._expiry(request):
+                        requests = self._client.resource(RESOURCEPOOLSTATUSREQUESTS)
+                        await requests.delete(metadata.name, uid=metadata.uid)
 
     def _expiry(self, request: ResourcePoolStatusRequest) -> float:
         """When the request is of no use any more (epoch seconds)."""

@@ -263,6 +263,9 @@ class ClaimManager:
                     await self.unprepare(uid)
                 except UnprepareError as error:
                     _LOG.warning("pod %s is gone and its claims are still held: %s", uid, error)
+                except Exception:
+                    # As a full disk does: the claims of the other pods are looked at all the same.
+                    _LOG.exception("pod %s is gone and its claims are still held", uid)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every):
                     await self._look_again.wait()

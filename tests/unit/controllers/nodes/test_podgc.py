@@ -151,3 +151,26 @@ class RefusesFirstPatch(CallRecorder):
             self.refused = True
             raise forbidden(GroupResource(ref.group, ref.resource), name, "the test refuses it")
         return await super().patch(ref, namespace, name, *args, **more)
+
+
+def test_one_odd_pod_keeps_none_of_the_others_from_being_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_out = PodGarbageCollector._is_out_of_service
+
+    def odd(self: PodGarbageCollector, pod: Any) -> bool:
+        if pod.metadata.name == "a":
+            raise AttributeError("an odd pod")
+        return is_out(self, pod)
+
+    monkeypatch.setattr(PodGarbageCollector, "_is_out_of_service", odd)
+
+    async def story(world: World) -> None:
+        made = await node(world, "n1", ready="False")
+        taints = (Taint(key=OUT_OF_SERVICE, effect="NoExecute"),)
+        await world.of(NODES).update(replace(made, spec=NodeSpec(taints=taints)))
+        for name in ("a", "b"):
+            await pod(world, name, "n1")
+            await world.of(PODS).delete(name)
+        await world.clock.sleep(30)
+        assert await world.names(PODS) == ["a"]
+
+    play(PodGarbageCollector, story)
