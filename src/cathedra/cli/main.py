@@ -192,6 +192,15 @@ def _add_keeping(commands: _Commands) -> None:
         one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
         DATA_DIR.add_to(one)
 
+    verify = commands.add_parser("verify", help="read all objects of a cluster's database and compare their checksums")
+    verify.set_defaults(command="verify")
+    _add_name(verify)
+    DATA_DIR.add_to(verify)
+    verify.add_argument(
+        "--remove-damaged", action="store_true", help="remove damaged rows of a cluster that is stopped"
+    )
+    _add_output(verify)
+
     enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
     enrol.set_defaults(command="enrol")
     add_all(enrol, ENROLMENT)

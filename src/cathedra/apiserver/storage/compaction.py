@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from cathedra.apiserver.storage.protocol import Record, StorageError, Write
-from cathedra.apiserver.storage.transactions import batch_of, commit_batch, commit_writes
+from cathedra.apiserver.storage.transactions import DamagedRow, batch_of, commit_batch, commit_writes, next_row
 
 __all__ = ["Compaction"]
 
@@ -52,6 +52,7 @@ class Compaction:
 
         Raises:
             sqlite3.Error: it cannot be read.
+            DamagedRow: a row of ``found`` is not what was written.
         """
         (length,) = connection.execute("select total(length(writes)) from batches").fetchone()
         self._connection = connection
@@ -100,7 +101,7 @@ class Compaction:
                 self._remove()
             if self._length > max(2 * self._holding + self._kept, self._paused_to):
                 self._read_again(settled[-1].revision, _PACE * written)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, DamagedRow) as error:
             _LOG.warning("the beginning of the store's log could not be removed: %s", error)
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
@@ -125,13 +126,10 @@ class Compaction:
         Removals are not carried: no earlier row is left, then, that says anything of the object.
         """
         while length > 0:
-            row = self._connection.execute(
-                "select revision, writes from batches where revision > ? and revision < ? order by revision limit 1",
-                (self._read_to, last),
-            ).fetchone()
+            row = next_row(self._connection, self._read_to, last)
             if row is None:
                 return
-            self._read_to, batch = row[0], tuple(batch_of(row[1]))
+            self._read_to, batch = row[0], tuple(batch_of(row))
             size = sum([_size(write.key, write.value) for write in batch])
             self._read += size
             length -= size

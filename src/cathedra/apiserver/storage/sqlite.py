@@ -30,7 +30,9 @@ from cathedra.apiserver.storage.sqlitebackup import copy_database
 from cathedra.apiserver.storage.transactions import (
     FORMAT,
     SCHEMA,
+    DamagedRow,
     WriteRefused,
+    check_pages,
     is_kept,
     put_into_log,
     records,
@@ -39,13 +41,18 @@ from cathedra.apiserver.storage.transactions import (
 )
 from cathedra.files.private import private_directory, private_file
 
-__all__ = ["LostWrites", "SQLiteStorage"]
+__all__ = ["DAMAGE_ADVICE", "LostWrites", "SQLiteStorage"]
 
 _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 8192
 """Bytes of a page, in new databases: in pages half as big an object of 1 KB and more needs another one for its end."""
 _RESTART_SECONDS: Final = 1.0
 """Between two attempts to open the database again."""
+
+DAMAGE_ADVICE: Final = (
+    "bring a backup back with cathedra restore, or see what is damaged, and remove it, with cathedra verify"
+)
+"""What can be done about a damaged database."""
 
 _ENOUGH: Final = 8
 """Writes for which the writer is not kept waiting. Fewer wait for those that follow at once from what was settled: a
@@ -116,11 +123,15 @@ class SQLiteStorage:
             raise StorageError(f"{self._path} cannot be used: {error.strerror or error}") from error
         try:
             connection, revision = self._opened(self._last)
+            check_pages(connection)
             found = list(records(connection))
             compaction = Compaction(connection, found)
         except sqlite3.Error as error:
             self._let_go()
             raise StorageError(_why_not_opened(self._path, error)) from error
+        except DamagedRow as error:
+            self._let_go()
+            raise StorageError(f"{self._path}: {error}; {DAMAGE_ADVICE}") from error
         except BaseException:
             self._let_go()
             raise
@@ -320,4 +331,6 @@ def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
         return f"{path} is in use by another process: stop it first, or use another data directory"
     if code == sqlite3.SQLITE_NOTADB:
         return f"{path} is no database of Cathedra's, or is damaged: use another data directory"
+    if code is None or code & 0xFF == sqlite3.SQLITE_CORRUPT:
+        return f"{path} is damaged ({error}); {DAMAGE_ADVICE}"
     return f"{path} cannot be opened: {error}"

@@ -6,11 +6,15 @@ transaction of its own, and the log is all there is (`cathedra.apiserver.storage
 
 A batch fails or succeeds as one. If it fails for a reason that lies in one of its writes (a key that is no UTF-8, a
 value that is too big), or for want of memory, each write is tried alone, so that only the bad one fails.
+
+SQLite does not notice a flipped bit within a value. So each row carries a checksum over its revision and its writes,
+which is compared whenever the row is read: a changed object is an error and never an answer.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -21,13 +25,18 @@ from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 __all__ = [
     "FORMAT",
     "SCHEMA",
+    "DamagedRow",
+    "Row",
     "WriteRefused",
     "batch_of",
+    "check_pages",
     "commit_batch",
     "commit_writes",
     "is_kept",
+    "next_row",
     "put_into_log",
     "records",
+    "rows",
     "skip_to_revision",
     "stored_facts",
 ]
@@ -39,11 +48,12 @@ _FORMER: Final = frozenset({1, 2})
 
 SCHEMA: Final = """
 create table if not exists meta (name text primary key, value integer not null) without rowid;
-create table if not exists batches (revision integer primary key, writes blob not null);
+create table if not exists batches (revision integer primary key, writes blob not null, checksum integer);
 """
 """``batches`` has the last revision of each batch and its writes, as msgpack. In a batch there may be earlier writes as
-well, which came first once."""
-_APPEND: Final = "insert into batches (revision, writes) values (?, ?)"
+well, which came first once. Rows of earlier versions have no checksum."""
+_APPEND: Final = "insert into batches (revision, writes, checksum) values (?, ?, ?)"
+_SELECT: Final = "select revision, writes, checksum from batches"
 _REVISION: Final = "insert or replace into meta (name, value) values ('revision', ?)"
 _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of values in one row, about; SQLite takes a thousand million."""
@@ -53,6 +63,18 @@ _CHUNK: Final = 8 * 1024 * 1024
 
 _encode_batch: Final = msgspec.msgpack.Encoder().encode
 _decode_batch: Final = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
+
+
+Row = tuple[int, bytes, int | None]
+"""Revision, writes and checksum of a batch."""
+
+
+class DamagedRow(StorageError):
+    """A row of the log is not what was written."""
+
+    def __init__(self, revision: int, problem: str) -> None:
+        self.revision = revision
+        super().__init__(f"the row of revision {revision} is damaged: {problem}")
 
 
 class WriteRefused(StorageError):
@@ -92,19 +114,51 @@ def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
 
     Raises:
         sqlite3.Error: it cannot be read.
+        DamagedRow: a row is not what was written.
     """
     try:
-        later = connection.execute("select writes from batches where revision >= ?", (write.revision,))
-        batches = [batch_of(row) for (row,) in later]
+        later = connection.execute(f"{_SELECT} where revision >= ?", (write.revision,))
+        batches = [batch_of(row) for row in later]
     except OverflowError:
         return False
     return any(found.key == write.key and found.revision >= write.revision for batch in batches for found in batch)
 
 
-def batch_of(row: bytes) -> Iterator[Write]:
-    """The writes of a batch, in their order."""
-    for key, revision, value in _decode_batch(row):
-        yield Write(key, revision, value)
+def batch_of(row: Row) -> Iterator[Write]:
+    """Return the writes of a batch, in their order.
+
+    Raises:
+        DamagedRow: the row is not what was written.
+    """
+    revision, writes, checksum = row
+    if checksum is not None and checksum != _checksum(revision, writes):
+        raise DamagedRow(revision, "its checksum is wrong")
+    try:
+        batch = _decode_batch(writes)
+    except (msgspec.DecodeError, UnicodeError, TypeError) as error:
+        raise DamagedRow(revision, str(error)) from error
+    return (Write(key, number, value) for key, number, value in batch)
+
+
+def rows(connection: sqlite3.Connection) -> Iterator[Row]:
+    """Return the rows of the log in their order, as they are; `batch_of` checks them.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+    """
+    return iter(connection.execute(f"{_SELECT} order by revision"))
+
+
+def next_row(connection: sqlite3.Connection, after: int, before: int) -> Row | None:
+    """Return the first row between two revisions, None if there is none.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+    """
+    row: Row | None = connection.execute(
+        f"{_SELECT} where revision > ? and revision < ? order by revision limit 1", (after, before)
+    ).fetchone()
+    return row
 
 
 def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
@@ -115,6 +169,7 @@ def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
     Raises:
         sqlite3.Error: it is none of ours.
     """
+    _add_checksums(connection)
     facts: dict[str, int] = dict(connection.execute("select name, value from meta"))
     if facts.get("format", 1) in _FORMER:
         connection.executescript(SCHEMA)
@@ -125,6 +180,17 @@ def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
         last = [connection.execute(f"select max(revision) from {table}").fetchone()[0] or 0 for table in tables]
         facts["revision"] = max(facts.get("revision", 0), *last)
     return facts
+
+
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Check that every page and every row is where it belongs. It takes some 20 ms for 40 MB.
+
+    Raises:
+        sqlite3.DatabaseError: something is not; the text says what.
+    """
+    (verdict,) = connection.execute("pragma quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
 
 
 def put_into_log(connection: sqlite3.Connection) -> None:
@@ -147,7 +213,8 @@ def put_into_log(connection: sqlite3.Connection) -> None:
                 chunk.append(objects.pop())
                 size += len(chunk[-1][2])
             first -= 1
-            connection.execute(_APPEND, (first, _encode_batch(chunk)))
+            batch = _encode_batch(chunk)
+            connection.execute(_APPEND, (first, batch, _checksum(first, batch)))
         connection.execute("drop table objects")
         skip_to_revision(connection, revision)
         connection.execute("commit")
@@ -170,9 +237,10 @@ def records(connection: sqlite3.Connection) -> Iterable[Record]:
 
     Raises:
         sqlite3.Error: it cannot be read.
+        DamagedRow: a row is not what was written.
     """
     found: dict[str, Record] = {}
-    for (row,) in connection.execute("select writes from batches order by revision"):
+    for row in rows(connection):
         for write in batch_of(row):
             if write.value is None:
                 found.pop(write.key, None)
@@ -199,4 +267,16 @@ def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exc
 
 def _append(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
     batch = _encode_batch([(write.key, write.revision, write.value) for write in writes])
-    connection.execute(_APPEND, (writes[-1].revision, batch))
+    revision = writes[-1].revision
+    connection.execute(_APPEND, (revision, batch, _checksum(revision, batch)))
+
+
+def _checksum(revision: int, batch: bytes) -> int:
+    return zlib.crc32(batch, revision & 0xFFFFFFFF)
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Give a log of an earlier version the column for checksums; its rows have none."""
+    columns = [name for (name,) in connection.execute("select name from pragma_table_info('batches')")]
+    if columns and "checksum" not in columns:
+        connection.execute("alter table batches add column checksum integer")

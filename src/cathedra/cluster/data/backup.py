@@ -24,8 +24,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from cathedra import __version__
+from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.storage.sqlitebackup import copy_database
-from cathedra.apiserver.storage.transactions import FORMAT, stored_facts
+from cathedra.apiserver.storage.transactions import FORMAT, batch_of, rows, stored_facts
 from cathedra.clock import Clock
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.description import Description, read_description
@@ -179,6 +180,10 @@ def _check_database(database: Path, backup: Backup) -> None:
     try:
         facts = stored_facts(connection)
         (verdict,) = connection.execute("pragma integrity_check(1)").fetchone()
+        for row in rows(connection):
+            batch_of(row)
+    except StorageError as error:
+        raise tarfile.TarError(f"its objects are damaged: {error}") from error
     finally:
         connection.close()
     if facts["format"] != FORMAT:

@@ -18,6 +18,7 @@ from cathedra.apiserver.storage.transactions import (
     commit_writes,
     put_into_log,
     records,
+    rows,
     stored_facts,
 )
 
@@ -41,8 +42,7 @@ def log_length(connection: sqlite3.Connection) -> int:
 
 
 def in_log(connection: sqlite3.Connection) -> list[Write]:
-    rows = connection.execute("select writes from batches order by revision")
-    return [write for (row,) in rows for write in batch_of(row)]
+    return [write for row in rows(connection) for write in batch_of(row)]
 
 
 def commit(compaction: Compaction, writes: Sequence[Write]) -> list[StorageError | None]:

@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -456,3 +458,69 @@ async def test_what_was_open_to_others_before_is_closed(tmp_path: Path) -> None:
     await store.close()
     expected = {"data": 0o700, **dict.fromkeys(("db", "db-wal", "db-shm", "db.revision"), 0o600)}
     assert {name: found[name] for name in expected} == expected
+
+
+def _pod(number: int) -> bytes:
+    return b'{"kind":"Pod","spec":{"nodeName":"node-%d","x":"%s"}}' % (number, b"y" * 300)
+
+
+async def _database(path: Path, count: int) -> dict[str, bytes]:
+    """Write a database, and return what it holds."""
+    store = SQLiteStorage(path)
+    await store.load()
+    objects = {f"/registry/pods/default/p{number}": _pod(number) for number in range(count)}
+    await together(store, *[Write(key, number + 1, value) for number, (key, value) in enumerate(objects.items())])
+    for number, (key, value) in enumerate(objects.items()):
+        await settled(store, Write(key, count + number + 1, value))
+    await store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.close()
+    return objects
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, seed: int) -> None:
+    objects = await _database(tmp_path / "db", 60)
+    whole = (tmp_path / "db").read_bytes()
+    random, refused = Random(seed), 0
+    for _ in range(25):
+        data = bytearray(whole)
+        data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        for suffix in ("-wal", "-shm"):
+            (tmp_path / f"db{suffix}").unlink(missing_ok=True)
+        (tmp_path / "db").write_bytes(data)
+        try:
+            _, found = await kept(tmp_path / "db")
+        except StorageError:
+            refused += 1
+        else:
+            assert found == objects
+    assert refused
+
+
+async def test_the_refusal_of_a_changed_row_names_its_revision_and_what_to_do(tmp_path: Path) -> None:
+    await _database(tmp_path / "db", 5)
+    data = (tmp_path / "db").read_bytes()
+    (tmp_path / "db").write_bytes(data.replace(b"node-3", b"node-4"))
+    with pytest.raises(
+        StorageError, match=r"the row of revision \d+ is damaged: its checksum is wrong; bring a backup"
+    ):
+        await SQLiteStorage(tmp_path / "db").load()
+
+
+async def test_rows_of_an_earlier_version_have_no_checksum_and_are_read(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "db", isolation_level=None)
+    connection.executescript(
+        "create table meta (name text primary key, value integer not null) without rowid;"
+        "create table batches (revision integer primary key, writes blob not null);"
+        f"insert into meta values ('format', {FORMAT});"
+    )
+    batch = msgspec.msgpack.encode([("/g/r/a", 1, b"one")])
+    connection.execute("insert into batches values (1, ?)", (batch,))
+    connection.close()
+    store = SQLiteStorage(tmp_path / "db")
+    await store.load()
+    await settled(store, Write("/g/r/b", 2, b"two"))
+    await store.close()
+    assert await kept(tmp_path / "db") == (2, {"/g/r/a": b"one", "/g/r/b": b"two"})
