@@ -8,17 +8,21 @@ mended by type and decoded a second time (`cathedra.api.struct.decode`).
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import typing
+from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
 
-__all__ = ["without_nulls"]
+__all__ = ["convert", "without_nulls"]
+
+S = TypeVar("S")
 
 _NO_TIME: Final = "0001-01-01T00:00:00Z"
 _ZEROES: Final[dict[Any, Any]] = {
@@ -32,6 +36,18 @@ _ZEROES: Final[dict[Any, Any]] = {
     MicroTime: _NO_TIME,
 }
 """Zero values of scalars; opaque JSON has none, for it may be null itself."""
+
+
+def convert(value: Any, kind: type[S], dec_hook: Callable[[type, Any], Any] | None = None) -> S:
+    """Make an object of type ``kind`` of plain values, mended where null stands in a place that has none.
+
+    Raises:
+        msgspec.ValidationError: a value has the wrong type; the text names the path.
+    """
+    try:
+        return msgspec.convert(value, kind, dec_hook=dec_hook)
+    except msgspec.ValidationError:
+        return msgspec.convert(without_nulls(value, kind), kind, dec_hook=dec_hook)
 
 
 def without_nulls(value: Any, hint: Any) -> Any:
@@ -100,14 +116,20 @@ class _Elements(_Type):
 
 
 class _Struct(_Type):
-    def __init__(self, kind: type[msgspec.Struct], *, is_pointer: bool) -> None:
+    """A struct or a dataclass."""
+
+    def __init__(self, kind: type[Any], *, is_pointer: bool) -> None:
         super().__init__(None, is_pointer=is_pointer)
         self._kind = kind
 
     @cached_property
     def _fields(self) -> dict[str, _Type]:
         """JSON name → type, of the fields below which there may be nulls."""
-        found = {field.encode_name: _type_of(field.type) for field in msgspec.structs.fields(self._kind)}
+        if issubclass(self._kind, msgspec.Struct):
+            hints = {field.encode_name: field.type for field in msgspec.structs.fields(self._kind)}
+        else:
+            hints = typing.get_type_hints(self._kind, include_extras=True)
+        found = {name: _type_of(hint) for name, hint in hints.items()}
         return {name: one for name, one in found.items() if not one.is_leaf}
 
     def zero(self) -> Any:
@@ -141,6 +163,6 @@ def _type_of(hint: Any) -> _Type:
         return _Elements(arguments[0], list, is_pointer=is_pointer)
     if origin is dict:
         return _Elements(arguments[1], dict, is_pointer=is_pointer)
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+    if isinstance(hint, type) and (issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint)):
         return _Struct(hint, is_pointer=is_pointer)
     return _Type(_ZEROES.get(hint), is_pointer=is_pointer)

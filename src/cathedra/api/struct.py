@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting, load_json
-from cathedra.api.nulls import without_nulls
+from cathedra.api.nulls import convert, without_nulls
 from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
 
@@ -263,10 +263,7 @@ def from_dict(kind: type[S], value: Mapping[str, Any]) -> S:
     Raises:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
     """
-    try:
-        return msgspec.convert(value, kind, dec_hook=_decode_scalar)
-    except msgspec.ValidationError:
-        return msgspec.convert(without_nulls(value, kind), kind, dec_hook=_decode_scalar)
+    return convert(value, kind, _decode_scalar)
 
 
 replace: Final = msgspec.structs.replace

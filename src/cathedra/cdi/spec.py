@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.nulls import without_nulls
 from cathedra.cdi.errors import InvalidName, InvalidSpec
 from cathedra.cdi.names import validate_device_name, validate_kind
 
@@ -141,20 +142,12 @@ def spec_from_plain(document: Any) -> Spec:
         InvalidSpec: a field is unknown or has the wrong type, or a rule is broken.
     """
     try:
-        spec = msgspec.convert(_without_nulls(document), Spec)
+        # Go's decoder takes null for «absent» everywhere.
+        spec = msgspec.convert(without_nulls(document, Spec), Spec)
     except msgspec.ValidationError as error:
         raise InvalidSpec(str(error)) from error
     validate(spec)
     return spec
-
-
-def _without_nulls(value: Any) -> Any:
-    """Go's decoder takes null for «absent» everywhere."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, list):
-        return [_without_nulls(entry) for entry in value]
-    return value
 
 
 def validate(spec: Spec) -> None:

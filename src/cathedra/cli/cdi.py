@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.nulls import without_nulls
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES, Catalogue, CatalogueEntry, load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
 from cathedra.cdi.errors import CDIError, InvalidSpec
@@ -261,6 +262,7 @@ def _apply(found: Catalogue, names: Sequence[str], spec: Path) -> int:
     except DecodeError as error:
         raise InvalidOption(f"{spec}: {error}") from error
     try:
+        plain = without_nulls(plain, _RuntimeSpec)
         msgspec.convert(plain, _RuntimeSpec)
     except msgspec.ValidationError as error:
         raise InvalidOption(f"{spec} is no OCI runtime spec: {error}") from error

@@ -78,6 +78,9 @@ def _skip_blanks(text: str, position: int) -> int:
     return position
 
 
+# Go reads null as nothing, and writes it for lists and maps that are nil: so does each function from here on.
+
+
 def _device_metadata(document: Mapping[str, Any]) -> DeviceMetadata:
     identity = _mapping(document.get("metadata", {}), "metadata")
     pod_claim = document.get("podClaimName")
@@ -86,7 +89,7 @@ def _device_metadata(document: Mapping[str, Any]) -> DeviceMetadata:
             name=_string(identity, "name", "metadata"),
             namespace=_string(identity, "namespace", "metadata"),
             uid=_string(identity, "uid", "metadata"),
-            generation=_integer(identity.get("generation", 0), "metadata.generation"),
+            generation=_integer(identity.get("generation"), "metadata.generation"),
         ),
         requests=tuple(
             _request(_mapping(entry, f"requests[{i}]"), f"requests[{i}]")
@@ -148,6 +151,8 @@ def _attribute(kind: str, value: Any, where: str) -> AttributeValue:
 
 
 def _of_kind(value: Any, kind: type, where: str) -> Any:
+    if value is None:
+        return kind()
     # bool is an int in Python, but {"int": true} is as wrong as {"int": "1"}.
     if type(value) is not kind:
         raise MetadataError(f"{where}: {kind.__name__} expected, found {json.dumps(value)}")
@@ -182,16 +187,20 @@ def _sequence(value: Any, where: str) -> list[Any]:
 
 
 def _string(entry: Mapping[str, Any], key: str, where: str) -> str:
-    return _text(entry.get(key, ""), f"{where}.{key}")
+    return _text(entry.get(key), f"{where}.{key}")
 
 
 def _text(value: Any, where: str) -> str:
+    if value is None:
+        return ""
     if not isinstance(value, str):
         raise MetadataError(f"{where}: string expected, found {json.dumps(value)}")
     return value
 
 
 def _integer(value: Any, where: str) -> int:
+    if value is None:
+        return 0
     if type(value) is not int:
         raise MetadataError(f"{where}: int expected, found {json.dumps(value)}")
     return value

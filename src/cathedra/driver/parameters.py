@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from cathedra.api.nulls import convert
 from cathedra.driver.errors import ConfigError
 
 __all__ = ["ConfigModels", "decode_parameters"]
@@ -34,7 +35,7 @@ def decode_parameters(values: Mapping[str, Any], models: ConfigModels, where: st
     fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
     _refuse_unknown(fields, model, where)
     try:
-        return msgspec.convert(fields, model)
+        return convert(fields, model)
     except (msgspec.ValidationError, ValueError) as problem:
         raise ConfigError(f"{where}: {problem}") from problem
 

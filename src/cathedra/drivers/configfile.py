@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.nulls import convert
 from cathedra.driver import OptionError
 
 __all__ = ["read_config"]
@@ -24,7 +25,7 @@ def read_config(path: Path | None, model: type[T]) -> T:
     if path is None:
         return model()
     try:
-        return msgspec.convert(read_yaml(path.read_bytes()).value or {}, model)
+        return convert(read_yaml(path.read_bytes()).value or {}, model)
     except OSError as error:
         raise OptionError(f"cannot read {path}: {error.strerror}") from error
     except (DecodeError, msgspec.ValidationError, ValueError) as error:

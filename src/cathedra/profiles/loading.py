@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.nulls import convert
 from cathedra.api.resource import DeviceClass
 from cathedra.api.struct import from_dict
 from cathedra.profiles.expansion import expanded_pools
@@ -87,7 +88,7 @@ def _parsed(text: bytes) -> HardwareProfile:
         raise ProfileError("it has no metadata or no spec")
     spec = dict(spec)
     classes = [_device_class(one) for one in spec.pop("deviceClasses", None) or ()]
-    profile = msgspec.convert({"name": metadata.get("name"), **spec}, HardwareProfile)
+    profile = convert({"name": metadata.get("name"), **spec}, HardwareProfile)
     return msgspec.structs.replace(profile, device_classes=tuple(classes))
 
 

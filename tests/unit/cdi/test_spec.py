@@ -75,3 +75,18 @@ def test_null_means_absent() -> None:
 def test_a_broken_document_is_refused_with_its_reason(broken: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidSpec, match=text):
         spec_from_plain(broken)
+
+
+def test_null_is_absent_as_for_go() -> None:
+    written = document(env=["A=1"], mounts=None, hooks=None)
+    written |= {"annotations": None, "containerEdits": {"env": None, "deviceNodes": None}}
+    written["devices"][0]["annotations"] = None
+    assert spec_from_plain(written) == spec_from_plain(document())
+
+
+def test_an_element_that_is_null_has_no_content() -> None:
+    written = document()
+    written["devices"][0]["annotations"] = {"a.example.com/b": None}
+    assert spec_from_plain(written).devices[0].annotations == {"a.example.com/b": ""}
+    with pytest.raises(InvalidSpec, match="missing required field `name`"):
+        spec_from_plain(document() | {"devices": [None]})

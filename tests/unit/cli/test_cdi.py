@@ -97,7 +97,7 @@ def test_the_edits_of_several_devices_are_one(static: Path, capsys: pytest.Captu
 def test_edits_are_made_in_a_runtime_spec_from_standard_input(
     static: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = {"ociVersion": "1.0.2", "process": {"env": ["PATH=/bin"]}, "root": {"path": "rootfs"}}
+    spec = {"ociVersion": "1.0.2", "process": {"env": ["PATH=/bin"]}, "root": {"path": "rootfs"}, "mounts": None}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(spec).encode())))
     assert call("apply", f"{KIND}=lamp", "--cdi-dir", static) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -170,6 +170,9 @@ def test_what_is_null_is_absent(tmp_path: Path) -> None:
     document["clusters"][0]["cluster"]["tls-server-name"] = None
     path.write_text(yaml.safe_dump(document))
     assert load(path).tls_server_name == ""
+    empty = tmp_path / "empty"
+    empty.write_text("{clusters: null, users: null, contexts: null, preferences: null}")
+    assert load(environment={"KUBECONFIG": f"{empty}:{path}"}).server == "https://x"
 
 
 def test_a_file_that_is_no_token_is_said_clearly(tmp_path: Path) -> None:

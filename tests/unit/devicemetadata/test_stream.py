@@ -115,3 +115,16 @@ def test_validation_finds_what_the_rules_forbid_and_nothing_else() -> None:
 def test_bytes_that_are_no_text_are_an_error() -> None:
     with pytest.raises(MetadataError, match="decode metadata stream: 'utf-8' codec"):
         decode_metadata_stream(b"\xd1")
+
+
+def test_null_is_nothing_as_for_go() -> None:
+    device = {"driver": "d", "pool": None, "name": "n", "attributes": {"a": {"strings": ["x", None], "int": None}}}
+    written = document(NEW, device={**device, "networkData": {"ips": None, "interfaceName": None}})
+    written["metadata"] |= {"uid": None, "generation": None}
+    written["requests"] = [*written["requests"], {"name": "empty", "devices": None}]
+    read = decode_metadata_stream(stream(written))
+    (found,) = read.requests[0].devices
+    assert (read.claim.uid, read.claim.generation, found.pool) == ("", 0, "")
+    assert (found.attributes, found.network_data) == ({"a": ("x", "")}, NetworkData())
+    assert read.requests[1].devices == ()
+    assert decode_metadata_stream(stream({**written, "requests": None, "metadata": None})).requests == ()

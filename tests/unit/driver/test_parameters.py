@@ -55,3 +55,8 @@ def test_what_the_model_does_not_take_is_refused_with_its_place(given: dict[str,
     with pytest.raises(ConfigError) as refusal:
         decoded(**given)  # type: ignore[arg-type]
     assert str(refusal.value).startswith(said)
+
+
+def test_null_leaves_a_field_as_it_is() -> None:
+    assert decoded(level=None, shade={"hue": None}) == LampConfig()
+    assert decoded("Loose", level=None) == Loose()

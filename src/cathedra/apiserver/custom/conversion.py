@@ -166,8 +166,9 @@ def _converted_objects(body: bytes, version: str, uid: str) -> list[Any]:
     response = answer.get("response")
     if not isinstance(response, dict):
         raise ValueError("no response provided")
-    if response.get("uid") != uid:
-        raise ValueError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.get('uid', ''))}")
+    told = response.get("uid") or ""
+    if told != uid:
+        raise ValueError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(told)}")
     result = response.get("result")
     status = result.get("status", "") if isinstance(result, dict) else ""
     if status != "Success":
@@ -194,8 +195,9 @@ def _problem(original: CustomObject, values: JSONValue, api_version: str) -> str
         ("namespace", "namespace", kept.namespace),
         ("uid", "UID", kept.uid),
     ):
-        if given.get(name, "") != was:
-            return f"must have the same {word}: {was} != {given.get(name, '')}"
+        told = given.get(name) or ""
+        if told != was:
+            return f"must have the same {word}: {was} != {told}"
     return ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from cathedra.api.struct import RawJSON
+from cathedra.api.struct import RawJSON, decode
 from cathedra.driver.claim import Claim, Prepared
 from cathedra.driver.device import Pool
 from cathedra.driver.driver import Driver
@@ -60,7 +60,7 @@ class ControlPlaneTestPlugin(Driver):
 def _variables(prefix: str, parameters: RawJSON | None) -> dict[str, str]:
     raw = parameters.data if parameters is not None else b"{}"
     try:
-        values = msgspec.json.decode(raw, type=dict[str, str])
+        values = decode(dict[str, str], raw)
     except msgspec.MsgspecError as error:
         raise InvalidParameters(f"{prefix} parameters {raw.decode()!r}: {error}") from error
     return {f"{prefix}_{key.lower()}": value for key, value in values.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from cathedra.api.struct import decode
 from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver
 from cathedra.classic.testdriver.resources import HandleData
 from cathedra.driver.edits import Edits
@@ -71,7 +72,7 @@ def _structured(claim: NodeClaim) -> dict[str, str]:
         if not text:
             continue
         try:
-            values = msgspec.json.decode(text, type=dict[str, str])
+            values = decode(dict[str, str], text)
         except msgspec.MsgspecError as error:
             raise ValueError(f"{prefix} parameters {text.decode()!r}: {error}") from error
         env |= {f"{prefix}_{key.lower()}": value for key, value in values.items()}

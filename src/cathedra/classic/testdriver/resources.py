@@ -9,6 +9,7 @@ import msgspec
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from cathedra.api.struct import decode
 from cathedra.driver.errors import DriverError
 
 __all__ = ["DRIVER_NAME", "InvalidResources", "TestResources", "read_resources"]
@@ -74,7 +75,7 @@ class HandleData:
         if not data:
             return HandleData({}, "")
         try:
-            wire = msgspec.json.decode(data, type=_Wire)
+            wire = decode(_Wire, data)
         except msgspec.MsgspecError as error:
             raise ValueError(f"resource handle {data!r}: {error}") from error
         return HandleData(wire.env_vars, wire.node_name)
@@ -92,7 +93,7 @@ def read_resources(path: Path) -> TestResources:
         InvalidResources: it cannot be read or understood.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=TestResources)
+        return decode(TestResources, path.read_bytes())
     except OSError as error:
         raise InvalidResources(f"--resource-config {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:

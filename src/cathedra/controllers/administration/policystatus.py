@@ -131,11 +131,12 @@ class _Schemas:
         # start-up time: CEL comes with the first policy
         from cathedra.cel.admission import KindSchema
 
-        components = (await self._document(kind.group, kind.version)).get("components", {}).get("schemas", {})
+        document = await self._document(kind.group, kind.version)
+        components = (document.get("components") or {}).get("schemas") or {}
         mark = {"group": kind.group, "version": kind.version, "kind": kind.kind}
         name = f"{kind.group}/{kind.version}, Kind={kind.kind}"
         for schema in components.values():
-            if mark in schema.get(_MARK, ()):
+            if mark in (schema.get(_MARK) or ()):
                 return KindSchema(name, kind.kind, schema, components)
         return None
 

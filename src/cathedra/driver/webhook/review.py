@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.struct import decode
 from cathedra.driver.errors import ConfigError
 from cathedra.driver.parameters import ConfigModels, decode_parameters
 
@@ -70,7 +71,7 @@ def judge(body: bytes, driver: str, models: ConfigModels) -> dict[str, Any]:
         BadReview: the body is something else.
     """
     try:
-        review = msgspec.json.decode(body, type=_Review)
+        review = decode(_Review, body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadReview(f"the body is no {_KIND}: {error}") from error
     if (review.api_version, review.kind) != (_API_VERSION, _KIND):

@@ -33,7 +33,7 @@ class ContainerState:
             config: dict[str, Any] = json.loads((self.bundle / "config.json").read_text())
         except (OSError, ValueError) as error:
             raise HookError(f"{self.bundle}/config.json: {error}") from error
-        entries = config.get("process", {}).get("env", [])
+        entries = (config.get("process") or {}).get("env") or ()
         return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.nulls import convert
 from cathedra.driver import ConfigError
 
 __all__ = ["InterfaceParameters", "NetworkParameters", "RouteParameters", "read_parameters"]
@@ -76,6 +77,6 @@ def read_parameters(values: Mapping[str, Any]) -> NetworkParameters:
     """
     fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
     try:
-        return msgspec.convert(fields, NetworkParameters)
+        return convert(fields, NetworkParameters)
     except (msgspec.ValidationError, ValueError) as error:
         raise ConfigError(f"network parameters: {error}") from error

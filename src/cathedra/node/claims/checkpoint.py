@@ -113,7 +113,7 @@ def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
         content = load_json(text)
         if (content.get("kind"), content.get("apiVersion")) != (KIND, API_VERSION):
             raise CorruptCheckpoint("checkpoint is corrupted: unknown kind or version")
-        return [_info_of(state) for state in content["ClaimInfoStateList"] or ()]
+        return [_info_of(state) for state in content.get("ClaimInfoStateList") or ()]
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptCheckpoint(f"checkpoint is corrupted: {error}") from error
 
@@ -153,13 +153,13 @@ def _info_of(state: dict[str, Any]) -> ClaimInfo:
         namespace=state["Namespace"],
         name=state["ClaimName"],
         uid=state["ClaimUID"],
-        pod_uids=set(state["PodUIDs"] or ()),
+        pod_uids=set(state.get("PodUIDs") or ()),
         drivers={
             name: DriverState(
-                devices=tuple(_device_of(device) for device in driver["Devices"] or ()),
+                devices=tuple(_device_of(device) for device in driver.get("Devices") or ()),
                 skip=frozenset(driver.get("SkipNodeOperations") or ()),
             )
-            for name, driver in (state["DriverState"] or {}).items()
+            for name, driver in (state.get("DriverState") or {}).items()
         },
     )
 

@@ -71,8 +71,8 @@ def _fits(place: str, repository: str) -> bool:
 
 
 def _login(server: str, entry: Mapping[str, Any]) -> RegistryLogin:
-    username, password = str(entry.get("username", "")), str(entry.get("password", ""))
-    auth = str(entry.get("auth", ""))
+    username, password = str(entry.get("username") or ""), str(entry.get("password") or "")
+    auth = str(entry.get("auth") or "")
     if auth and not username:
         try:
             username, _, password = base64.b64decode(auth).decode().partition(":")
@@ -82,6 +82,6 @@ def _login(server: str, entry: Mapping[str, Any]) -> RegistryLogin:
         username=username,
         password=password,
         server=server,
-        identity_token=str(entry.get("identitytoken", "")),
-        registry_token=str(entry.get("registrytoken", "")),
+        identity_token=str(entry.get("identitytoken") or ""),
+        registry_token=str(entry.get("registrytoken") or ""),
     )

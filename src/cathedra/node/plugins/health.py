@@ -134,7 +134,7 @@ class HealthCache:
                         d["HealthCheckTimeout"] / 1e9,
                         d["Message"],
                     )
-                    for d in state["Devices"].values()
+                    for d in (state.get("Devices") or {}).values()
                 }
 
     def _save(self) -> None:

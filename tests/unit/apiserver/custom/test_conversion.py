@@ -382,6 +382,8 @@ async def test_only_labels_and_annotations_of_the_metadata_may_change(asgi: ASGI
         ({"result": {"status": "Failed", "message": "no way"}}, "failed: no way"),
         ({"result": {}}, "failed: response.result.status was '', not 'Success'"),
         ({"convertedObjects": []}, "returned 0 objects, expected 1"),
+        ({"convertedObjects": None}, "returned 0 objects, expected 1"),
+        ({"uid": None}, "failed: expected response.uid="),
         ({"uid": "other"}, "failed: expected response.uid="),
         (
             {"convertedObjects": [{"apiVersion": "d.x/v3"}]},

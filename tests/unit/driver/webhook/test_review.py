@@ -105,3 +105,12 @@ ANYTHING = st.recursive(
 @given(ANYTHING)
 def test_whatever_the_parameters_are_there_is_an_answer(value: Any) -> None:
     assert judged(value)["allowed"] is False
+
+
+@pytest.mark.parametrize(
+    "spec", [None, {"devices": None}, {"devices": {"config": None}}, {"devices": {"config": [None, {"opaque": None}]}}]
+)
+def test_a_claim_that_go_writes_with_nulls_has_no_parameters(spec: Any) -> None:
+    resource = {"group": "resource.k8s.io", "resource": "resourceclaims"}
+    request = {"uid": "u1", "resource": resource, "object": {"spec": spec}, "oldObject": None, "options": None}
+    assert judge(review(request), DRIVER, MODELS)["response"] == {"uid": "u1", "allowed": True}

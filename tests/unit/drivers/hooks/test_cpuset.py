@@ -85,3 +85,9 @@ def test_the_program_ends_with_one_line() -> None:
         [sys.executable, "-m", "cathedra.drivers.hooks.cpuset"], input="{}", capture_output=True, text=True, check=False
     )
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+
+
+@pytest.mark.parametrize("process", [None, {}, {"env": None}])
+def test_a_container_without_variables_has_none(tmp_path: Path, process: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"process": process}))
+    assert ContainerState(1, tmp_path).environment() == {}

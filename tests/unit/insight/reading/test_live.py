@@ -13,10 +13,12 @@ from cathedra.allocation import InvalidInput
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.status import Status, StatusError
+from cathedra.client.http import HTTPTransport
 from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.insight.reading.live import read_client, read_live
 from cathedra.insight.reading.rights import reader_role
 from cathedra.insight.reading.state import ClusterState
+from tests.goapiserver import go_api_server
 from tests.unit.inprocess import API, with_api
 from tests.unit.insight.reading.test_dumps import slice_of
 
@@ -149,3 +151,25 @@ def test_the_role_lists_what_is_read_and_nothing_else() -> None:
     named = {(group, plural) for rule in role.rules for group in rule.api_groups for plural in rule.resources}
     assert named == {(kind.ref.group, kind.plural) for kind in READ_KINDS}
     assert {verb for rule in role.rules for verb in rule.verbs} == {"list", "watch"}
+
+
+async def test_a_server_in_go_is_read_with_its_nulls() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "odd", "namespace": "default"},
+        "spec": {"volumes": [{"name": "v", "projected": {}}], "containers": [{"name": "c", "image": "i"}]},
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "odd", "namespace": "default"},
+    }
+    with go_api_server() as server:
+        server.put(pod, claim)
+        async with await HTTPTransport.open(server.target) as transport:
+            state = await read_live(transport, source="test", now=0.0)
+    (read_pod,), (read_claim,) = state.all(Pod), state.all(ResourceClaim)
+    assert read_pod.spec.volumes[0].projected is not None
+    assert read_pod.spec.volumes[0].projected.sources == ()
+    assert not read_claim.spec.devices.requests

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -92,3 +94,24 @@ async def test_the_file_is_replaced_whole_and_a_missing_one_is_empty(tmp_path: P
     write_atomic(tmp_path / "dra_manager_state", b"{}")
     with pytest.raises(CorruptCheckpoint, match="please drain node and remove DRA state file"):
         store.load()
+
+
+def test_lists_that_go_writes_as_null_or_leaves_out_are_empty() -> None:
+    device = {"PoolName": "p", "DeviceName": "d", "RequestNames": None, "CDIDeviceIDs": None}
+    claim = {"ClaimUID": "u", "ClaimName": "c", "Namespace": "n", "PodUIDs": None}
+    drivers = {"a": {"Devices": None}, "b": {}, "c": {"Devices": [device], "SkipNodeOperations": None}}
+    states = [{**claim, "DriverState": drivers}, {**claim, "DriverState": None}]
+    head = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
+
+    def read(**content: Any) -> list[ClaimInfo]:
+        data = json.dumps({**head, **content})
+        return decode_checkpoint(json.dumps({"Data": data, "Checksum": zlib.crc32(data.encode())}).encode())
+
+    first, second = read(ClaimInfoStateList=states)
+    assert first.drivers == {
+        "a": DriverState(()),
+        "b": DriverState(()),
+        "c": DriverState((PluginDevice("p", "d", (), ()),)),
+    }
+    assert (second.pod_uids, second.drivers) == (set(), {})
+    assert read() == []

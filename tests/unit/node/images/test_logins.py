@@ -62,3 +62,9 @@ def test_what_is_no_configuration_opens_nothing(content: bytes) -> None:
 def test_a_broken_word_is_no_name() -> None:
     [login] = logins_for("quay.io/a", [secret(**{"quay.io": {"auth": "!"}})])
     assert (login.username, login.password) == ("", "")
+
+
+def test_what_is_null_is_not_given() -> None:
+    entry = {"username": None, "password": None, "auth": base64.b64encode(b"me:secret").decode(), "identitytoken": None}
+    [login] = logins_for("quay.io/a", [secret(**{"quay.io": entry}), {".dockerconfigjson": b'{"auths": null}'}])
+    assert login == RegistryLogin("me", "secret", server="quay.io")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from cathedra.api.core.core_v1 import Container, ResourceClaim, ResourceHealth, ResourceRequirements
@@ -103,5 +104,18 @@ def test_reports_survive_a_restart_and_a_broken_file_is_forgotten(tmp_path: Path
         assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNHEALTHY, "hot")
         path.write_text("{")
         assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNKNOWN, "")
+
+    run_virtual(body())
+
+
+def test_a_driver_without_devices_does_not_hide_the_others(tmp_path: Path) -> None:
+    """Go writes a map that is nil as null."""
+
+    async def body() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        path = tmp_path / "dra_health_state"
+        HealthCache(clock, GATES, path).receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "hot", 60)])
+        path.write_text(json.dumps({"a.example.com": {"Devices": None}, **json.loads(path.read_text())}))
+        assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNHEALTHY, "hot")
 
     run_virtual(body())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.core.admission_v1 import AdmissionResponse
 from cathedra.api.core.meta_v1 import Status
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
@@ -35,11 +34,11 @@ class Answer(msgspec.Struct, frozen=True):
     """What a webhook says."""
 
     allowed: bool
-    status: Mapping[str, Any]
+    status: Status
     patch: Any = None
     """JSON patch operations; None leaves the object as it is."""
     warnings: tuple[str, ...] = ()
-    annotations: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] = {}
 
 
 def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str, uid: str) -> JSONObject:
@@ -64,23 +63,25 @@ def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answe
     found = (review.get("apiVersion"), review.get("kind")) if isinstance(review, dict) else (None, None)
     if found != wanted:
         raise _invalid(f"expected webhook response of {wanted[0]}, Kind={wanted[1]}, got {found[0]}, Kind={found[1]}")
-    response = review.get("response")
-    if not isinstance(response, dict):
+    if not isinstance(review.get("response"), dict):
         raise _invalid("webhook response was absent")
-    if response.get("uid", "") != uid:
-        raise _invalid(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.get('uid', ''))}")
+    try:
+        response = from_dict(AdmissionResponse, review["response"])
+    except (msgspec.ValidationError, ValueError) as error:
+        raise WebhookCallFailed(f"failed to call webhook: {error}") from None
+    if response.uid != uid:
+        raise _invalid(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.uid)}")
     return Answer(
-        allowed=response.get("allowed") is True,
-        status=response.get("status") or {},
+        allowed=response.allowed,
+        status=response.status or Status(),
         patch=_patch(response) if may_patch else None,
-        warnings=tuple(response.get("warnings") or ()),
-        annotations=response.get("auditAnnotations"),
+        warnings=response.warnings,
+        annotations=response.audit_annotations,
     )
 
 
-def rejection(webhook: str, status: Mapping[str, Any]) -> StatusError:
+def rejection(webhook: str, said: Status) -> StatusError:
     """The refusal that a webhook's "no" becomes."""
-    said = from_dict(Status, status)
     denied = f"admission webhook {json.dumps(webhook)} denied the request"
     why = said.message or said.reason
     return StatusError(
@@ -93,19 +94,19 @@ def rejection(webhook: str, status: Mapping[str, Any]) -> StatusError:
     )
 
 
-def _patch(response: Mapping[str, Any]) -> Any:
-    encoded, kind = response.get("patch"), response.get("patchType")
-    if not encoded and kind is None:
+def _patch(response: AdmissionResponse) -> Any:
+    kind = response.patch_type
+    if not response.patch and kind is None:
         return None
-    if not encoded:
+    if not response.patch:
         raise _invalid("webhook returned response.patchType but not response.patch")
     if kind is None:
         raise _invalid("webhook returned response.patch but not response.patchType")
     if kind != "JSONPatch":
         raise _invalid(f'invalid value of response.patchType "{kind}"')
     try:
-        return load_json(base64.b64decode(encoded))
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        return load_json(response.patch)
+    except (ValueError, msgspec.DecodeError) as error:
         raise _invalid(f"response.patch cannot be decoded: {error}") from None
 
 
