@@ -2,6 +2,7 @@
 
     AllocationError
     ├── InvalidInput     an object cannot be read, or would be refused by the API server
+    │   └── UndecodableInput       a field of it has the wrong type
     ├── NodeError        this node is out; others are tried          (docs/spec/allocation.md §15.2)
     └── FatalError       the pod's scheduling attempt is over, on all nodes
         ├── DeviceSelectorError    a CEL expression does not compile or fails on a device
@@ -15,6 +16,7 @@ from __future__ import annotations
 from cathedra.allocation.refusal import Refusal
 
 __all__ = ["Aborted", "AllocationError", "DeviceSelectorError", "FatalError", "InvalidInput", "NodeError"]
+__all__ += ["UndecodableInput"]
 
 
 class AllocationError(Exception):
@@ -23,6 +25,10 @@ class AllocationError(Exception):
 
 class InvalidInput(AllocationError, ValueError):
     """What was passed is no object that can be used here; the text names the object and says what would do."""
+
+
+class UndecodableInput(InvalidInput):
+    """What was passed is an object of a known kind and version, and has a field of the wrong type."""
 
 
 class NodeError(AllocationError):

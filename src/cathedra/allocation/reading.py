@@ -16,7 +16,7 @@ from typing import IO, Any, Final, TypeAlias
 
 import msgspec
 
-from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values, read_yaml_documents
@@ -303,14 +303,17 @@ def _of_version(one: Plain, gvk: GroupVersionKind) -> Decoded[KubeObject]:
             f"{gvk.kind} {name_of(one)}: {gvk.api_version} is no version of it; known are {served}"
         ) from error
     decoded = _decoded(version.type, gvk, one)
-    return Decoded(version.to_hub(decoded.object), decoded.problems)
+    try:
+        return Decoded(version.to_hub(decoded.object), decoded.problems)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise UndecodableInput(f"{gvk.kind} {name_of(one)}: from {gvk.version}: {error}") from error
 
 
 def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain) -> Decoded[KubeObject]:
     try:
         return decode_values(kind, gvk, one, _release_of(gvk, one))
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
-        raise InvalidInput(f"{gvk.kind} {name_of(one)}: {error}") from error
+        raise UndecodableInput(f"{gvk.kind} {name_of(one)}: {error}") from error
 
 
 def _release_of(gvk: GroupVersionKind, one: Plain) -> str:

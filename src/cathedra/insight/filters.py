@@ -97,6 +97,9 @@ class Filters:
                 store = informers.of(cast(Any, kind.ref)).store
                 for one in state.all(kind.ref.type):
                     store.put(one)
+                for what in state.undecodable:
+                    if what.kind == kind.ref.kind:
+                        store.put_undecodable(what)
         recorder = EventRecorder(client, "default-scheduler", clock)
         configuration = DEFAULT_CONFIGURATION.profiles[0]
         self.plugin: DynamicResources = device_plugin(

@@ -215,7 +215,9 @@ def pool_causes(analysis: Analysis) -> Iterator[Cause]:
 
 
 def unusual_pools(state: ClusterState) -> Iterator[tuple[str, str, str]]:
-    """Driver, pool, and what is the matter with its slices."""
+    """Driver, pool, and what is the matter with its slices, or why it is withheld."""
+    for (driver, name), why in sorted(state.cluster.inventory.snapshot().withheld.items()):
+        yield driver, name, f"is {why}"
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for piece in state.all(ResourceSlice):
         pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)

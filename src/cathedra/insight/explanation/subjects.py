@@ -90,6 +90,9 @@ def find_workload(kind: type[KubeObject], name: str, namespace: str, state: Clus
     found = state.get(kind, name, namespace)
     if found is not None:
         return found
+    for what in state.undecodable:
+        if (what.kind, what.namespace, what.name) == (kind.__name__, namespace, name):
+            raise InvalidInput(str(what))
     word = kind.__name__.lower()
     elsewhere = sorted(key[0] for key in state.objects.get(kind, {}) if key[1] == name)
     if elsewhere:

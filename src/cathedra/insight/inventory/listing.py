@@ -14,6 +14,7 @@ from cathedra.allocation import InvalidInput, Inventory
 from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
 from cathedra.allocation.supply.devices import DeviceRecord, PoolID, SliceRecord
 from cathedra.allocation.supply.ledger import qualified
+from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.insight.explanation.causes import unusual_pools
@@ -105,7 +106,7 @@ class _Listing:
     def _pool(self, pool: PoolID, records: tuple[SliceRecord, ...], seen: set[DeviceKey]) -> Iterator[DeviceEntry]:
         newest = max(record.generation for record in records)
         current = [record for record in records if record.generation == newest]
-        usable = len(current) == current[0].count
+        usable = len(current) == current[0].count and pool not in self.snapshot.withheld
         left = _counters(current, self.held)
         for record in current:
             for device in record.devices:
@@ -222,6 +223,11 @@ def _held(state: ClusterState) -> Holders:
                 bool(result.admin_access),
             )
             found.setdefault((result.driver, result.pool, result.device), []).append((holder, result))
+    for effect in filter(None, map(effect_of, state.undecodable)):
+        for result in effect.held:
+            found.setdefault((result.driver, result.pool, result.device), []).append(
+                (DeviceHolder(effect.holder), result)
+            )
     return found
 
 

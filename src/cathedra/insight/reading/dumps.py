@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.allocation.reading import Input, Plain, plain_objects, read_input
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import NEWEST, FeatureGates
+from cathedra.api.struct import encode
+from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.insight.reading.objects import read_object
-from cathedra.insight.reading.state import ClusterState, Note, key_of
+from cathedra.insight.reading.state import ClusterState, Note, key_of, note_on
 
 __all__ = ["COMMAND", "DumpReader", "read_dump", "read_manifests"]
 
@@ -31,14 +33,14 @@ _NAMED: Final = 5
 def read_dump(given: Input, *, release: str = NEWEST) -> ClusterState:
     """The state that a dump holds; `pathlib.Path("-")` is standard input.
 
-    Unknown fields, which releases after 1.37 may have, are named in a note; kinds of which the dump has no object are
-    counted as not known.
+    Unknown fields, which releases after 1.37 may have, are named in a note, and so are objects that cannot be decoded;
+    kinds of which the dump has no object are counted as not known.
 
     Raises:
-        InvalidInput: something in it is no Kubernetes object, or has a field of the wrong type.
+        InvalidInput: something in it is no Kubernetes object.
         UnknownGate: the release is not known.
     """
-    reader = DumpReader()
+    reader = DumpReader(strict=False)
     reader.add(given)
     return reader.state(release)
 
@@ -49,7 +51,7 @@ def read_manifests(given: Input) -> tuple[tuple[KubeObject, ...], tuple[Note, ..
     Raises:
         InvalidInput: something in it is no Kubernetes object, or has a field of the wrong type.
     """
-    reader = DumpReader()
+    reader = DumpReader(strict=True)
     reader.add(given)
     return tuple(reader.objects), tuple(reader.notes)
 
@@ -57,7 +59,10 @@ def read_manifests(given: Input) -> tuple[tuple[KubeObject, ...], tuple[Note, ..
 class DumpReader:
     """Collects the objects of a dump from several inputs, or pages of a server's answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool) -> None:
+        """``strict``: an object with a field of the wrong type is an error; otherwise it is noted, and left out."""
+        self._strict = strict
+        self.undecodable: list[Undecodable] = []
         self.objects: list[KubeObject] = []
         self.notes: list[Note] = []
         self.sources: list[str] = []
@@ -67,10 +72,15 @@ class DumpReader:
         """Read one input more.
 
         Raises:
-            InvalidInput: something in it is no Kubernetes object, or has a field of the wrong type.
+            InvalidInput: something in it is no Kubernetes object, or, of strict readers, has a field of the wrong type.
         """
         for one in self._opened(given):
-            decoded = read_object(one)
+            try:
+                decoded = read_object(one)
+            except UndecodableInput as error:
+                if self._strict or isinstance(one, KubeObject) or not self._leave_out(one, error):
+                    raise
+                continue
             if decoded is None:
                 continue
             self.objects.append(decoded.object)
@@ -84,7 +94,8 @@ class DumpReader:
             UnknownGate: the release is not known.
         """
         source = ", ".join(self.sources) or "objects"
-        state = ClusterState.of(self.objects, source, gates=FeatureGates.for_release(release))
+        gates = FeatureGates.for_release(release)
+        state = ClusterState.of(self.objects, source, gates=gates, undecodable=tuple(self.undecodable))
         missing = [
             kind for kind in READ_KINDS if kind.ref.type not in state.objects and kind.ref.kind not in self._listed
         ]
@@ -94,6 +105,16 @@ class DumpReader:
             if kind.consequence
         )
         return replace(state, notes=(*absent, *self.notes), unknown=frozenset(kind.ref.type for kind in missing))
+
+    def _leave_out(self, one: Plain, error: UndecodableInput) -> bool:
+        """Note an object that cannot be decoded. Return False if it has no name to be noted by."""
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        what = identify(str(one["kind"]), encode(one), cause)
+        if what.name:
+            self._listed.add(what.kind)
+            self.undecodable.append(what)
+            self.notes.append(note_on(what))
+        return bool(what.name)
 
     def _opened(self, given: Input) -> Iterator[KubeObject | Plain]:
         if given == STDIN:

@@ -14,19 +14,18 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
-
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.gates import NEWEST, RELEASES, FeatureGates
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError
+from cathedra.api.undecodable import FAULTS, Undecodable, readable
 from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader
 from cathedra.insight.reading.kinds import READ_KINDS, ReadKind, read_kind
 from cathedra.insight.reading.objects import definition_of
-from cathedra.insight.reading.state import ClusterState, Note
+from cathedra.insight.reading.state import ClusterState, Note, note_on
 
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
 
@@ -54,7 +53,7 @@ async def read_live(
     told = await reading.release()
     async with asyncio.TaskGroup() as group:
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
-    reader = DumpReader()
+    reader = DumpReader(strict=False)
     reader.sources.append(source)
     unknown = set()
     for kind, task in zip(READ_KINDS, reads, strict=True):
@@ -65,7 +64,8 @@ async def read_live(
         for item in items:
             reader.add(item)
     state = ClusterState.of(reader.objects, source, gates=FeatureGates.for_release(release or told))
-    return replace(state, notes=tuple(reader.notes), unknown=frozenset(unknown), now=now)
+    undecodable = tuple(reader.undecodable)
+    return replace(state, notes=tuple(reader.notes), unknown=frozenset(unknown), now=now, undecodable=undecodable)
 
 
 async def read_client(client: Client, *, source: str, release: str = NEWEST) -> ClusterState:
@@ -75,16 +75,22 @@ async def read_client(client: Client, *, source: str, release: str = NEWEST) -> 
         StatusError: the client may not read it.
     """
     objects: list[Any] = []
+    undecodable: list[Undecodable] = []
     gates = FeatureGates.for_release(release)
     for kind in READ_KINDS:
         if kind.plural == "podgroups" and not gates["GenericWorkload"]:
             continue
         try:
-            objects.extend((await client.resource(kind.ref).list()).items)
+            page = await client.resource(kind.ref).list()
+            objects.extend(page.items)
+            undecodable.extend(page.undecodable)
         except StatusError as error:
             if not error.is_not_found:
                 raise
-    return ClusterState.of(objects, source, gates=gates, now=client.clock.now())
+    notes = tuple(map(note_on, undecodable))
+    return ClusterState.of(
+        objects, source, gates=gates, notes=notes, now=client.clock.now(), undecodable=tuple(undecodable)
+    )
 
 
 async def served_refs(transport: RawTransport, kinds: Sequence[type[KubeObject]]) -> Sequence[ResourceRef[KubeObject]]:
@@ -104,6 +110,18 @@ async def served_refs(transport: RawTransport, kinds: Sequence[type[KubeObject]]
         ref = kind.ref
         found.append(ResourceRef(ref.group, version, ref.resource, ref.kind, ref.namespaced, struct))
     return found
+
+
+def _plain(body: bytes) -> Any:
+    """The values of an answer; without what no decoder takes, where one object of many has such a thing.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON.
+    """
+    try:
+        return load_json(body, WRAPPED_DEPTH)
+    except FAULTS:
+        return load_json(readable(body), WRAPPED_DEPTH)
 
 
 class _Reading:
@@ -181,7 +199,8 @@ class _Reading:
                 items, query = [], {}
                 continue
             found = answer.get("items") or ()
-            items.extend({"kind": kind.ref.kind, "apiVersion": api_version, **item} for item in found)
+            known = {"kind": kind.ref.kind, "apiVersion": api_version}
+            items.extend({**known, **item} for item in found if isinstance(item, Mapping))
             more = (answer.get("metadata") or {}).get("continue")
             if not more:
                 return items
@@ -190,8 +209,8 @@ class _Reading:
     async def _get(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         body = await self.transport.get_raw(path, query)
         try:
-            answer = load_json(body, WRAPPED_DEPTH)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            answer = _plain(body)
+        except FAULTS as error:
             raise InvalidInput(f"{path}: the server answers no JSON: {error}") from error
         if not isinstance(answer, Mapping):
             raise InvalidInput(f"{path}: the server answers something else than Kubernetes does")

@@ -7,7 +7,7 @@ from functools import cache
 
 import msgspec
 
-from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.allocation.reading import Plain, decoded_object, name_of
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values
@@ -37,14 +37,15 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
         return None
     try:
         version = definition.version(gvk.version)
-        decoded = decode_values(version.type, gvk, given)
     except KeyError as error:
         served = ", ".join(version.name for version in definition.versions)
         where = f"{gvk.kind} {name_of(given)}: {gvk.api_version}"
         raise InvalidInput(f"{where} is no version of it; known are {served}") from error
+    try:
+        decoded = decode_values(version.type, gvk, given)
+        hub = version.to_hub(decoded.object)
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
-        raise InvalidInput(f"{gvk.kind} {name_of(given)}: {error}") from error
-    hub = version.to_hub(decoded.object)
+        raise UndecodableInput(f"{gvk.kind} {name_of(given)}: {error}") from error
     # A PodGroup is kept as v1alpha3 has it, while the scheduler reads v1beta1: the same fields, of another module.
     return Decoded(hub if type(hub) is wanted else reshape(hub, wanted), decoded.problems)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as dataclass_replace
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,9 +18,10 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace
+from cathedra.api.undecodable import Undecodable
 from cathedra.insight.reading.kinds import READ_KINDS
 
-__all__ = ["ClusterState", "Key", "Note", "key_of"]
+__all__ = ["ClusterState", "Key", "Note", "key_of", "note_on"]
 
 T = TypeVar("T", bound=KubeObject)
 Key: TypeAlias = tuple[str, str]
@@ -33,7 +35,7 @@ class Note(msgspec.Struct, frozen=True, rename="camel"):
     resource: str
     """What it concerns, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
     problem: str
-    """«absent», «forbidden», «not served», «unknown fields», «partial»."""
+    """«absent», «forbidden», «not served», «unknown fields», «partial», «undecodable»."""
     text: str
 
     def __str__(self) -> str:
@@ -56,6 +58,8 @@ class ClusterState:
     """Kinds of which it is not known which objects exist."""
     now: float | None = None
     """When it was read, in seconds since the Unix epoch; None for dumps, which do not tell."""
+    undecodable: tuple[Undecodable, ...] = ()
+    """Objects that exist and cannot be decoded."""
 
     @staticmethod
     def of(objects: Iterable[KubeObject], source: str = "objects", **more: Any) -> ClusterState:
@@ -85,9 +89,7 @@ class ClusterState:
         """The same with more objects, or with others of the same name."""
         added = _sorted_in(objects)
         merged = {kind: {**self.objects.get(kind, {}), **items} for kind, items in added.items()}
-        return ClusterState(
-            self.source, {**self.objects, **merged}, self.gates, self.notes, self.unknown - set(merged), self.now
-        )
+        return dataclass_replace(self, objects={**self.objects, **merged}, unknown=self.unknown - set(merged))
 
     def without(self, objects: Iterable[KubeObject]) -> ClusterState:
         """The same without some objects."""
@@ -96,7 +98,7 @@ class ClusterState:
             kind: {key: one for key, one in items.items() if (kind, key) not in gone}
             for kind, items in self.objects.items()
         }
-        return ClusterState(self.source, left, self.gates, self.notes, self.unknown, self.now)
+        return dataclass_replace(self, objects=left)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -125,7 +127,24 @@ class ClusterState:
     def cluster(self) -> Cluster:
         """The same for the allocator; not to be changed."""
         kinds = (DeviceClass, ResourceSlice, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate)
-        return Cluster.of([self.nodes, *(self.all(kind) for kind in kinds)], self.features)
+        cluster = Cluster.of([self.nodes, *(self.all(kind) for kind in kinds)], self.features)
+        for what in self.undecodable:
+            cluster.add_undecodable(what)
+        return cluster
+
+
+_CONSEQUENCES: Final[Mapping[str, str]] = {
+    "ResourceClaim": "the devices that it holds count as taken; where they cannot be read, whole pools are withheld",
+    "ResourceSlice": "its pool counts as incomplete",
+    "DeviceTaintRule": "the pools whose devices it may taint are withheld",
+}
+
+
+def note_on(what: Undecodable) -> Note:
+    """The note on an object that cannot be decoded, and what follows from that."""
+    plural = next((kind.plural for kind in READ_KINDS if kind.ref.kind == what.kind), what.kind)
+    consequence = _CONSEQUENCES.get(what.kind, "it is left out")
+    return Note(f"{plural}/{what.where}", "undecodable", f"{what}; {consequence}")
 
 
 def key_of(one: KubeObject) -> Key:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import structs
 
 from cathedra.api.core.core_v1 import Container, Namespace, Pod, PodResourceClaim, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
@@ -11,10 +13,14 @@ from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.protocol import Record, StoreContent
+from cathedra.client.transport import ListOptions, Page, ResourceRef, Transport
 from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.insight.reading.state import ClusterState
 
-__all__ = ["StateStorage", "complete"]
+__all__ = ["StateStorage", "TransportOfState", "complete"]
+
+
+T = TypeVar("T", bound=KubeObject)
 
 
 class StateStorage(MemoryStorage):
@@ -37,6 +43,24 @@ class StateStorage(MemoryStorage):
                 parts = (metadata.namespace, metadata.name) if kind.ref.namespaced else (metadata.name,)
                 numbered: Any = replace(one, metadata=replace(metadata, resource_version=str(revision)))
                 yield Record(f"/{kind.ref.group}/{kind.plural}/{'/'.join(parts)}", revision, encode(numbered))
+
+
+class TransportOfState:
+    """The way to a server on a `StateStorage`, which cannot hold what cannot be decoded: lists show it beside the rest,
+    and so it stays as long as the copy does."""
+
+    def __init__(self, inner: Transport, state: ClusterState) -> None:
+        self._inner = inner
+        self._undecodable = state.undecodable
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
+        """A collection."""
+        page = await self._inner.list(ref, namespace, options)
+        found = [one for one in self._undecodable if one.kind == ref.kind and namespace in ("", one.namespace)]
+        return structs.replace(page, undecodable=tuple(found)) if found else page
 
 
 def complete(state: ClusterState) -> ClusterState:

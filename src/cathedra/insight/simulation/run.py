@@ -7,6 +7,7 @@ the next. Everything random comes from one seed, so the same input gives the sam
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -34,7 +35,7 @@ from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.kinds import READ_KINDS, read_kind
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import ClusterState, Note
-from cathedra.insight.simulation.copying import StateStorage, complete
+from cathedra.insight.simulation.copying import StateStorage, TransportOfState, complete
 from cathedra.insight.simulation.model import Copies, NodeChange, PendingPods, PodPlacement, Simulation
 from cathedra.insight.simulation.plan import added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.pretending import PretendingNodes
@@ -178,7 +179,7 @@ class _Run:
         gates = self.state.gates
         config = ServerConfig(release=gates.release, gates=gates)
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
-        client = Client(server.transport(), clock=clock)
+        client = Client(TransportOfState(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
         scheduler = Scheduler(client, clock=clock, random=random, gates=gates, informers=informers)
         controllers = ControllerManager(
@@ -205,7 +206,7 @@ class _Run:
                     await self._settle()
                     seconds = max(self.changed - began, 0.0)
                     after = await read_client(client, source=self.state.source, release=gates.release)
-                    after = ClusterState(after.source, after.objects, gates, (), after.unknown, after.now)
+                    after = dataclasses.replace(after, gates=gates, notes=())
                     copies = [await self._copies(one) for one in self.plan.counted] if self.plan.copies else []
                 finally:
                     for task in tasks:

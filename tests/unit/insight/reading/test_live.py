@@ -173,3 +173,20 @@ async def test_a_server_in_go_is_read_with_its_nulls() -> None:
     assert read_pod.spec.volumes[0].projected is not None
     assert read_pod.spec.volumes[0].projected.sources == ()
     assert not read_claim.spec.devices.requests
+
+
+def test_one_item_that_cannot_be_decoded_leaves_the_others_readable() -> None:
+    bad = {**slice_of("v1beta1"), "metadata": {"name": "bad"}, "spec": {"driver": 3, "pool": {"name": "n1"}}}
+    state = read(Server({SLICES: {"items": [slice_of("v1beta1"), None, bad]}}))
+    assert [one.metadata.name for one in state.all(ResourceSlice)] == ["s1"]
+    assert [what.name for what in state.undecodable] == ["bad"]
+    assert [note.resource for note in state.notes if note.problem == "undecodable"] == ["resourceslices/bad"]
+    assert state.cluster.inventory.snapshot().withheld.keys() == {("gpu.example.com", "n1")}
+
+
+def test_an_item_that_is_nested_too_deeply_leaves_the_others_readable() -> None:
+    deep = b'{"metadata": {"name": "deep"}, "spec": %s}' % (b"[" * 3000 + b"]" * 3000)
+    body = b'{"items": [%s, %s]}' % (msgspec.json.encode(slice_of("v1beta1")), deep)
+    state = read(Server({SLICES: body}))
+    assert [one.metadata.name for one in state.all(ResourceSlice)] == ["s1"]
+    assert [what.name for what in state.undecodable] == ["deep"]
