@@ -24,9 +24,9 @@ from aiohttp import web
 from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.selectors import parse_field_selector, parse_label_selector
-from cathedra.apiserver.patches.json_patch import json_patch
+from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.apiserver.patches.merge_patch import merge_patch
-from cathedra.apiserver.patches.strategic import strategic_patch
+from cathedra.apiserver.patches.strategic import StrategicPatchError, strategic_patch
 from cathedra.certificates.authority import Authority
 from cathedra.client.kubeconfig import Target
 from tests.goapiserver.objects import Change, ObjectStore, Refused, Resource, Stored, served_resources
@@ -265,12 +265,17 @@ class GoAPIServer:
             if "apply" not in kind or subresource:
                 raise
             return _sent(self.store.create(resource, namespace, patch).body, 201)
-        if kind == "application/json-patch+json":
-            value = json_patch(stored.value, patch)
-        elif kind == "application/merge-patch+json" or resource.shape is None:
-            value = merge_patch(stored.value, patch)
-        else:
-            value = strategic_patch(stored.value, patch, resource.shape)
+        try:
+            if kind == "application/json-patch+json":
+                value = json_patch(stored.value, patch)
+            elif kind == "application/merge-patch+json" or resource.shape is None:
+                value = merge_patch(stored.value, patch)
+            else:
+                value = strategic_patch(stored.value, patch, resource.shape)
+        except (JSONPatchError, StrategicPatchError) as error:
+            raise Refused(
+                422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
+            ) from error
         return _sent(self.store.update(resource, namespace, name, value, subresource=subresource).body)
 
     async def _watch(self, request: web.Request, resource: Resource, selected: _Selection) -> web.StreamResponse:
@@ -302,6 +307,8 @@ class GoAPIServer:
                         frames.append(self._bookmark(resource, reached))
         except Refused as error:
             await self._write(response, [_frame("ERROR", to_json(_status(error)))])
+        except ConnectionError:
+            pass  # the client has closed the watch
         finally:
             self._wakers.discard(waker)
         return response

@@ -34,6 +34,19 @@ ODD_POD: dict[str, Any] = {
         "automountServiceAccountToken": False,
     },
 }
+TEMPLATED = {"metadata": {"labels": {"app": "odd"}}, "spec": ODD_POD["spec"]}
+SELECTING = {"selector": {"matchLabels": {"app": "odd"}}, "template": TEMPLATED}
+JOB = {"template": {"spec": {**ODD_POD["spec"], "restartPolicy": "Never"}}}
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "Deployment": {**SELECTING, "replicas": 1},
+    "ReplicaSet": {**SELECTING, "replicas": 1},
+    "DaemonSet": SELECTING,
+    "StatefulSet": {**SELECTING, "replicas": 1},
+    "ReplicationController": {**SELECTING, "selector": {"app": "odd"}, "replicas": 1},
+    "Job": JOB,
+    "CronJob": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": JOB}},
+}
+"""The specs of kinds whose objects make pods; without a selector they would never stop to."""
 UNMADE = ("Node", "Namespace", "Pod", "ResourceSlice", "CustomResourceDefinition", "APIService", "CSINode")
 """Kinds of which there is no object without a spec: it would be another cluster."""
 NODE = {
@@ -96,7 +109,8 @@ def odd_objects() -> Iterator[dict[str, Any]]:
         gvk = resource.gvk
         if gvk.kind not in UNMADE:
             metadata = {"name": "odd", **({"namespace": "default"} if resource.namespaced else {})}
-            yield {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata}
+            spec = {"spec": WORKLOADS[gvk.kind]} if gvk.kind in WORKLOADS else {}
+            yield {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata, **spec}
     yield {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n1"}}
     yield ODD_POD
 
@@ -146,6 +160,7 @@ def test_the_scheduler_places_pods_beside_nulls(server: GoAPIServer, parts: Part
     assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
     server.put({**ODD_POD, "metadata": {"name": "later", "namespace": "default"}})
     until(parts, "scheduler", lambda: node_of(server, "later"))
+    assert "Traceback" not in parts.log("scheduler")
     assert parts.stop("scheduler") == 0
 
 
@@ -166,6 +181,14 @@ def test_the_controllers_do_their_work_beside_nulls(server: GoAPIServer, parts: 
             return False
 
     until(parts, "controller-manager", has_account)
+    kinds = {"ReplicaSet", "DaemonSet", "StatefulSet", "ReplicationController", "Job"}
+
+    def makers() -> set[str]:
+        owners = [one["metadata"].get("ownerReferences") or () for one in server.find("v1", "Pod")]
+        return {owner["kind"] for references in owners for owner in references}
+
+    until(parts, "controller-manager", lambda: makers() >= kinds)
+    assert "Traceback" not in parts.log("controller-manager")
     assert parts.stop("controller-manager") == 0
 
 
@@ -182,4 +205,5 @@ def test_a_node_runs_pods_beside_nulls(server: GoAPIServer, parts: Parts) -> Non
     until(parts, "node", lambda: phases() == ["Running", "Running"])
     ready = {one["type"]: one["status"] for one in server.get("v1", "Node", "n1")["status"]["conditions"]}
     assert ready["Ready"] == "True"
+    assert "Traceback" not in parts.log("node")
     assert parts.stop("node") == 0
