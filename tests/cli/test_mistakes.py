@@ -116,7 +116,7 @@ MISTAKES = {
     "apiserver --data-dir file": "file is no directory",
     "apiserver --audit-policy-file none.yaml": "none.yaml: No such file or directory",
     "node": "the following arguments are required: --node-name",
-    "node --node-name n1 --runtime docker": "--runtime must be one of auto, cri, oci, process, simulated: 'docker'",
+    "node --node-name n1 --runtime docker": "--runtime must be one of auto, cri, oci, process: 'docker'",
     "node --node-name n1 --port https": "--port must be a whole number, got 'https'",
     "driver": "the following arguments are required: --node-name",
     "driver --node-name n1 --kubeconfig dead.config --gpus -1": "--gpus must not be negative, got -1",

@@ -143,6 +143,11 @@ class Table:
         self.load(entries)
         self.close_watchers()
 
+    def remember(self, history: Iterable[StoredChange], floor: int) -> None:
+        """Take over the changes that led to what was just loaded: all that came after the revision ``floor``."""
+        self._history.extend(history)
+        self._floor = floor
+
     def forget(self, revision: int) -> None:
         """Drop the history up to a revision: what starts before it is too old from now on."""
         while self._history and self._history[0].revision <= revision:

@@ -6,17 +6,22 @@ so its resource begins to be served after the store has been read.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import encode
 from cathedra.apiserver.registry.layout import Layout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.storage.protocol import Record, StoreContent
+from cathedra.apiserver.registry.watching import StoredChange
+from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Tables"]
+
+LOG: Final = logging.getLogger(__name__)
 
 
 class Tables:
@@ -77,6 +82,43 @@ class Tables:
         self._unclaimed = unclaimed
         for resource, table in self._tables.items():
             table.restart(loaded.get(resource, {}), snapshot.revision)
+        if snapshot.recent_after is not None:
+            try:
+                self._remember(snapshot.recent, snapshot.recent_after)
+            except StorageError as error:
+                # What is stored now has been read. Without the history watches begin with a list.
+                LOG.warning("the changes from before this start are not kept: %s", error)
+
+    def _remember(self, recent: Iterable[PastWrite], after: int) -> None:
+        """Give tables the history of before the start, so that a watch that has missed little goes on."""
+        histories: dict[GroupResource, list[StoredChange]] = {resource: [] for resource in self._tables}
+        latest: dict[str, StoredObject | None] = {}
+        for past in recent:
+            write, located = past.write, self.locate(past.write.key)
+            if located is None:
+                continue
+            table, key = located
+            if write.key not in latest:
+                latest[write.key] = None if past.previous is None else self._past(table, key, past.previous, None)
+            previous = latest[write.key]
+            if write.value is None:
+                if previous is None:
+                    continue
+                entry, latest[write.key] = previous.at(write.revision), None
+            else:
+                present = table.get(key)
+                if present is not None and present.revision == write.revision:
+                    entry = present
+                else:
+                    entry = self._past(table, key, Record(write.key, write.revision, write.value), previous)
+                latest[write.key] = entry
+            change = StoredChange(write.revision, entry, previous, deleted=write.value is None)
+            histories[table.definition.group_resource].append(change)
+        for resource, table in self._tables.items():
+            table.remember(histories[resource], after)
+
+    def _past(self, table: Table, key: str, record: Record, previous: StoredObject | None) -> StoredObject:
+        return self.later(table, key, record.revision, record.value, previous)
 
     def locate(self, storage_key: str) -> tuple[Table, str] | None:
         """The table that a stored key belongs to, and the key within it."""

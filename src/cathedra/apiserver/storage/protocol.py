@@ -8,13 +8,14 @@ write is acknowledged and shown to watchers after the store has settled it, neve
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 __all__ = [
     "HistoryLost",
+    "PastWrite",
     "Record",
     "Settled",
     "SharedStorage",
@@ -63,19 +64,30 @@ class Record(msgspec.Struct, frozen=True):
     value: bytes
 
 
-class StoreContent(msgspec.Struct, frozen=True):
-    """Everything a store holds, and the revision of its last write."""
-
-    revision: int
-    records: Iterable[Record]
-
-
 class Write(msgspec.Struct, frozen=True):
     """One write at one revision; ``value`` is None for a removal."""
 
     key: str
     revision: int
     value: bytes | None
+
+
+class PastWrite(msgspec.Struct, frozen=True, gc=False):
+    """A write that was settled before the store was opened, and what was stored under its key before it."""
+
+    write: Write
+    previous: Record | None
+
+
+class StoreContent(msgspec.Struct, frozen=True):
+    """Everything a store holds, the revision of its last write, and the last writes, if the store still has them."""
+
+    revision: int
+    records: Iterable[Record]
+    recent: Sequence[PastWrite] = ()
+    """In the order of their revisions."""
+    recent_after: int | None = None
+    """The revision after which ``recent`` has every write; None: there is no history."""
 
 
 class StoreProgress(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ from cathedra.apiserver.storage.transactions import (
     check_pages,
     is_kept,
     put_into_log,
+    read_log,
     records,
     skip_to_revision,
     stored_facts,
@@ -54,6 +55,8 @@ DAMAGE_ADVICE: Final = (
 )
 """What can be done about a damaged database."""
 
+RECENT: Final = 1024
+"""Writes from before a start that watches can still begin behind."""
 _ENOUGH: Final = 8
 """Writes for which the writer is not kept waiting. Fewer wait for those that follow at once from what was settled: a
 batch costs the two threads four meetings, which is more than one write more."""
@@ -124,8 +127,8 @@ class SQLiteStorage:
         try:
             connection, revision = self._opened(self._last)
             check_pages(connection)
-            found = list(records(connection))
-            compaction = Compaction(connection, found)
+            content = read_log(connection, RECENT)
+            compaction = Compaction(connection, content.records)
         except sqlite3.Error as error:
             self._let_go()
             raise StorageError(_why_not_opened(self._path, error)) from error
@@ -136,7 +139,10 @@ class SQLiteStorage:
             self._let_go()
             raise
         self._start(connection, compaction)
-        return StoreContent(revision, found)
+        if content.revision != revision:
+            # What clients saw at the revisions in between is not here: they have to list again.
+            return StoreContent(revision, content.records)
+        return content
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Queue the write for the next transaction."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from cathedra.apiserver.storage.protocol import Record, StorageError, Write
+from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent, Write
 
 __all__ = [
     "FORMAT",
@@ -35,6 +36,7 @@ __all__ = [
     "is_kept",
     "next_row",
     "put_into_log",
+    "read_log",
     "records",
     "rows",
     "skip_to_revision",
@@ -239,14 +241,34 @@ def records(connection: sqlite3.Connection) -> Iterable[Record]:
         sqlite3.Error: it cannot be read.
         DamagedRow: a row is not what was written.
     """
+    return read_log(connection, 0).records
+
+
+def read_log(connection: sqlite3.Connection, limit: int) -> StoreContent:
+    """Return everything that is stored, with up to ``limit`` of the last writes.
+
+    The log's first row may follow rows that were removed, so the history begins behind it. Writes of a row that are
+    not later than the row before it were carried there by a compaction, and are no new ones.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+        DamagedRow: a row is not what was written.
+    """
     found: dict[str, Record] = {}
+    recent: deque[PastWrite] = deque(maxlen=limit)
+    after = last = None
     for row in rows(connection):
         for write in batch_of(row):
-            if write.value is None:
-                found.pop(write.key, None)
-            else:
+            before = found.pop(write.key, None) if write.value is None else found.get(write.key)
+            if write.value is not None:
                 found[write.key] = Record(write.key, write.revision, write.value)
-    return found.values()
+            if limit and last is not None and write.revision > last:
+                if len(recent) == limit:
+                    after = recent[0].write.revision
+                recent.append(PastWrite(write, before))
+        last, _, _ = row
+        after = last if after is None else after
+    return StoreContent(last or 0, found.values(), recent, after)
 
 
 def _has_objects(connection: sqlite3.Connection) -> bool:
