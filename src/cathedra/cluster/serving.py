@@ -15,15 +15,16 @@ from random import Random
 from typing import Final
 
 from cathedra.api.gates import FeatureGates
+from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import ADMIN, PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.primary import PrimaryStore
-from cathedra.apiserver.storage.protocol import SharedStorage, Storage
+from cathedra.apiserver.storage.protocol import SharedStorage, Storage, StorageError
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
-from cathedra.apiserver.traffic.audit import AuditPolicy, load_policy
+from cathedra.apiserver.traffic.audit import AuditPolicy, PolicyError, load_policy
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.kubeconfig import KubeconfigError, Target
@@ -53,15 +54,21 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         OSError: the port cannot be opened for another reason.
         StorageError: the store cannot be read.
     """
-    server = await APIServer.open(
-        _server_config(config, gates), clock=clock, random=random, store=_store(config, clock)
-    )
+    try:
+        server = await APIServer.open(
+            _server_config(config, gates), clock=clock, random=random, store=_store(config, clock)
+        )
+    except StatusError as error:
+        raise _unusable(config, error) from error
     remembered = config.data_dir / "port"
-    port = config.port or (int(remembered.read_text()) if remembered.exists() else 0)
+    port = config.port or (_remembered_port(remembered) if remembered.exists() else 0)
     reach, options = config.reach, _serve_options(config, port, clock)
     try:
         await server.serve(options)
         await install_kubelet_permissions(Client(server.transport(), clock=clock))
+    except StatusError as error:
+        await server.close()
+        raise _unusable(config, error) from error
     except OSError as error:
         await server.close()
         if error.errno == errno.EADDRNOTAVAIL:
@@ -77,6 +84,22 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         raise
     write_durable(remembered, f"{server.port}\n".encode())
     return server
+
+
+def _unusable(config: ClusterConfig, error: StatusError) -> StorageError:
+    """Return the error of a start whose first writes the store refused. To clients the server names no files."""
+    where = config.store if config.store.startswith("etcd://") else config.data_dir
+    return StorageError(f"what every cluster has could not be written to {where}: {error}")
+
+
+def _remembered_port(file: Path) -> int:
+    text = file.read_text(encoding="utf-8", errors="replace").strip()
+    if text.isascii() and text.isdecimal() and int(text) <= 65535:
+        return int(text)
+    raise InvalidOption(
+        f"{file} holds no port but {text[:40]!r}: write the port there that the kubeconfigs name, or choose one with "
+        "--port"
+    )
 
 
 async def open_beside(
@@ -130,7 +153,12 @@ def _server_config(config: ClusterConfig, gates: FeatureGates) -> ServerConfig:
 
 
 def _audit_policy(file: Path | None) -> AuditPolicy:
-    return AuditPolicy() if file is None else load_policy(file.read_text(encoding="utf-8"))
+    if file is None:
+        return AuditPolicy()
+    try:
+        return load_policy(file.read_text(encoding="utf-8"))
+    except (PolicyError, UnicodeDecodeError) as error:
+        raise PolicyError(f"--audit-policy-file {file}: {error}") from error
 
 
 def _kubelet_tls(options: KubeletOptions, pki: PKI) -> KubeletTLS:

@@ -15,9 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["replacement", "sync_directory", "write_atomic", "write_durable"]
+__all__ = ["naming", "replacement", "sync_directory", "write_atomic", "write_durable"]
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give errors of the block that name no file the name ``path``: those of a descriptor, as for a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -35,8 +46,9 @@ def replacement(path: Path, *, mode: int) -> Iterator[int]:
     descriptor = os.open(temporary, _NEW, mode)
     try:
         try:
-            os.fchmod(descriptor, mode)
-            yield descriptor
+            with naming(path):
+                os.fchmod(descriptor, mode)
+                yield descriptor
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
@@ -75,7 +87,8 @@ def sync_directory(directory: Path) -> None:
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with naming(directory):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.cluster.config import InvalidOption
-from cathedra.files.atomic import write_durable
+from cathedra.files.atomic import naming, write_durable
 from cathedra.files.private import private_directory
 
 __all__ = ["SOCKET", "DataDir", "DataDirInUse"]
@@ -122,8 +122,9 @@ class DataDir:
             except BlockingIOError as error:
                 raise DataDirInUse(self.path, self.holder()) from error
             self._check_layout()
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            with naming(self._lock):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
             os.ftruncate(descriptor, 0)
         finally:
@@ -133,7 +134,7 @@ class DataDir:
         if not self._layout.exists():
             write_durable(self._layout, f"{LAYOUT}\n".encode())
             return
-        found = self._layout.read_text().strip()
+        found = self._layout.read_text(encoding="utf-8", errors="replace").strip()
         if found != LAYOUT:
             raise InvalidOption(
                 f"{self.path} has layout {found!r}, this version of Cathedra reads {LAYOUT!r}; "
