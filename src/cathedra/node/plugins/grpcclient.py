@@ -15,6 +15,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from cathedra.client.backoff import ExponentialBackoff
 from cathedra.clock import Clock
 from cathedra.node.grpcsocket import go_status, open_channel
 from cathedra.node.metrics import NodeMetrics
@@ -40,6 +41,9 @@ __all__ = [
 
 CALL_TIMEOUT: Final = 45.0
 """How long a driver may take to prepare or unprepare, in seconds."""
+
+_LONGEST_PAUSE: Final = 5.0
+"""Before another connection to a driver that ends each one, in seconds."""
 
 DRA_SERVICES: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 """What drivers advertise and this node can call. The driver's order decides."""
@@ -71,11 +75,20 @@ class PluginChannel:
         self._channel = open_channel(endpoint)
 
     async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
-        """Keep connecting, and report each beginning and end, until cancelled."""
+        """Keep connecting, and report each beginning and end, until cancelled.
+
+        gRPC backs off from a socket that takes no connection, and starts over with each that it takes. So here is the
+        back-off for a socket that takes connections and ends them.
+        """
+        ended = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=_LONGEST_PAUSE, reset_after=30.0)
         state = self._channel.get_state(try_to_connect=True)
         while state is not grpc.ChannelConnectivity.SHUTDOWN:
-            on_connection(state is grpc.ChannelConnectivity.READY)
+            connected = state is grpc.ChannelConnectivity.READY
+            on_connection(connected)
             await self._channel.wait_for_state_change(state)
+            if connected:
+                on_connection(False)
+                await self._clock.sleep(ended.delay())
             state = self._channel.get_state(try_to_connect=True)
         on_connection(False)
 

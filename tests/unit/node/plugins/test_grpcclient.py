@@ -16,10 +16,12 @@ from cathedra._proto import dra_health_v1_pb2 as health
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, DeviceCondition, PluginCallError, ReportedHealth
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, GRPCPluginClient, call_error
+from cathedra.node.plugins.grpcclient import DRA_SERVICES, GRPCPluginClient, PluginChannel, call_error
 from tests.unit.node.driver_server import DriverServer
 
 NAME = "gpu.example.com"
+EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""The frame after which gRPC takes an HTTP/2 connection for one."""
 CLAIMS = [ClaimReference("ns", "u1", "one"), ClaimReference("ns", "u2", "two")]
 
 
@@ -96,6 +98,46 @@ async def test_beginnings_and_ends_of_the_connection_are_reported(driver: Driver
         await until(lambda: seen[-1:] == [True])
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_socket_that_ends_every_connection_is_not_connected_to_in_a_loop(tmp_path: Path) -> None:
+    """Without a pause these were 300 connections a second, and the driver was usable and unusable as often."""
+    connections: list[int] = []
+    seen: list[bool] = []
+
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        writer.write(EMPTY_SETTINGS)
+        await writer.drain()
+        await until(lambda: seen.count(True) == len(connections))
+        writer.transport.abort()
+
+    endpoint = tmp_path / "reset.sock"
+    async with await asyncio.start_unix_server(accept, endpoint):
+        clock = StoppedClock()
+        channel = PluginChannel(NAME, str(endpoint), clock=clock, metrics=NodeMetrics(clock))
+        following = asyncio.ensure_future(channel.follow_connection(seen.append))
+        for number in range(1, 9):
+            await until(lambda number=number: len(clock.pauses) == number)  # type: ignore[misc]
+            assert len(connections) == number
+            clock.go_on.set()
+        assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await channel.close()
+
+
+class StoppedClock(SystemClock):
+    """A clock whose sleepers wait until the test lets them go on."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self.go_on = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await self.go_on.wait()
+        self.go_on.clear()
 
 
 async def test_health_comes_as_the_driver_reports_it(driver: DriverServer) -> None:
