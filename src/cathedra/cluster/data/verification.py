@@ -14,7 +14,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from cathedra.apiserver.storage.transactions import DamagedRow, Row, batch_of, check_pages, rows
+from cathedra.apiserver.storage.transactions import (
+    DamagedRow,
+    Row,
+    batch_of,
+    check_pages,
+    rows,
+    skip_to_revision,
+    stored_facts,
+)
 from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import sync_directory
 
@@ -85,6 +93,8 @@ def remove_damaged(database: Path, found: Verification) -> Path:
         shutil.copy2(database, kept)
         sync_directory(database.parent)
         connection.execute("begin immediate")
+        # At a revision that nothing was shown at, watches and caches that know removed objects list again.
+        skip_to_revision(connection, stored_facts(connection)["revision"] + 1)
         connection.executemany("delete from batches where revision = ?", [(one.revision,) for one in found.damaged])
         connection.execute("commit")
     finally:

@@ -61,6 +61,7 @@ async def test_after_the_removal_the_store_opens_with_what_is_left(tmp_path: Pat
     content = await store.load()
     await store.close()
     assert [(record.key, record.value) for record in content.records] == [("/r/a", b"a-two")]
+    assert (content.revision, content.recent_after) == (4, None)  # every client lists again
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
