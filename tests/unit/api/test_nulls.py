@@ -16,6 +16,7 @@ from cathedra.api import facts
 from cathedra.api.core.core_v1 import Pod, Secret
 from cathedra.api.core.index import KINDS
 from cathedra.api.core.meta_v1 import KubeObject, ListMeta, ManagedFieldsEntry
+from cathedra.api.decoding import decode_json, decode_values
 from cathedra.api.nulls import without_nulls
 from cathedra.api.parts import parts_decoder, reader_of
 from cathedra.api.scheme import GroupVersionKind, type_of
@@ -102,9 +103,17 @@ def test_an_object_with_nulls_is_the_one_with_nothing_there(api_version: str, ki
         assert reader_of(struct)(body) == expected
         assert from_dict(struct, written) == expected
         assert parts_decoder(struct).new(body) == expected
+        assert_decoded_as_a_body(struct, GroupVersionKind.parse(api_version, kind), written, meant)
         if issubclass(struct, KubeObject):
             earlier = json.dumps(nulled(struct, chance).written).encode()
             assert parts_decoder(struct).later(body, decode(struct, earlier), earlier) == expected
+
+
+def assert_decoded_as_a_body(struct: type[KubeStruct], gvk: GroupVersionKind, written: Any, meant: Any) -> None:
+    """The forgiving reader of what is posted, patched and dumped agrees."""
+    expected = decode_values(struct, gvk, meant).object
+    assert decode_values(struct, gvk, written).object == expected
+    assert decode_json(struct, gvk, json.dumps(written, separators=(",", ":")).encode()).object == expected
 
 
 def test_null_in_opaque_json_stays() -> None:

@@ -21,11 +21,12 @@ from cathedra.api.decoding import (
     bodies,
     decode_json,
     decode_sound,
+    decode_values,
     has_known_fields,
     written_keys,
 )
 from cathedra.api.decoding.envelope import read_envelope
-from cathedra.api.scheme import GroupVersionKind, kind_of
+from cathedra.api.scheme import GroupVersionKind, kind_of, type_of
 from cathedra.api.struct import EMPTY_LIST, to_dict
 
 CLAIM = GroupVersionKind("resource.k8s.io", "v1", "ResourceClaim")
@@ -262,3 +263,19 @@ def test_a_body_whose_field_owners_name_elements_of_lists_is_read_the_fast_way(m
 def test_a_field_that_is_said_twice_is_found_beside_such_owners() -> None:
     body = b'{"metadata":{"name":"c","annotations":{"k:{\\"a\\":1}":"x"}},"spec":{},"spec":{}}'
     assert read(body).problems == ('duplicate field "spec"',)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1alpha1", "ResourceClaim"),
+        ("v1alpha1", "ResourceClaimTemplate"),
+        ("v1alpha2", "ResourceClaim"),
+        ("v1alpha2", "ResourceClaimTemplate"),
+        ("v1alpha2", "ResourceSlice"),
+    ],
+)
+def test_empty_lists_in_the_classic_versions_mean_nothing(version: str, kind: str) -> None:
+    gvk = GroupVersionKind("resource.k8s.io", version, kind)
+    decoded = decode_values(type_of(gvk), gvk, {"metadata": {"finalizers": []}}, "1.30")
+    assert decoded.object == type_of(gvk)()
