@@ -94,7 +94,7 @@ class Measurements:
             if not isinstance(told, dict):
                 return None
             with contextlib.suppress(KeyError, TypeError, AttributeError):  # what a node says may be anything
-                pods = {pod["podRef"]["uid"]: pod for pod in told.get("pods", ())}
+                pods = {pod["podRef"]["uid"]: pod for pod in told.get("pods") or ()}
                 time = str(Time(self._server.clock.now()))
                 summary = _Summary(now, time, told["node"], pods)
                 self._known[name] = summary
@@ -117,11 +117,17 @@ def _pods(objects: Iterable[Pod], summaries: Mapping[str, _Summary]) -> Iterator
         if summary is None or told is None:
             continue
         containers = [
-            {"name": one.get("name", ""), "usage": usage}
-            for one in told.get("containers", ())
+            {"name": one.get("name") or "", "usage": usage}
+            for one in _containers(told)
             if (usage := _usage(one)) is not None
         ]
         yield _item(pod, summary) | {"containers": containers}
+
+
+def _containers(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The containers of a pod; a kubelet writes null for a pod without any."""
+    found = told.get("containers")
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
 def _item(obj: Any, summary: _Summary) -> dict[str, Any]:

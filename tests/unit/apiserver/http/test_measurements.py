@@ -123,6 +123,25 @@ async def test_what_a_node_says_may_be_anything(told: Any) -> None:
         assert (await client("GET", f"{GROUP}/pods")).json["items"] == []
 
 
+@pytest.mark.parametrize("containers", [None, 3, [None], [{"name": None}]])
+async def test_a_pod_without_figures_of_containers_does_not_hide_the_others(containers: Any) -> None:
+    async with open_asgi(SERVED) as client:
+        nodes = Nodes(client)
+        await nodes.prepare()
+        nodes.told["pods"][0]["containers"] = containers
+        (pod,) = (await client("GET", f"{GROUP}/pods")).json["items"]
+        assert pod["containers"] == []
+
+
+async def test_a_node_without_pods_has_its_figures() -> None:
+    async with open_asgi(SERVED) as client:
+        nodes = Nodes(client)
+        await nodes.prepare()
+        nodes.told["pods"] = None
+        assert len((await client("GET", f"{GROUP}/nodes")).json["items"]) == 1
+        assert (await client("GET", f"{GROUP}/pods")).json["items"] == []
+
+
 async def test_a_server_that_is_not_told_to_does_not_serve_them() -> None:
     async with open_asgi() as client:
         assert (await client("GET", f"{GROUP}/nodes")).status == 404
