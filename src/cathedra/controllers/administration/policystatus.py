@@ -117,7 +117,7 @@ class _Schemas:
 
     async def kind_of(self, group: str, version: str, resource: str) -> GroupVersionKind | None:
         """The kind of a resource; None if it is not served."""
-        paths = (await self._document(group, version)).get("paths", {})
+        paths = (await self._document(group, version)).get("paths") or {}
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         for path in (f"{prefix}/namespaces/{{namespace}}/{resource}", f"{prefix}/{resource}"):
             for operation in paths.get(path, {}).values():
