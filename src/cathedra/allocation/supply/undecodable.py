@@ -61,7 +61,7 @@ def effect_of(what: Undecodable) -> EffectOnDevices | None:
         case "ResourceSlice":
             return EffectOnDevices(key, holder, withheld=(_slice(what),))
         case "DeviceTaintRule":
-            return EffectOnDevices(key, holder, withheld=(_rule(what),))
+            return EffectOnDevices(key, holder, withheld=_rule(what))
         case _:
             return None
 
@@ -105,11 +105,12 @@ def _slice(what: Undecodable) -> Withheld:
     return Withheld(f"incomplete: {what}", _name(spec, "driver"), pool, nodes)
 
 
-def _rule(what: Undecodable) -> Withheld:
+def _rule(what: Undecodable) -> tuple[Withheld, ...]:
     selector = _part(_part(_values(what), "spec"), "deviceSelector")
-    return Withheld(
-        f"withheld: {what}, and may taint devices of it", _name(selector, "driver"), _name(selector, "pool")
-    )
+    if selector is None:
+        return ()  # a rule without a selector matches no device
+    reason = f"withheld: {what}, and may taint devices of it"
+    return (Withheld(reason, _name(selector, "driver"), _name(selector, "pool")),)
 
 
 _UNREADABLE: Final = object()

@@ -172,6 +172,7 @@ def test_a_taint_rule_that_cannot_be_decoded_withholds_what_it_may_taint() -> No
     spec = {"deviceSelector": {"driver": "drv", "pool": "p", "device": "a"}, "taint": 3}
     assert free(world(undecodable("DeviceTaintRule", {"spec": spec})), "alder") == {"d"}
     assert free(world(undecodable("DeviceTaintRule", {"spec": 3})), "alder") == set()
+    assert free(world(undecodable("DeviceTaintRule", {"spec": {"taint": 3}})), "alder") == {"a", "b", "d"}
 
 
 def test_answers_that_were_known_before_are_not_given_any_more() -> None:
