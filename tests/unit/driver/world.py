@@ -86,9 +86,10 @@ class World:
     def runner(self, driver: Driver, *, files: Files | None = None, **options: Any) -> DriverRunner:
         """``driver`` on the node, without sockets and with files in memory unless the options say otherwise."""
         directory = options.pop("directory", Path("/data"))
+        through = options.pop("through", lambda inner: inner)
         return DriverRunner(
             driver,
-            Client(self.server.transport(), clock=self.clock, field_manager=driver.name),
+            Client(through(self.server.transport()), clock=self.clock, field_manager=driver.name),
             node_name=NODE,
             plugin_dir=directory / "plugins" / driver.name,
             cdi_dir=directory / "cdi",

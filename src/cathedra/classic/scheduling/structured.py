@@ -13,6 +13,7 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.api.undecodable import rest_of
 from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.classic.anyclaim import consumer_of
 from cathedra.classic.resources import CLAIM_PARAMETERS, CLAIMS, CLASS_PARAMETERS, SLICES
@@ -70,9 +71,14 @@ class StructuredClaims:
 
     def stock(self) -> Stock:
         """What is free now, with all that is decided taken off."""
+        claims = list(self._claims.store.list())
+        for what in self._claims.store.undecodable.values():
+            rest, faults = rest_of(v1alpha2.ResourceClaim, what)
+            if rest is None or any(path.startswith("status") for path in faults):
+                return Stock((), ())  # what it holds is not known: nothing is given out
+            claims.append(rest)
         flying = self._in_flight
-        known = (flying.get(claim.metadata.uid, claim) for claim in self._claims.store.list())
-        return Stock(self._slices.store.list(), known)
+        return Stock(self._slices.store.list(), [flying.get(claim.metadata.uid, claim) for claim in claims])
 
     @staticmethod
     def allocate(claims: Iterable[Claim], stock: Stock, node: str) -> list[v1alpha2.AllocationResult] | Status:

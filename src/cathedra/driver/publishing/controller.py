@@ -17,6 +17,7 @@ from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.api.undecodable import Undecodable, UndecodableObject
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.resources import NODES, RESOURCESLICES
@@ -166,7 +167,10 @@ class ResourceSliceController:
         )
         informer.store.add_index("pool", lambda found: (found.spec.pool.name,))
         informer.add_handler(
-            on_add=self._look_later, on_update=lambda _, new: self._look_later(new), on_delete=self._vanished
+            on_add=self._look_later,
+            on_update=lambda _, new: self._look_later(new),
+            on_delete=self._vanished,
+            on_undecodable=self._undecodable,
         )
         return informer
 
@@ -185,6 +189,20 @@ class ResourceSliceController:
             agent_starts = self._clock.monotonic() - self._agent_came < SYNC_DELAY
             self._look_later(found, RESTORE_DELAY if agent_starts else SYNC_DELAY)
 
+    def _undecodable(self, what: Undecodable) -> None:
+        """A slice of the driver cannot be decoded: it is replaced by one that can be."""
+        if self._started:
+            for name in self._desired:
+                if self._is_in(what, name):
+                    self._queue.add_after(name, SYNC_DELAY)
+
+    def _is_in(self, what: Undecodable, pool_name: str) -> bool:
+        """Return True if the slice is one of the pool, or may be: the informer follows this driver's slices alone."""
+        spec = (what.values or {}).get("spec")
+        pool = spec.get("pool") if isinstance(spec, Mapping) else None
+        name = pool.get("name") if isinstance(pool, Mapping) else None
+        return name == pool_name or (not isinstance(name, str) and not self._pool_name)
+
     async def _sync(self, pool_name: str) -> float | None:
         try:
             check(self._desired.values(), self._own_domain)
@@ -200,6 +218,9 @@ class ResourceSliceController:
     async def _write(self, pool_name: str) -> float | None:
         pool = self._desired.get(pool_name)
         existing = self._existing(pool_name)
+        for what in tuple(self._informer.store.undecodable.values()):
+            if what.name and self._is_in(what, pool_name):
+                await self._delete_one(what.name, what.uid, what.resource_version)
         if pool is None:
             await self._delete(existing)
             self._done(pool_name)
@@ -230,15 +251,20 @@ class ResourceSliceController:
     async def _delete(self, slices: Iterable[resource.ResourceSlice]) -> None:
         for found in slices:
             metadata = found.metadata
-            try:
-                await self._slices.delete(metadata.name, uid=metadata.uid, resource_version=metadata.resource_version)
-            except StatusError as error:
-                if not error.is_not_found:
-                    raise
-            else:
-                self.statistics.deletes += 1
+            await self._delete_one(metadata.name, metadata.uid, metadata.resource_version)
             self._written.pop(metadata.name, None)
             self._deleted[metadata.uid] = self._clock.monotonic() + MUTATION_CACHE_TTL
+
+    async def _delete_one(self, name: str, uid: str, resource_version: str) -> None:
+        try:
+            await self._slices.delete(name, uid=uid, resource_version=resource_version)
+        except UndecodableObject:
+            self.statistics.deletes += 1  # the answer alone was of no use
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+        else:
+            self.statistics.deletes += 1
 
     async def _publisher(self) -> Publisher:
         if not self._node_name:

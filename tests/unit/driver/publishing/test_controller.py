@@ -12,6 +12,7 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import NODES, RESOURCESLICES
 from cathedra.driver import Device, DroppedFieldsError, Pool
 from tests.unit.driver.world import DRIVER, NODE, Lamps, World, in_virtual_time, running
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def test_first_publication_makes_one_slice_owned_by_the_node() -> None:
@@ -314,5 +315,32 @@ def test_time_of_a_taint_does_not_move_when_other_devices_change() -> None:
         assert before.spec.devices[0].taints[0].time_added is not None
         assert len(after.spec.devices) == 6
         assert after.spec.devices[0] == before.spec.devices[0]
+
+    in_virtual_time(test)
+
+
+def test_a_slice_that_cannot_be_decoded_is_replaced() -> None:
+    """Whether it is there when the driver starts, or changes under its hands."""
+
+    async def test(world: World) -> None:
+        slices = world.client.resource(RESOURCESLICES)
+
+        async def spoil() -> resource.ResourceSlice:
+            (found,) = await world.slices()
+            annotations = {SPOILED: "spec.devices[0].attributes"}
+            return await slices.update(replace(found, metadata=replace(found.metadata, annotations=annotations)))
+
+        async with running(world.runner(Lamps(2))):
+            await world.clock.sleep(1)
+        early = await spoil()
+        async with running(world.runner(Lamps(2), through=SpoiledTransport)) as runner:
+            await world.clock.sleep(60)
+            (second,) = await world.slices()
+            assert (second.metadata.uid != early.metadata.uid, second.metadata.annotations) == (True, {})
+            await spoil()
+            await world.clock.sleep(120)
+            (third,) = await world.slices()
+            assert (third.metadata.uid != second.metadata.uid, third.metadata.annotations) == (True, {})
+            assert runner.slices.statistics.creates == 2
 
     in_virtual_time(test)
