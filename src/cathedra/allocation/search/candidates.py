@@ -9,7 +9,7 @@ from __future__ import annotations
 from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import Bases
-from cathedra.allocation.search.constraints import NodeConstraint
+from cathedra.allocation.search.constraints import NodeConstraint, Spreads
 from cathedra.allocation.search.counters import Counters
 from cathedra.allocation.search.shares import Shares
 from cathedra.allocation.search.state import State
@@ -20,16 +20,18 @@ __all__ = ["Candidates"]
 class Candidates:
     """The devices of one node, as the claims of one pod may have them."""
 
-    __slots__ = ("_bases", "counters", "first", "problem", "rules", "shareable", "shares")
+    __slots__ = ("_bases", "_concerning", "counters", "first", "problem", "rules", "shareable", "shares")
 
     def __init__(self, problem: Problem, bases: Bases) -> None:
         self.problem = problem
         self._bases = bases
         self.shareable = bases.shareable
+        spreads = Spreads(problem)
         self.rules: list[list[NodeConstraint]] = [
-            [NodeConstraint(one, problem, _options(problem, index), bases.masks) for one in plan.constraints]
+            [NodeConstraint(one, problem, _options(problem, index), bases.masks, spreads) for one in plan.constraints]
             for index, plan in enumerate(problem.plans)
         ]
+        self._concerning: dict[int, tuple[tuple[int, NodeConstraint], ...]] = {}
         self.counters = Counters(problem, self.shareable, bases.shared) if problem.view.has_counters else None
         self.shares = Shares(problem, self.shareable, bases.shared)
         self.first = State(
@@ -50,11 +52,22 @@ class Candidates:
         """The devices on which a fixed test may fail with an error, when the search reaches them."""
         return self._bases.risky[option.number]
 
+    def concerning(self, option: RequestOption) -> tuple[tuple[int, NodeConstraint], ...]:
+        """The constraints that ``option`` is subject to, each with its place among those of the claim.
+
+        A claim may have a constraint for each pair of its requests, so that few of many concern one request.
+        """
+        known = self._concerning.get(option.number)
+        if known is None:
+            rules = enumerate(self.rules[option.claim])
+            known = self._concerning[option.number] = tuple([one for one in rules if one[1].concerns(option)])
+        return known
+
     def of(self, option: RequestOption, state: State) -> int:
         """The devices that can be placed for ``option``."""
         left = self.untied(option, state)
-        for rule, own in zip(self.rules[option.claim], state.constraints, strict=True):
-            left = rule.admitted(option, own, left)
+        for place, rule in self.concerning(option):
+            left = rule.admitted(option, state.constraints[place], left)
         return left
 
     def untied(self, option: RequestOption, state: State) -> int:
@@ -70,10 +83,9 @@ class Candidates:
         if not option.derived:
             return danger
         left = self.untied(option, state)
-        for rule, own in zip(self.rules[option.claim], state.constraints, strict=True):
-            if rule.concerns(option):
-                danger |= left & rule.failing(option)
-                left = rule.admitted(option, own, left)
+        for place, rule in self.concerning(option):
+            danger |= left & rule.failing(option)
+            left = rule.admitted(option, state.constraints[place], left)
         return danger
 
     def consumption(self, position: int) -> object:
@@ -84,8 +96,8 @@ class Candidates:
 
     def suffice(self, option: RequestOption, state: State, left: int, needed: int) -> bool:
         """Whether all restrictions might let ``needed`` devices of ``left`` be together."""
-        for rule, own in zip(self.rules[option.claim], state.constraints, strict=True):
-            if not rule.suffices(option, own, left, needed):
+        for place, rule in self.concerning(option):
+            if not rule.suffices(option, state.constraints[place], left, needed):
                 return False
         if self.counters is None or state.counters is None:
             return True
@@ -95,9 +107,12 @@ class Candidates:
         """The state after the candidate at ``position`` is given to ``choice``."""
         option = choice.option
         constraints, counters = state.constraints, state.counters
-        if constraints:
-            rules = zip(self.rules[option.claim], constraints, strict=True)
-            constraints = tuple([rule.after(option, own, position) for rule, own in rules])
+        concerning = self.concerning(option)
+        if concerning:
+            changed = list(constraints)
+            for place, rule in concerning:
+                changed[place] = rule.after(option, changed[place], position)
+            constraints = tuple(changed)
         if self.counters is not None and counters is not None:
             counters = self.counters.after(option, counters, position)
         shares = self.shares.after(option, state.shares, position)

@@ -17,7 +17,7 @@ from cathedra.allocation.search.masks import positions
 from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.pools import NodeView
 
-__all__ = ["NodeConstraint"]
+__all__ = ["NodeConstraint", "Spreads"]
 
 
 class _Spread:
@@ -72,14 +72,32 @@ def _spread(problem: Problem, option: RequestOption, constraint: Constraint, can
     )
 
 
+class Spreads:
+    """The values of a node's devices for one search: constraints over the same attribute and devices share them."""
+
+    __slots__ = ("_known", "_problem")
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._known: dict[tuple[str, bool, str, int], _Spread] = {}
+
+    def of(self, option: RequestOption, constraint: Constraint, candidates: int) -> _Spread:
+        """The values of ``candidates``, as ``option`` brings them to ``constraint``."""
+        key = (constraint.attribute, constraint.distinct, option.derivation(constraint.attribute), candidates)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _spread(self._problem, option, constraint, candidates)
+        return known
+
+
 class _Values:
     """The values of the devices that may come to a constraint in the same way: by their own attributes, or derived by
     the same expression. Devices that cannot be had may be among them."""
 
-    __slots__ = ("_spread", "admitted", "everything", "failing", "masks", "of")
+    __slots__ = ("admitted", "everything", "failing", "masks", "of", "spread")
 
     def __init__(self, spread: _Spread) -> None:
-        self._spread = spread
+        self.spread = spread
         self.of, self.masks = spread.of, spread.masks
         self.everything, self.failing = spread.everything, spread.failing
         self.admitted: dict[Any, int] = {}
@@ -87,7 +105,7 @@ class _Values:
     @property
     def by_element(self) -> Mapping[tuple[str, object], int]:
         """See `_Spread.by_element`."""
-        return self._spread.by_element
+        return self.spread.by_element
 
 
 class NodeConstraint:
@@ -96,13 +114,19 @@ class NodeConstraint:
     __slots__ = ("_values", "constraint", "first", "lists", "mixed", "sources")
 
     def __init__(
-        self, constraint: Constraint, problem: Problem, options: Iterable[RequestOption], bases: list[int]
+        self,
+        constraint: Constraint,
+        problem: Problem,
+        options: Iterable[RequestOption],
+        bases: list[int],
+        spreads: Spreads | None = None,
     ) -> None:
         self.constraint = constraint
         self.first = None
         self.lists = problem.features.list_type_attributes
         self.sources: dict[str, int] = {}
         """Expression → devices to be asked; the empty one is the device's own attribute."""
+        spreads = spreads or Spreads(problem)
         concerned = [option for option in options if constraint.concerns(option)]
         for option in concerned:
             source = option.derivation(constraint.attribute)
@@ -112,7 +136,7 @@ class NodeConstraint:
         for option in concerned:
             source = option.derivation(constraint.attribute)
             if source not in made:
-                made[source] = _Values(_spread(problem, option, constraint, self.sources[source]))
+                made[source] = _Values(spreads.of(option, constraint, self.sources[source]))
             self._values[option.number] = made[source]
         self.mixed = constraint.distinct and not self.lists and len(_types(made.values())) > 1
         """The order of placements matters: a value of another type ends the comparison (spec: 10.4)."""
@@ -124,6 +148,19 @@ class NodeConstraint:
     def failing(self, option: RequestOption) -> int:
         """The devices whose value cannot be computed for ``option``."""
         return self._values[option.number].failing
+
+    def source(self, option: RequestOption) -> object:
+        """What identifies the values that ``option`` brings: equal for options and constraints that share them."""
+        return self._values[option.number].spread
+
+    def carriers(self, option: RequestOption) -> Mapping[Any, int]:
+        """The devices that have each value, as ``option`` would bring it; of lists, each element."""
+        values = self._values[option.number]
+        return values.by_element if self.lists else values.masks
+
+    def open_values(self, state: Any) -> Iterable[Any]:
+        """The keys of `carriers` of which matchAttribute still needs one; ``state`` is that of placed devices."""
+        return [(state[0], one) for one in state[1]] if self.lists else (state,)
 
     def value(self, option: RequestOption, position: int) -> Value | None:
         """The value of a device, as ``option`` would bring it."""

@@ -242,6 +242,9 @@ class Counters:
 
     def suffices(self, option: RequestOption, state: CounterState, left: int, needed: int) -> bool:
         """Whether the counters could serve ``needed`` devices of ``left``; those in use already are not charged."""
+        return self._serves(state, left, needed)
+
+    def _serves(self, state: CounterState, left: int, needed: int) -> bool:
         if left.bit_count() - self._largest >= needed - 1:
             return True  # no pool is needed for more than one
         for at in self._charged_pools(left):
@@ -254,6 +257,24 @@ class Counters:
                 if not self._suffices(pool, index, limit - state.pools[at][0][index], charged, minimum):
                     return False
         return True
+
+    def most(self, state: CounterState, left: int) -> int:
+        """Of how many devices of ``left`` at most `suffices` admits that they are placed together."""
+        low, high = 0, left.bit_count()
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._serves(state, left, middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def entangled(self, devices: int) -> int:
+        """These devices, and all that consume counters of the same pools."""
+        for pool in self._pools:
+            if pool.everyone & devices:
+                devices |= pool.everyone
+        return devices
 
     def _charged_pools(self, left: int) -> Iterable[int]:
         """The pools on which consumers among ``left`` lie, and perhaps others."""

@@ -38,6 +38,8 @@ __all__ = ["FastSearch"]
 
 _PATIENCE: Final = 4
 """Devices are compared after so many have failed: that costs more than a few failures."""
+_LONG_PATIENCE: Final = 32
+"""Components are told apart after so many devices have failed."""
 
 
 class FastSearch:
@@ -49,13 +51,17 @@ class FastSearch:
         self.requests = problem.requests
         self.full = (1 << len(problem.devices)) - 1
         self.candidates = Candidates(problem, bases)
-        self.lookahead = Lookahead(self.candidates)
+        self.lookahead = Lookahead(self.candidates, meter)
         self.symmetry = Symmetry(self.candidates)
         self.trail: list[DevicePlacement] = []
         self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
         self.has_failed = False
         self.failures = 0
-        self.failed: set[Any] = set()
+        self.failed: dict[Any, int] = {}
+        """States that failed → components that caused it."""
+        self.blame = -1
+        """The components (`Lookahead.component`) that caused the latest failure. It would happen again with any other
+        placements for requests of other components."""
 
     def run(self) -> Solution | None:
         """The first solution, or None.
@@ -136,6 +142,8 @@ class _Request:
         if result is None:
             return self._begin()
         if self.request >= len(self.search.requests[self.claim]):
+            if result is SearchResult.EXCEEDED:
+                self.search.blame = -1
             return SearchResult.NOTHING
         return self._end(result)
 
@@ -152,7 +160,12 @@ class _Request:
             return _Request(search, claim + 1, 0, state, search.full)
         if search.has_failed:
             self.key = self._key()
-            if self.key in search.failed or not search.lookahead.can_continue(claim, request, state):
+            known = search.failed.get(self.key)
+            if known is not None:
+                search.blame = known
+                return SearchResult.NOTHING
+            if not search.lookahead.can_continue(claim, request, state):
+                search.blame = self.components_from_here
                 return SearchResult.NOTHING
         if requests[claim][request].alternatives:
             return _Alternatives(self)
@@ -164,6 +177,7 @@ class _Request:
         search, state = self.search, self.state
         choice = search.requests[self.claim][self.request].choices[sub]
         if choice.devices is not None and not choice.devices:
+            search.blame = self.component
             return SearchResult.NOTHING
         if choice.devices is None and choice.count <= 0:
             return _Request(search, self.claim, self.request + 1, state, search.full)
@@ -173,10 +187,24 @@ class _Request:
             return _All(self, choice, choice.devices)
         return _Scan(self, choice, choice.count, state, within)
 
+    @property
+    def component(self) -> int:
+        """The component of the request, as a bit. As long as few devices have failed, all count as one component."""
+        if self.search.failures <= _LONG_PATIENCE:
+            return -1
+        return self.search.lookahead.component(self.claim, self.request)
+
+    @property
+    def components_from_here(self) -> int:
+        """The components of the request and of all behind it."""
+        if self.search.failures <= _LONG_PATIENCE:
+            return -1
+        return self.search.lookahead.components_from(self.claim, self.request)
+
     def _end(self, result: SearchResult) -> SearchResult:
         if result is SearchResult.NOTHING:
             self.search.has_failed = True
-            self.search.failed.add(self.key or self._key())
+            self.search.failed[self.key or self._key()] = self.search.blame
         return result
 
     def _key(self) -> tuple[Any, ...]:
@@ -186,10 +214,11 @@ class _Request:
 class _Alternatives:
     """Satisfy a request with the first of its sub-requests with which everything behind it can be satisfied."""
 
-    __slots__ = ("exceeded", "request", "sub")
+    __slots__ = ("blame", "exceeded", "request", "sub")
 
     def __init__(self, request: _Request) -> None:
         self.request = request
+        self.blame = 0
         self.sub = -1
         self.exceeded = True
 
@@ -197,6 +226,9 @@ class _Alternatives:
         request, search = self.request, self.request.search
         if result is SearchResult.NOTHING:
             self.exceeded = False
+            if not search.blame & request.component:
+                return SearchResult.NOTHING
+            self.blame |= search.blame
         for sub in range(self.sub + 1, len(search.requests[request.claim][request.request].choices)):
             search.chosen[request.claim][request.request] = self.sub = sub
             step = request.choose(sub, search.full)
@@ -204,7 +236,10 @@ class _Alternatives:
                 return step
             if step is SearchResult.NOTHING:
                 self.exceeded = False
-        return SearchResult.EXCEEDED if self.exceeded else SearchResult.NOTHING
+        if self.exceeded:
+            return SearchResult.EXCEEDED
+        search.blame = self.blame | request.component
+        return SearchResult.NOTHING
 
 
 class _All:
@@ -225,6 +260,7 @@ class _All:
         for position in self.devices:
             if not search.may_have(self.choice.option, position, state):
                 del search.trail[self.mark :]
+                search.blame = request.component
                 return SearchResult.NOTHING
             state = search.place(self.choice, position, state)
         return _Request(search, request.claim, request.request + 1, state, search.full)
@@ -233,7 +269,19 @@ class _All:
 class _Scan:
     """Place ``needed`` more devices for a choice, in ascending order and ``within`` a mask."""
 
-    __slots__ = ("choice", "everything", "hazards", "key", "left", "needed", "position", "request", "state")
+    __slots__ = (
+        "blame",
+        "choice",
+        "everything",
+        "hazards",
+        "is_narrowed",
+        "key",
+        "left",
+        "needed",
+        "position",
+        "request",
+        "state",
+    )
 
     def __init__(self, request: _Request, choice: Choice, needed: int, state: State, within: int) -> None:
         self.request, self.choice, self.needed, self.state = request, choice, needed, state
@@ -243,18 +291,25 @@ class _Scan:
         self.hazards = candidates.hazards(choice.option, state) & within if hazardous else 0
         self.key: Any = None
         self.position = -1
+        self.is_narrowed = False
+        self.blame = 0
 
     def advance(self, result: SearchResult | None) -> Frame | SearchResult:
         search = self.request.search
         if result is None:
             if search.has_failed and self.needed != self.choice.count:
                 self.key = self._key(self.left, self.hazards)
-                if self.key in search.failed:
+                known = search.failed.get(self.key)
+                if known is not None:
+                    search.blame = known
                     return SearchResult.NOTHING
             return self._next()
         search.trail.pop()
         if result is SearchResult.EXCEEDED:
             return result
+        if not search.blame & self.request.component:
+            return result  # no other device here would change what failed
+        self.blame |= search.blame
         self._failed()
         return self._next()
 
@@ -263,6 +318,9 @@ class _Scan:
         while self.left or self.hazards:
             if not self.hazards and self._is_hopeless():
                 break
+            if search.has_failed and not self.is_narrowed:
+                self._narrow()
+                continue
             bit = (self.left | self.hazards) & -(self.left | self.hazards)
             self.position = bit.bit_length() - 1
             if self.hazards & bit:
@@ -275,9 +333,10 @@ class _Scan:
             if step is not None:
                 return step
             self._failed()
+        search.blame = self.blame | self.request.component
         if self.needed != self.choice.count:
             search.has_failed = True
-            search.failed.add(self.key or self._key(self.everything, 0))
+            search.failed[self.key or self._key(self.everything, 0)] = search.blame
         return SearchResult.NOTHING
 
     def _is_hopeless(self) -> bool:
@@ -303,6 +362,7 @@ class _Scan:
             spared = search.lookahead.spares_others(request.claim, request.request, self.state, after)
             if not spared:
                 search.trail.pop()
+                self.blame |= request.components_from_here
                 return None
         return _Scan(request, self.choice, self.needed - 1, after, self.left | self.hazards)
 
@@ -313,6 +373,16 @@ class _Scan:
         search.failures += 1
         if search.failures > _PATIENCE:
             self.left &= ~search.symmetry.alike(self.choice.option, self.position, self.state)
+
+    def _narrow(self) -> None:
+        """Skip the devices that no assignment can use; once, since the state of a scan does not change."""
+        self.is_narrowed = True
+        if not self.left or self.hazards:
+            return
+        request = self.request
+        self.left = request.search.lookahead.narrow(self.choice, self.needed, self.left, self.state)
+        if not self.left:
+            self.blame |= request.components_from_here
 
     def _key(self, left: int, hazards: int) -> tuple[Any, ...]:
         request = self.request

@@ -11,25 +11,45 @@ from typing import Any
 
 from cathedra.allocation.claims.problem import Choice, RequestOnNode
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, RequestOption
+from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.capacity_bound import CapacityBound
+from cathedra.allocation.search.consistency import Consistency
 from cathedra.allocation.search.masks import bits, mask_of
+from cathedra.allocation.search.matching import matchable
 from cathedra.allocation.search.state import State
 
-__all__ = ["Lookahead", "matchable"]
+__all__ = ["Lookahead"]
 
 
 class Lookahead:
     """Looks ahead in one search."""
 
-    __slots__ = ("_candidates", "_capacity_bound", "_closed", "_hazardous", "_requests")
+    __slots__ = (
+        "_candidates",
+        "_capacity_bound",
+        "_closed",
+        "_components",
+        "_consistency",
+        "_ends",
+        "_hazardous",
+        "_meter",
+        "_places",
+        "_requests",
+    )
 
-    def __init__(self, candidates: Candidates) -> None:
+    def __init__(self, candidates: Candidates, meter: Meter) -> None:
         self._candidates = candidates
+        self._meter = meter
         self._requests = candidates.problem.requests
         self._hazardous: dict[tuple[int, int], bool] = {}
         self._closed: dict[int, bool] = {}
         self._capacity_bound: CapacityBound | None = None
+        self._consistency: Consistency | None = None
+        self._components: list[tuple[int, int]] = []
+        self._ends: dict[int, int] = {}
+        self._places = [(claim, number) for claim, of in enumerate(self._requests) for number in range(len(of))]
+        """Claim and number within it of each request, counted over all claims."""
 
     def is_hazardous(self, claim: int, request: int) -> bool:
         """Whether the search may meet an error in that request."""
@@ -69,6 +89,97 @@ class Lookahead:
                     units.extend([reach & ~shareable] * (count - free))
         return matchable(units)
 
+    def narrow(self, choice: Choice, needed: int, left: int, state: State) -> int:
+        """Return the devices of ``left`` that constraints may let be the next for ``choice``, which needs ``needed``.
+
+        If the requests still open cannot be satisfied together with any of them, return 0.
+
+        Raises:
+            BudgetExceeded: the search takes too long.
+        """
+        if len(self._places) == 1 or not any(self._candidates.rules):
+            # `suffice` judges a single request.
+            return left
+        if self._consistency is None:
+            self._consistency = Consistency(self._candidates, self._end_of, self._meter)
+        return self._consistency.narrow(choice, needed, left, state)
+
+    def component(self, claim: int, request: int) -> int:
+        """The component of a request as a bit. Requests of different components share neither devices, nor
+        constraints, nor counters, so that what is placed for one does not matter to the other.
+
+        If components cannot be judged apart, each request is in all.
+        """
+        return self._component(claim, request)[0]
+
+    def components_from(self, claim: int, request: int) -> int:
+        """The components of this request and of those behind it."""
+        return self._component(claim, request)[1]
+
+    def _component(self, claim: int, request: int) -> tuple[int, int]:
+        if len(self._places) == 1:
+            return -1, -1
+        if not self._components:
+            self._components = self._split()
+        first = self._places.index((claim, request)) if claim else request
+        return self._components[first]
+
+    def _split(self) -> list[tuple[int, int]]:
+        """For each request, counted over all claims, its component and the components from there on.
+
+        Components may not be separated where an error could end the search, nor where the devices of one decide
+        whether a claim has room for those of another.
+        """
+        apart = not any(
+            self.is_hazardous(claim, number) or self._largest(claim) > CLAIM_LIMIT for claim, number in self._places
+        )
+        if not apart:
+            return [(-1, -1)] * len(self._places)
+        parts: list[tuple[int, set[tuple[int, int]], list[int]]] = []
+        for first, (claim, number) in enumerate(self._places):
+            reach, rules, members = *self._touched(claim, number), [first]
+            for part in [part for part in parts if part[0] & reach or part[1] & rules]:
+                parts.remove(part)
+                reach, rules, members = reach | part[0], rules | part[1], members + part[2]
+            parts.append((reach, rules, members))
+        own = [0] * len(self._places)
+        for number, (_, _, members) in enumerate(parts):
+            for first in members:
+                own[first] = 1 << number
+        rest = 0
+        found = []
+        for component in reversed(own):
+            rest |= component
+            found.append((component, rest))
+        return found[::-1]
+
+    def _touched(self, claim: int, request: int) -> tuple[int, set[tuple[int, int]]]:
+        """The devices that matter to a request, and its constraints as claim and place."""
+        candidates = self._candidates
+        reach = 0
+        rules = set()
+        for choice in self._requests[claim][request].choices:
+            reach |= candidates.base(choice.option) | mask_of(choice.devices or ())
+            rules.update([(claim, place) for place, _ in candidates.concerning(choice.option)])
+        return reach if candidates.counters is None else candidates.counters.entangled(reach), rules
+
+    def _largest(self, claim: int) -> int:
+        """The devices that the claim may get at most, whichever choices are taken."""
+        return sum([max([one.count for one in request.choices], default=0) for request in self._requests[claim]])
+
+    def _end_of(self, first: int) -> int:
+        """The first request from ``first`` on that cannot be judged beforehand; requests counted over all claims."""
+        known = self._ends.get(first)
+        if known is None:
+            known = len(self._places)
+            for number in range(first, len(self._places)):
+                claim, request = self._places[number]
+                if self._is_closed(claim) or self.is_hazardous(claim, request):
+                    known = number
+                    break
+            self._ends[first] = known
+        return known
+
     def spares_others(self, claim: int, request: int, before: State, after: State) -> bool:
         """Whether a placement that blocked devices or values leaves enough for each later request of the claim."""
         if (_blocked(before) == _blocked(after) and before.constraints == after.constraints) or self._is_closed(claim):
@@ -89,8 +200,7 @@ class Lookahead:
         would grow too large, and pass by an error that it would have met had it merely failed."""
         known = self._closed.get(claim)
         if known is None:
-            largest = sum(max((one.count for one in request.choices), default=0) for request in self._requests[claim])
-            known = self._closed[claim] = largest > CLAIM_LIMIT and any(
+            known = self._closed[claim] = self._largest(claim) > CLAIM_LIMIT and any(
                 self.is_hazardous(index, number)
                 for index, requests in enumerate(self._requests)
                 for number in range(len(requests))
@@ -157,37 +267,3 @@ class Lookahead:
 
 def _blocked(state: State) -> int:
     return 0 if state.counters is None else state.counters.blocked
-
-
-def matchable(units: list[int]) -> bool:
-    """Whether every unit can get a device of its own from its mask (Kuhn's algorithm)."""
-    if len(units) < 2:
-        return True
-    owner: dict[int, int] = {}
-    order = sorted(range(len(units)), key=lambda unit: units[unit].bit_count())
-    return all(_serve(unit, units, owner) for unit in order)
-
-
-def _serve(first: int, units: list[int], owner: dict[int, int]) -> bool:
-    """Give ``first`` a device, moving others along an augmenting path if need be; the path may be as long as there are
-    units, so it is no recursion."""
-    seen = 0
-    path = [first]
-    """Units that must be moved, each to make room for the one before it."""
-    wanted: list[int] = []
-    """The devices that those before the last unit of the path are waiting for."""
-    while path:
-        free = units[path[-1]] & ~seen
-        if not free:
-            path.pop()
-            if wanted:
-                wanted.pop()
-            continue
-        bit = free & -free
-        seen |= bit
-        wanted.append(bit)
-        if bit not in owner:
-            owner.update(zip(wanted, path, strict=True))
-            return True
-        path.append(owner[bit])
-    return False

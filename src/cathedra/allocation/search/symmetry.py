@@ -99,12 +99,7 @@ class Symmetry:
             numbers: dict[Any, int] = {}
             owner: list[int] = []
             members: list[int] = []
-            options = [
-                (choice.option, choice.devices)
-                for requests in self._problem.requests
-                for request in requests
-                for choice in request.choices
-            ]
+            options = self._different_options()
             for position in range(len(self._problem.devices)):
                 number = numbers.setdefault(self._shapes_under(position, options), len(members))
                 if number == len(members):
@@ -113,6 +108,24 @@ class Symmetry:
                 members[number] |= 1 << position
             self._classes = (owner, members)
         return self._classes
+
+    def _different_options(self) -> list[tuple[RequestOption, tuple[int, ...] | None]]:
+        """One of all options that put the same tests to a device, with its devices if it is All."""
+        candidates = self._candidates
+        found: dict[object, tuple[RequestOption, tuple[int, ...] | None]] = {}
+        for requests in self._problem.requests:
+            for request in requests:
+                for choice in request.choices:
+                    option = choice.option
+                    key = (
+                        candidates.base(option),
+                        candidates.risky(option),
+                        choice.devices,
+                        option.checks_capacity_last,
+                        tuple([rule.source(option) for _, rule in candidates.concerning(option)]),
+                    )
+                    found.setdefault(key, (option, choice.devices))
+        return list(found.values())
 
     def _shapes_under(self, position: int, options: list[tuple[RequestOption, tuple[int, ...] | None]]) -> Any:
         candidates = self._candidates
@@ -135,8 +148,7 @@ class Symmetry:
                         tuple(
                             [
                                 (rule.value(option, position), rule.failing(option) >> position & 1)
-                                for rule in candidates.rules[option.claim]
-                                if rule.concerns(option)
+                                for _, rule in candidates.concerning(option)
                             ]
                         ),
                     )

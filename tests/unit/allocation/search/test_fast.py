@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from cathedra.allocation import RELEASE_1_36, Budget, FatalError, Features, NodeError, Refusal
 from cathedra.allocation.claims.problem import Problem, Solution
 from cathedra.allocation.search.budget import UNLIMITED, Meter
-from cathedra.allocation.search.lookahead import matchable
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation import reference
@@ -284,10 +283,3 @@ def test_many_large_claims_are_no_recursion(features: Features) -> None:
     assert found is not None
     assert len(found) == 640
     assert sys.getrecursionlimit() == before
-
-
-def test_a_matching_moves_along_paths_as_long_as_there_are_units() -> None:
-    units = [1 << n | 1 << n + 1 for n in range(1500)]
-    assert matchable(units)
-    assert matchable([*units, 1])
-    assert not matchable([*units, 1, 1])

@@ -1,19 +1,70 @@
-"""Bounds on what is still to be placed."""
+"""Which requests can be judged apart."""
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from typing import Any
 
-from cathedra.allocation.search.lookahead import matchable
+from cathedra.allocation.claims.tables import OptionTables, bases
+from cathedra.allocation.search.budget import UNLIMITED, Meter
+from cathedra.allocation.search.candidates import Candidates
+from cathedra.allocation.search.lookahead import Lookahead
+from tests.unit.allocation.building import World, claim, device, exactly, problem_of, resource_slice
+
+KIND = 'device.attributes["drv"].kind == "{}"'
 
 
-@settings(max_examples=80)
-@given(st.lists(st.integers(0, 31), max_size=5))
-def test_units_are_matchable_exactly_if_some_choice_gives_each_its_own(units: list[int]) -> None:
-    def serve(rest: list[int], taken: int) -> bool:
-        return not rest or any(
-            rest[0] >> at & 1 and not taken >> at & 1 and serve(rest[1:], taken | 1 << at) for at in range(5)
-        )
+def of_kind(kind: str) -> dict[str, Any]:
+    """A request for a device of a kind, named like it."""
+    return exactly(f"r{kind}", 1, KIND.format(kind))
 
-    assert matchable(units) == (len(units) < 2 or serve(units, 0))
+
+def parts(*asked: dict[str, Any], counters: bool = False, **more: Any) -> list[int]:
+    """The component of each request of a claim, on a node with two devices of the kinds «a» and «b» each."""
+    consumes = {"consumes": {"g": {"m": 1}}} if counters else {}
+    made = [device(f"{kind}{n}", attributes={"kind": kind, "n": n}, **consumes) for kind in ("a", "b") for n in (0, 1)]
+    slices = [
+        resource_slice(*made, name="s", count=2),
+        resource_slice(name="c", count=2, counters={"g": {"m": 9}}),
+    ]
+    world = World(slices)
+    prepared, problem = problem_of(world, [claim(*asked, **more)])
+    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    lookahead = Lookahead(Candidates(problem, bases(tables, problem)), Meter(UNLIMITED))
+    return [lookahead.component(0, number) for number in range(len(asked))]
+
+
+def test_requests_for_different_devices_are_components_of_their_own() -> None:
+    one, other, again = parts(of_kind("a"), of_kind("b"), exactly("more", 1, KIND.format("a")))
+    assert one == again
+    assert not one & other
+
+
+def test_a_request_that_may_have_the_devices_of_two_others_joins_their_components() -> None:
+    one, other, third = parts(of_kind("a"), of_kind("b"), exactly("any"))
+    assert one == other == third
+
+
+def test_a_constraint_joins_components() -> None:
+    one, other = parts(of_kind("a"), of_kind("b"), constraints=[{"matchAttribute": "drv/n"}])
+    assert one == other
+
+
+def test_counters_of_one_pool_join_components() -> None:
+    one, other = parts(of_kind("a"), of_kind("b"), counters=True)
+    assert one == other
+
+
+def test_requests_are_not_judged_apart_where_a_selector_may_fail() -> None:
+    fails = exactly("fails", 1, 'device.attributes["drv"].missing == 1')
+    one, other = parts(of_kind("a"), fails)
+    assert one & other
+
+
+def test_requests_are_not_judged_apart_where_the_claim_may_grow_too_large() -> None:
+    """Then the choice made for one decides whether there is room for the devices of another."""
+    many = {
+        "name": "many",
+        "firstAvailable": [{"name": f"s{count}", **exactly("x", count)["exactly"]} for count in (32, 1)],
+    }
+    one, other = parts(of_kind("a"), {**many})
+    assert one & other
