@@ -24,12 +24,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import thread_time
 from typing import Any, NamedTuple
 
-from cathedra.allocation import Allocation, Allocator, Features, Inventory, Ledger
+from cathedra.allocation import Allocation, Allocator, Budget, Features, Inventory, Ledger
+from cathedra.allocation.claims.problem import Problem, expand
 from cathedra.allocation.equivalence import EQUIVALENCES
+from cathedra.allocation.search.budget import BudgetExceeded, Meter
+from cathedra.allocation.search.plain import PlainSearch
+from cathedra.allocation.supply.pools import NodeViews
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
@@ -40,6 +44,9 @@ DRIVER = "gpu.example.com"
 PER_NODE = 8
 SIZES = (10, 500, 5000)
 FILLS = ("empty", "half", "mixed", "full")
+ROOT = "resource.kubernetes.io/pcieRoot"
+WALK = 100_000
+"""States that the plain walk of the pairs is given."""
 CLASS = from_dict(
     DeviceClass,
     {
@@ -413,6 +420,69 @@ def hard() -> Iterator[Row]:
     yield row("eight small partitions and one of three, of seven", seconds, "ms", None, 50.0)
 
 
+def groups() -> Iterator[Row]:
+    """Pairs of a GPU and a NIC on one PCIe root: all fit, the first GPUs have no NIC, or one NIC is elsewhere.
+
+    The walk exactly as Kubernetes does it (`PlainSearch`) stands beside, for as many states as its budget allows.
+    """
+    for pairs in (8, 16, 32):
+        for label, gpus, nics in (
+            ("fit", range(pairs), range(pairs)),
+            ("fit far from the first GPU", range(pairs + 2), range(2, pairs + 2)),
+            ("one NIC on a foreign root", range(pairs), range(1, pairs + 1)),
+        ):
+            of = Scene(nodes_of(1), Inventory(paired(gpus, nics)), Ledger())
+            asked = [pairs_of(min(pairs, 16), f"c{number}") for number in range(-(-pairs // 16))]
+
+            def ask(of: Scene = of, asked: list[ResourceClaim] = asked) -> None:
+                allocator = of.allocator()
+                allocator.inventory.caches.forget(EQUIVALENCES)
+                allocator.allocate(of.nodes[0], asked)
+
+            yield row(f"{pairs} pairs: {label}", timed(ask, 20), "ms", None, 50.0)
+            begin = thread_time()
+            ended = _walk(of, asked)
+            yield row(f"{pairs} pairs: {label}: {ended}", [thread_time() - begin], "ms", None, None)
+
+
+def paired(gpus: Iterable[int], nics: Iterable[int]) -> list[ResourceSlice]:
+    """Slices of one node with a GPU and a NIC on each of these PCIe roots."""
+    slices = []
+    for kind, roots in (("gpu", gpus), ("nic", nics)):
+        devices = [
+            {"name": f"{kind}-{root}", "attributes": {"kind": {"string": kind}, ROOT: {"string": f"pci{root:03}"}}}
+            for root in roots
+        ]
+        pool = {"name": kind, "generation": 1, "resourceSliceCount": 1}
+        made = slice_of(0, devices, pool=pool)
+        made["metadata"] = {"name": f"{kind}s"}
+        slices.append(from_dict(ResourceSlice, made))
+    return slices
+
+
+def pairs_of(count: int, name: str) -> ResourceClaim:
+    """A claim for so many pairs, one constraint for each."""
+    asked = [request(f"{kind}{n}", 1, attribute("kind", kind)) for kind in ("gpu", "nic") for n in range(count)]
+    constraints = [{"requests": [f"gpu{n}", f"nic{n}"], "matchAttribute": ROOT} for n in range(count)]
+    body = {"requests": asked, "constraints": constraints}
+    return from_dict(ResourceClaim, {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": body}})
+
+
+def _walk(of: Scene, asked: list[ResourceClaim]) -> str:
+    """Walk as Kubernetes does, and say how that ended."""
+    allocator = of.allocator()
+    view = NodeViews(allocator.inventory, allocator.features).of(of.nodes[0])
+    states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
+    problem = Problem(allocator.plans_of(asked), of.nodes[0], view, states, allocator.features)
+    expand(problem)
+    meter = Meter(Budget(states=WALK))
+    try:
+        PlainSearch(problem, meter).run()
+    except BudgetExceeded:
+        return f"the walk, stopped after {WALK:,} states"
+    return f"the walk, {meter.states:,} states"
+
+
 def _alone(label: str, count: int, asked: ResourceClaim, figure: str | None) -> Row:
     devices = [{"name": f"gpu-{n}", "attributes": {"half": {"int": n % 2}, "index": {"int": n}}} for n in range(count)]
     inventory = Inventory([from_dict(ResourceSlice, slice_of(0, devices))])
@@ -454,6 +524,7 @@ def rows() -> Iterator[Row]:
     yield from all_nodes()
     yield from events()
     yield from hard()
+    yield from groups()
     yield from process()
 
 
