@@ -53,6 +53,8 @@ PHASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
 DEFAULT: Final = ("unit", "programs")
 OUTCOMES: Final = ("passed", "failed", "errors", "skipped")
 
+_NO_TESTS: Final = 5
+"""The status of a pytest process that found no tests."""
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)")
 _CLOSING: Final = re.compile(r"^=* ?(?:\d+ \w+,? ?)+in [\d.]+s.*$|^=* ?no tests ran.*$")
 _SKIPPED: Final = re.compile(r"^SKIPPED \[(\d+)\] (?:\S+?:(?:\d+:)? )?(.*)$")
@@ -74,6 +76,8 @@ class PartReport:
     closing: str = ""
     status: int | None = None
     seconds: float = 0.0
+    selected: bool = False
+    """Whether options choose tests, so that a part may have none."""
 
     def take(self, line: str) -> str:
         """Take in one line of pytest's output, and return the line of progress to print, "" for none."""
@@ -94,7 +98,8 @@ class PartReport:
     @property
     def ended_well(self) -> bool:
         """Whether pytest ended with success, and said what it ran."""
-        return self.status == 0 and bool(self.closing)
+        none_chosen = self.selected and self.status == _NO_TESTS
+        return (self.status == 0 or none_chosen) and bool(self.closing)
 
 
 def summary(reports: Sequence[PartReport], seconds: float) -> list[str]:
@@ -114,11 +119,11 @@ def summary(reports: Sequence[PartReport], seconds: float) -> list[str]:
     return lines
 
 
-def run_part(python: str, name: str, words: Sequence[str], lock: threading.Lock) -> PartReport:
+def run_part(python: str, name: str, words: Sequence[str], options: Sequence[str], lock: threading.Lock) -> PartReport:
     """Run one pytest process to its end, and print its progress under ``lock``."""
-    report, began = PartReport(name), time.monotonic()
+    report, began = PartReport(name, selected=bool(options)), time.monotonic()
     process = subprocess.Popen(
-        [python, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *words],
+        [python, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *words, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -147,7 +152,7 @@ def run(python: str, phases: Iterable[str], options: Sequence[str]) -> list[Part
         found: dict[str, PartReport] = {}
 
         def work(name: str, words: Sequence[str], found: dict[str, PartReport] = found) -> None:
-            found[name] = run_part(python, name, (*words, *options), lock)
+            found[name] = run_part(python, name, words, options, lock)
 
         threads = [threading.Thread(target=work, args=part) for part in parts.items()]
         for thread in threads:

@@ -77,6 +77,13 @@ def test_a_process_that_does_not_end_as_pytest_does_is_a_failure(output: str, st
     assert suite.summary([part], 1)[-1].startswith("0 passed, 1 failed")
 
 
+def test_a_part_of_which_options_choose_no_test_is_no_failure() -> None:
+    part, _ = report("a", "======= no tests ran in 0.01s =======\n", 5)
+    part.selected = True
+    assert part.ended_well
+    assert suite.summary([part], 1)[-1] == "0 passed, 0 failed, 0 skipped in 1s"
+
+
 def test_every_test_is_in_one_part_of_the_default_phases() -> None:
     parts = [words for phase in suite.DEFAULT for words in suite.PHASES[phase].values()]
     for file in Path("tests").rglob("test_*.py"):
