@@ -13,6 +13,7 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.classic.controller import ClassicController, ClassicDriver
@@ -23,6 +24,7 @@ from cathedra.classic.testdriver.controller import TestDriver
 from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
 from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.resources import CONFIGMAPS, PODS
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
@@ -138,6 +140,8 @@ class World:
         self.random = random
         self.gates = gates(release)
         self.generation = generation_of(self.gates)
+        self.denials = Denials(clock)
+        """Calls of parts that their default roles do not allow."""
         self.dying: dict[str, DyingTransport] = {}
         """By user: parts that have so many writes left."""
         self.client = classic_client(Client(server.transport("system:admin", ("system:masters",)), clock=clock))
@@ -147,12 +151,15 @@ class World:
 
     def part(self, user: str, groups: tuple[str, ...] = ("system:masters",)) -> Client:
         """A part's way to the API."""
-        transport = self.dying[user] if user in self.dying else self.server.transport(user, groups)
+        transport = self.dying[user] if user in self.dying else self._transport(user, groups)
         return classic_client(Client(WatchedTransport(transport, self), clock=self.clock))
+
+    def _transport(self, user: str, groups: tuple[str, ...]) -> Any:
+        return self.server.transport_of(UserInfo(user, groups), self.denials)
 
     def let_die(self, user: str, writes: int) -> asyncio.Event:
         """The next part of that user hangs before its next write but so many; set when it does."""
-        self.dying[user] = DyingTransport(self.server.transport(user, ("system:masters",)), writes)
+        self.dying[user] = DyingTransport(self._transport(user, ("system:masters",)), writes)
         return self.dying[user].died
 
     def interrupt(self, writes: int, interruption: Callable[[], Awaitable[None]]) -> None:
@@ -246,7 +253,7 @@ class World:
     def start_scheduler(self) -> None:
         """The scheduler, with eyes of its own."""
         scheduler = Scheduler(
-            self.part("system:kube-scheduler"),
+            self.part("system:kube-scheduler", ()),
             clock=self.clock,
             random=self.random,
             gates=self.gates,
@@ -257,7 +264,8 @@ class World:
     def start_controllers(self) -> None:
         """The controllers, with eyes of their own."""
         manager = ControllerManager(
-            self.part("system:kube-controller-manager"),
+            self.part("system:kube-controller-manager", ()),
+            client_of=lambda account: self.part(f"system:serviceaccount:kube-system:{account}", ()),
             clock=self.clock,
             random=self.random,
             gates=self.gates,
@@ -309,6 +317,7 @@ async def world(release: str, *, nodes: int = 1, seed: int = 1) -> AsyncIterator
         release=release,
         gates=opened,
         definitions=generation_of(opened).definitions,
+        authorization=True,
         runtime_config={f"resource.k8s.io/{version_of(release)}": True},
     )
     server = await APIServer.open(config, clock=clock, random=random)
@@ -323,6 +332,7 @@ async def world(release: str, *, nodes: int = 1, seed: int = 1) -> AsyncIterator
         for name in list(made.tasks):
             await made.stop(name)
         await server.close()
+    assert not made.denials.counts
 
 
 def play(

@@ -12,6 +12,7 @@ from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
+from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.classic.controlplane.controller import ControlPlaneController
@@ -22,6 +23,7 @@ from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver
 from cathedra.classic.controlplane.testplugin import ControlPlaneTestPlugin
 from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
 from cathedra.client.client import Client
+from cathedra.client.denials import Denials
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
@@ -94,12 +96,16 @@ class World:
         self.random = Random(1)
         self.gates = gates
         self.generation = generation_of(gates)
+        self.denials = Denials(clock)
+        """Calls of parts that their default roles do not allow."""
         self.client = self.part("system:admin")
         self.tasks: list[asyncio.Task[None]] = []
 
     def part(self, user: str, groups: tuple[str, ...] = ("system:masters",)) -> Client:
         """A part's way to the API."""
-        return control_plane_client(Client(self.server.transport(user, groups), clock=self.clock))
+        return control_plane_client(
+            Client(self.server.transport_of(UserInfo(user, groups), self.denials), clock=self.clock)
+        )
 
     def of(self, ref: ResourceRef[Any]) -> Any:
         """The verbs of the test's own user."""
@@ -155,14 +161,15 @@ class World:
     async def start_parts(self, nodes: int) -> None:
         """Scheduler, controllers, nodes; each with eyes of its own."""
         scheduler = Scheduler(
-            self.part("system:kube-scheduler"),
+            self.part("system:kube-scheduler", ()),
             clock=self.clock,
             random=self.random,
             gates=self.gates,
             make_claim_plugin=self.generation.make_claim_plugin,
         )
         manager = ControllerManager(
-            self.part("system:kube-controller-manager"),
+            self.part("system:kube-controller-manager", ()),
+            client_of=lambda account: self.part(f"system:serviceaccount:kube-system:{account}", ()),
             clock=self.clock,
             random=self.random,
             gates=self.gates,
@@ -224,6 +231,7 @@ def play(story: Callable[[World], Awaitable[None]], *, nodes: int = 1, **gates: 
             release="1.31",
             gates=opened,
             definitions=generation_of(opened).definitions,
+            authorization=True,
             runtime_config={"resource.k8s.io/v1alpha3": True},
         )
         server = await APIServer.open(config, clock=clock, random=Random(1))
@@ -236,5 +244,6 @@ def play(story: Callable[[World], Awaitable[None]], *, nodes: int = 1, **gates: 
                 task.cancel()
             await asyncio.gather(*world.tasks, return_exceptions=True)
             await server.close()
+        assert not world.denials.counts
 
     run_virtual(main())
