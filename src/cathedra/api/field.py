@@ -2,22 +2,44 @@
 
 Validation collects every error it finds, in Kubernetes' order; together they become the causes of a 422 Status
 (docs/spec/api.md §3.1).
+
+An object may have thousands of faults, and each message may show a whole list of it. So an error keeps values and
+names as they are, and its text is made when it is read. A text has at most `MAX_TEXT` characters and lists at most
+`MAX_NAMES` names.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+import heapq
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.goform import go_form, go_json
 from cathedra.api.goquote import go_quote
 
-__all__ = ["OMITTED", "Constant", "ErrorList", "ErrorType", "FieldError", "FieldPath"]
+__all__ = [
+    "MAX_TEXT",
+    "OMITTED",
+    "Constant",
+    "ErrorList",
+    "ErrorType",
+    "FieldError",
+    "FieldPath",
+    "Names",
+    "shortened_text",
+]
+
+MAX_NAMES: Final = 100
+"""Names that a message lists before it counts the rest."""
+MAX_TEXT: Final = 64 * 1024
+"""Characters of a message before it is cut."""
+_CUT: Final = " … (cut)"
 
 
 class FieldPath(str):
@@ -86,6 +108,31 @@ _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """A list of names at the end of a message, such as the supported values of a field.
+
+    Only the collection is kept: thousands of errors may refer to one list of thousands of names.
+    """
+
+    words: str
+    """What comes before the names."""
+    names: Collection[str]
+    quoted: bool = True
+    in_order: bool = True
+    """Whether the names keep their order. Otherwise they are sorted."""
+
+    def __str__(self) -> str:
+        if not self.names:
+            return ""
+        count = len(self.names)
+        first = islice(self.names, MAX_NAMES) if self.in_order else heapq.nsmallest(MAX_NAMES, self.names)
+        shown = [f'"{name}"' if self.quoted else name for name in first]
+        if count > MAX_NAMES:
+            shown.append(f"and {count - MAX_NAMES} more")
+        return f"{self.words}: {', '.join(shown)}"
+
+
+@dataclass(frozen=True, slots=True)
 class FieldError:
     """One thing wrong with one field. ``value`` is what was found there, as plain data or an API object."""
 
@@ -95,17 +142,30 @@ class FieldError:
     detail: str
     origin: str = dataclasses.field(default="", compare=False)
     """The rule, where it has to be told from another that finds errors of the same type in the same field."""
+    names: Names | None = None
+    """Names to be listed after the detail."""
 
     @property
     def message(self) -> str:
-        """The text without the field: «Invalid value: "x": must be …»."""
+        """The text without the field: «Invalid value: "x": must be …», at most `MAX_TEXT` characters of it."""
         words = self.type.words
-        if self.type not in _WITHOUT_VALUE and self.value is not OMITTED:
-            words = f"{words}: {_shown(self.value)}"
-        return f"{words}: {self.detail}" if self.detail else words
+        shown = "" if self.type in _WITHOUT_VALUE or self.value is OMITTED else _shown(self.value)
+        reason = self._reason()
+        if len(shown) + len(reason) > MAX_TEXT:
+            shown = shortened_text(shown, MAX_TEXT // 2)  # what is wrong is to be seen, too
+        return shortened_text(": ".join(part for part in (words, shown, reason) if part))
+
+    def _reason(self) -> str:
+        names = "" if self.names is None else str(self.names)
+        return f"{self.detail}: {names}" if self.detail and names else self.detail or names
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+def shortened_text(text: str, limit: int = MAX_TEXT) -> str:
+    """The text, cut with a mark if it has more than ``limit`` characters."""
+    return text if len(text) <= limit else text[:limit] + _CUT
 
 
 class Constant(str):
@@ -120,10 +180,18 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return go_json(value) if isinstance(value, Constant) else go_quote(value)
+        # Quoting costs time for each character, and no message shows more of them.
+        return go_json(value[:MAX_TEXT]) if isinstance(value, Constant) else go_quote(value[:MAX_TEXT])
     if isinstance(value, (int, float)):
         return str(value)
     return go_form(value)
+
+
+_SUPPORTED: Final = "supported values"
+
+
+def _as_constant(value: Any) -> Any:
+    return Constant(value) if isinstance(value, str) else value
 
 
 class ErrorList(list[FieldError]):
@@ -145,25 +213,24 @@ class ErrorList(list[FieldError]):
         """The field must not be set."""
         self.append(FieldError(ErrorType.FORBIDDEN, field, "", detail))
 
-    def not_found(self, field: str, value: Any) -> None:
-        """The value names something that is not there."""
-        self.append(FieldError(ErrorType.NOT_FOUND, field, value, ""))
+    def not_found(self, field: str, value: Any, names: Names | None = None) -> None:
+        """The value names something that is not there; ``names`` are those that are."""
+        self.append(FieldError(ErrorType.NOT_FOUND, field, value, "", names=names))
 
-    def not_supported(self, field: str, value: Any, supported: Iterable[str]) -> None:
+    def not_supported(self, field: str, value: Any, supported: Collection[str]) -> None:
         """The value is none of the known ones; those are listed sorted."""
-        self.not_among(field, value, sorted(supported))
+        self._not_supported(field, _as_constant(value), Names(_SUPPORTED, supported, in_order=False))
 
-    def not_among(self, field: str, value: Any, supported: Iterable[str]) -> None:
+    def not_among(self, field: str, value: Any, supported: Collection[str]) -> None:
         """The value is none of the known ones; those are listed in the order in which Kubernetes has them."""
-        self._not_supported(field, Constant(value) if isinstance(value, str) else value, supported)
+        self._not_supported(field, _as_constant(value), Names(_SUPPORTED, supported))
 
-    def string_not_among(self, field: str, value: Any, supported: Iterable[str]) -> None:
+    def string_not_among(self, field: str, value: Any, supported: Collection[str]) -> None:
         """The same of a field whose type in Kubernetes is a mere string: it is quoted in another way."""
-        self._not_supported(field, value, supported)
+        self._not_supported(field, value, Names(_SUPPORTED, supported))
 
-    def _not_supported(self, field: str, value: Any, supported: Iterable[str]) -> None:
-        values = ", ".join(f'"{known}"' for known in supported)
-        self.append(FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {values}" if values else ""))
+    def _not_supported(self, field: str, value: Any, supported: Names) -> None:
+        self.append(FieldError(ErrorType.NOT_SUPPORTED, field, value, "", names=supported))
 
     def too_long(self, field: str, limit: int) -> None:
         """The text has more than ``limit`` bytes."""

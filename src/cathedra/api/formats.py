@@ -322,7 +322,7 @@ def _lenient_interface(value: str) -> ipaddress.IPv4Interface | ipaddress.IPv6In
     head, colon, tail = address.rpartition(":")
     if "." in tail:
         parts = tail.split(".")
-        if any(not part.isdigit() or len(part) > 3 for part in parts):
+        if any(not (part.isascii() and part.isdigit()) or len(part) > 3 for part in parts):
             return None
         tail = ".".join(str(int(part)) for part in parts)
     try:

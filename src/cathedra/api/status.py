@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from cathedra.api.core.meta_v1 import Status, StatusCause, StatusDetails
-from cathedra.api.field import FieldError
+from cathedra.api.field import MAX_TEXT, FieldError, shortened_text
 from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
@@ -30,6 +31,10 @@ __all__ = [
     "too_many_requests",
     "unauthorized",
 ]
+
+
+MAX_CAUSES: Final = 100
+"""Field errors that a Status shows before it counts the rest."""
 
 
 class StatusError(Exception):
@@ -130,12 +135,25 @@ def forbidden(resource: GroupResource, name: str, why: str) -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: the causes of a failed validation; ``kind`` is the kind, not the resource."""
-    causes = tuple(StatusCause(reason=e.type.reason, message=e.message, field=str(e.field)) for e in errors)
-    texts = list(dict.fromkeys(str(error) for error in errors))
+    """422: the causes of a failed validation; ``kind`` is the kind, not the resource.
+
+    The answer must not grow faster than the request: at most `MAX_CAUSES` errors are shown, with `MAX_TEXT` characters
+    in all. Texts are not made of the others, which are counted.
+    """
+    causes: list[StatusCause] = []
+    room = MAX_TEXT
+    for error in errors[:MAX_CAUSES]:
+        field, message = shortened_text(str(error.field), room), shortened_text(error.message, room)
+        causes.append(StatusCause(reason=error.type.reason, message=message, field=field))
+        room -= len(field) + len(message)
+        if room <= 0:
+            break
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    if len(errors) > len(causes):
+        texts.append(f"and {len(errors) - len(causes)} more")
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind}.{group}" if group else kind
-    details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
+    details = StatusDetails(name=name, group=group, kind=kind, causes=tuple(causes))
     return failure(422, "Invalid", f"{shown} {go_quote(name)} is invalid: {text}", details)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.field import shortened_text
 from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
@@ -119,6 +120,6 @@ def note_problems(call: Call, problems: tuple[str, ...], refuse: Callable[[str],
         StatusError: what ``refuse`` makes of the text, in strict validation.
     """
     if call.field_validation == "Strict":
-        raise refuse(f"strict decoding error: {', '.join(problems)}")
+        raise refuse(shortened_text(f"strict decoding error: {', '.join(problems)}"))
     if call.field_validation != "Ignore":
         call.warnings.extend(text for problem in problems for text in warnings_of(problem))

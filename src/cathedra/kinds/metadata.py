@@ -125,7 +125,8 @@ def _as_often_as_told(new: ObjectMeta, old: ObjectMeta, rounds: int) -> ErrorLis
 
 def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
     if old.deletion_timestamp is not None:
-        added = [finalizer for finalizer in new.finalizers if finalizer not in old.finalizers]
+        known = frozenset(old.finalizers)
+        added = [finalizer for finalizer in new.finalizers if finalizer not in known]
         if added:
             shown = ", ".join(f'"{finalizer}"' for finalizer in sorted(added))
             errors.forbidden(
@@ -154,6 +155,7 @@ def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
 def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None:
     path = METADATA.child("ownerReferences")
     controller: OwnerReference | None = None
+    shown: list[JSONObject] = []  # all owners; one list for all errors that show it
     for owner in owners:
         if owner.api_version[-1:] in ("", "/"):
             errors.invalid(path.child("apiVersion"), owner.api_version, "version must not be empty")
@@ -167,9 +169,10 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
             errors.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.controller:
             if controller is not None:
+                shown = shown or [_shown(reference) for reference in owners]
                 errors.invalid(
                     path,
-                    [_shown(reference) for reference in owners],
+                    shown,
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}",
                 )

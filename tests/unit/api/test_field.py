@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cathedra.api.field import ErrorList, FieldPath
+import pytest
+
+from cathedra.api.field import MAX_TEXT, Constant, ErrorList, FieldPath, Names
 
 
 def test_a_path_grows_by_names_indexes_and_keys() -> None:
@@ -40,3 +42,35 @@ def test_every_kind_of_error_has_its_words() -> None:
         "h: Too many: 4: must have at most 3 items",
         "i: Internal error: broken",
     ]
+
+
+def test_a_message_lists_a_hundred_names_and_counts_the_rest() -> None:
+    errors = ErrorList()
+    known = [f"n{number:04}" for number in range(1000)]
+    errors.not_supported("a", "x", known[::-1])
+    errors.not_among("b", "x", known[::-1])
+    for error, first, last in zip(errors, ("n0000", "n0999"), ("n0099", "n0900"), strict=True):
+        assert error.message.startswith(f'Unsupported value: "x": supported values: "{first}", ')
+        assert error.message.endswith(f', "{last}", and 900 more')
+
+
+def test_many_errors_share_one_list_of_names() -> None:
+    errors = ErrorList()
+    names = Names("must be one of", frozenset(map(str, range(10_000))), quoted=False, in_order=False)
+    for _ in range(10_000):
+        errors.not_found("a", "x", names)
+    assert {id(error.names) for error in errors} == {id(names)}
+
+
+@pytest.mark.parametrize("value", ["x" * 3_000_000, Constant("<" * 3_000_000), ["x"] * 1_000_000])
+def test_a_message_is_cut(value: object) -> None:
+    errors = ErrorList()
+    errors.invalid("a", value, "no")
+    assert len(errors[0].message) < MAX_TEXT + 20
+
+
+def test_paths_below_a_long_key_are_not_kept() -> None:
+    long = FieldPath("a").key("k" * 100_000)
+    before = FieldPath.child.cache_info(), FieldPath.index.cache_info()
+    assert long.child("b", "c").index(1).child("d") == f"a[{'k' * 100_000}].b.c[1].d"
+    assert (FieldPath.child.cache_info(), FieldPath.index.cache_info()) == before

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.gotypes import Form, GoType
@@ -20,7 +20,25 @@ from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = ["Number", "Pairs", "Reader", "parse", "well_formed"]
+__all__ = ["MOST_PROBLEMS", "Number", "Pairs", "Place", "Reader", "parse", "place_text", "well_formed"]
+
+MOST_PROBLEMS: Final = 100
+"""Unknown and repeated fields that are named (sigs.k8s.io/json, internal/golang/encoding/json, saveStrictError)."""
+_LONGEST_STEP: Final = 320
+"""Characters of a field's name or a map's key beyond which it is cut. A key may have a million."""
+
+Place: TypeAlias = "tuple[Place | None, str]"
+"""Where a value is: the place around it, and the step from there. Its text is put together for problems alone, because
+a text for each value would be as long as all keys on the way."""
+
+
+def place_text(place: Place | None) -> str:
+    """The text of a place, such as ``spec.devices[0].name``."""
+    steps: list[str] = []
+    while place is not None:
+        place, step = place
+        steps.append(step if len(step) <= _LONGEST_STEP else f"{step[:_LONGEST_STEP]}…")
+    return "".join(reversed(steps)).removeprefix(".")
 
 
 _HALF: Final = re.compile(
@@ -84,7 +102,7 @@ _EMPTY: Final[dict[Form, Any]] = {
 
 
 class Reader:
-    """Reads one body; ``problems`` collects unknown and repeated fields in order of appearance.
+    """Reads one body; ``problems`` collects the first unknown and repeated fields in order of appearance.
 
     A value of the wrong type does not end the reading (what follows may be repeated or unknown); the first one is
     raised at the end, unless a value with a form of its own (quantity, time) was wrong, which ends it at once.
@@ -100,12 +118,14 @@ class Reader:
         Raises:
             DecodeError: a value has the wrong type or form.
         """
-        result = self._value(value, shape, "", (), None)
+        result = self._value(value, shape, None, (), None)
         if self._first is not None:
             raise self._first
         return result if isinstance(result, dict) else {}
 
-    def _value(self, value: JSONValue, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None) -> Any:
+    def _value(
+        self, value: JSONValue, shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
+    ) -> Any:
         form = shape.form
         if value is None:
             return None
@@ -128,16 +148,16 @@ class Reader:
         return self._scalar(value, shape, fields, owner)
 
     def _struct(
-        self, pairs: Pairs, shape: GoType, path: str, fields: tuple[str, ...], result: dict[str, Any]
+        self, pairs: Pairs, shape: GoType, path: Place | None, fields: tuple[str, ...], result: dict[str, Any]
     ) -> dict[str, Any]:
         seen: set[str] = set()
         for name, value in pairs:
-            where = f"{path}.{name}" if path else name
+            where = (path, f".{name}")
             known = shape.fields.get(name)
             if name not in seen and known is None:
-                self.problems.append(f"unknown field {go_quote(where)}")
+                self._note("unknown", where)
             elif name in seen and known is not None:
-                self.problems.append(f"duplicate field {go_quote(where)}")
+                self._note("duplicate", where)
             seen.add(name)
             if known is None:
                 continue
@@ -152,34 +172,34 @@ class Reader:
         return result
 
     def _list(
-        self, items: list[Any], shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
+        self, items: list[Any], shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
     ) -> list[Any]:
         element = shape.element
         if element is None:
             return []
         result = []
         for position, item in enumerate(items):
-            read = self._value(item, element, f"{path}[{position}]", fields, owner)
+            read = self._value(item, element, (path, f"[{position}]"), fields, owner)
             result.append(_zero(element) if read is None else read)
         return result
 
     def _map(
-        self, pairs: Pairs, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
+        self, pairs: Pairs, shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
     ) -> dict[str, Any]:
         element = shape.element
         result: dict[str, Any] = {}
         if element is None:
             return result
         for key, value in pairs:
-            where = f"{path}.{key}"
+            where = (path, f".{key}")
             if key in result:
-                self.problems.append(f"duplicate field {go_quote(where)}")
+                self._note("duplicate", where)
             read = self._value(value, element, where, fields, owner)
             result[key] = _zero(element) if read is None else read
         return result
 
     def _one_of_several(
-        self, value: JSONValue, shape: GoType, path: str, fields: tuple[str, ...], owner: GoType | None
+        self, value: JSONValue, shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
     ) -> Any:
         """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does."""
         schema = shape.element
@@ -222,6 +242,12 @@ class Reader:
         if form is Form.BYTES and type(value) is str:
             return _bytes(value)
         return self._mismatch(value, shape, fields, owner)
+
+    def _note(self, problem: str, place: Place) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            text = f"{problem} field {go_quote(place_text(place))}"
+            if text not in self.problems:
+                self.problems.append(text)
 
     def _mismatch(self, value: JSONValue, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> None:
         if self._first is None:

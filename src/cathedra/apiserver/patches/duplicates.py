@@ -7,6 +7,7 @@ import json
 from typing import Any, Final
 
 from cathedra.api.decoding import YAMLDocument, written_keys
+from cathedra.api.decoding.reader import MOST_PROBLEMS, Place, place_text
 from cathedra.api.nesting import check_nesting
 
 __all__ = ["repeated_fields", "repeated_keys", "warnings_of"]
@@ -41,7 +42,7 @@ def repeated_fields(raw: bytes, parsed: Any = None) -> tuple[str, ...]:
     if not found:
         return ()
     problems: list[str] = []
-    _walk(value, "", problems)
+    _walk(value, None, problems)
     return tuple(dict.fromkeys(problems))
 
 
@@ -58,19 +59,21 @@ def _fields(value: Any) -> int:
     return count
 
 
-def _walk(value: Any, path: str, problems: list[str]) -> None:
+def _walk(value: Any, path: Place | None, problems: list[str]) -> None:
+    if len(problems) >= MOST_PROBLEMS:
+        return
     if isinstance(value, dict):
         value = list(value.items())
     elif not isinstance(value, _Pairs):
         if isinstance(value, list):
             for position, item in enumerate(value):
-                _walk(item, f"{path}[{position}]", problems)
+                _walk(item, (path, f"[{position}]"), problems)
         return
     seen: set[str] = set()
     for name, item in value:
-        where = f"{path}.{name}" if path else name
-        if name in seen:
-            problems.append(f'duplicate field "{where}"')
+        where = (path, f".{name}")
+        if name in seen and len(problems) < MOST_PROBLEMS:
+            problems.append(f'duplicate field "{place_text(where)}"')
         seen.add(name)
         _walk(item, where, problems)
 

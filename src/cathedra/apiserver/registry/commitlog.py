@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
+from cathedra.apiserver.registry.layout import check_size
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
@@ -80,8 +81,14 @@ class CommitLog:
     def put(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
-        """Settle a new state."""
-        entry, body = self._numbered(table, key, obj)
+        """Settle a new state.
+
+        Raises:
+            StatusError: 500, it is too large.
+        """
+        entry, body = self._next(table, key, obj)
+        check_size(body)
+        self._assigned = entry.revision
         return self._commit(table, StoredChange(entry.revision, entry, previous), body)
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
@@ -97,7 +104,8 @@ class CommitLog:
 
         Both are committed in one turn of the loop, so they are in one transaction of the store (`Storage.commit`).
         """
-        shown, body = self._numbered(table, previous.key, last)
+        shown, body = self._next(table, previous.key, last)
+        self._assigned = shown.revision
         self._show(table, StoredChange(shown.revision, shown, previous), body)
         return self.remove(table, shown, last)
 
@@ -142,10 +150,9 @@ class CommitLog:
 
         self._storage.commit(Write(table.stored_under + change.entry.key, change.revision, body), settled)
 
-    def _numbered(self, table: Table, key: str, obj: KubeObject) -> tuple[StoredObject, bytes]:
-        """Return the object at the next revision, and its form in the store."""
-        self._assigned += 1
-        revision = self._assigned
+    def _next(self, table: Table, key: str, obj: KubeObject) -> tuple[StoredObject, bytes]:
+        """Return the object at the next revision, which is not assigned yet, and its form in the store."""
+        revision = self._assigned + 1
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
         body = encode(obj)
         return StoredObject(key, obj, revision, {table.definition.type: body}), body

@@ -16,11 +16,12 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
 from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
+from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct, decode, encode, replace
 from cathedra.apiserver.storage.protocol import Record, StorageError
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Layout", "LogLayout", "SharedLayout"]
+__all__ = ["MAX_VALUE", "Layout", "LogLayout", "SharedLayout", "check_size"]
 
 _PREFIXES: Final = {
     ("", "endpoints"): "services/endpoints",
@@ -66,6 +67,23 @@ class LogLayout:
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
         return replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
+
+
+MAX_VALUE: Final = 1536 * 1024 - 1024
+"""Bytes of an object in a store: what etcd takes in a request, 1.5 MiB, less room for its key and the comparison."""
+
+
+def check_size(value: bytes) -> None:
+    """Refuse an object that is too large for etcd, whichever store there is.
+
+    Bodies of requests have a limit of their own, but defaults, mutations and merged patches come after that. Where the
+    limit is that of every store, objects can be moved from one to the other.
+
+    Raises:
+        StatusError: 500 without a reason, which is what kube-apiserver makes of etcd's refusal.
+    """
+    if len(value) > MAX_VALUE:
+        raise failure(500, "", "etcdserver: request is too large")
 
 
 class SharedLayout:

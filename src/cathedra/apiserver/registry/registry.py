@@ -202,7 +202,7 @@ class Registry:
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
-            StatusError: 500, 503 or 504, from the future: the store failed.
+            StatusError: 500, the object is too large; 500, 503 or 504, from the future: the store failed.
         """
         if key in table.under_way or table.get(key) is not previous:
             raise WriteConflict(key)

@@ -14,6 +14,7 @@ from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import failure
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry.commitlog import WriteConflict
+from cathedra.apiserver.registry.layout import check_size
 from cathedra.apiserver.registry.sharedcommitlog import refusal
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table, wake
@@ -80,8 +81,13 @@ class ReplicaLog:
     def put(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
-        """Write a new state. Ends with WriteConflict if another server was faster."""
+        """Write a new state. Ends with WriteConflict if another server was faster.
+
+        Raises:
+            StatusError: 500, it is too large.
+        """
         body = encode(replace(obj, metadata=replace(obj.metadata, resource_version=_UNNUMBERED)))
+        check_size(body)
         return self._forward(table, key, previous, obj, body)
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:

@@ -16,7 +16,7 @@ from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.api.struct import replace
 from cathedra.apiserver.registry.commitlog import WriteConflict
-from cathedra.apiserver.registry.layout import SharedLayout
+from cathedra.apiserver.registry.layout import SharedLayout, check_size
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
@@ -103,8 +103,13 @@ class SharedCommitLog:
     def put(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
     ) -> asyncio.Future[StoredObject]:
-        """Write a new state. Ends with WriteConflict if another server was faster."""
+        """Write a new state. Ends with WriteConflict if another server was faster.
+
+        Raises:
+            StatusError: 500, it is too large.
+        """
         value = self._layout.write(table.definition, obj)
+        check_size(value)
         return self._shielded(self._write(table, key, previous, obj, value), table, key)
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:

@@ -14,13 +14,13 @@ def without_duplicate_owners(call: Call, metadata: ObjectMeta) -> ObjectMeta:
     owners = metadata.owner_references
     if len(owners) < 2 or len({owner.uid for owner in owners}) == len(owners):
         return metadata
-    kept: list[OwnerReference] = []
+    kept: dict[OwnerReference, None] = {}
     repeated: list[str] = []
     for owner in owners:
         if owner in kept:
             repeated.append(owner.uid)
         else:
-            kept.append(owner)
+            kept[owner] = None
     if not repeated:
         return metadata
     call.warnings.append(

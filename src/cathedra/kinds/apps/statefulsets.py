@@ -10,6 +10,7 @@ from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.struct import replace
 from cathedra.kinds.apps.validation import (
     NEGATIVE,
+    is_above_hundred_percent,
     is_zero,
     validate_int_or_percent,
     validate_not_negative,
@@ -106,7 +107,7 @@ def _validate_rolling_update(
     validate_int_or_percent(errors, where, most)
     if most is not None and is_zero(most):
         errors.invalid(where, most, "cannot be 0")
-    if isinstance(most, str) and most[:-1].isdigit() and int(most[:-1]) > 100:
+    if isinstance(most, str) and is_above_hundred_percent(most):
         errors.invalid(where, most, "must not be greater than 100%")
 
 

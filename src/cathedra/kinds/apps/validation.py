@@ -11,6 +11,7 @@ from cathedra.kinds.core.pods.validation import validate_pod_template
 
 __all__ = [
     "NEGATIVE",
+    "is_above_hundred_percent",
     "is_zero",
     "validate_int_or_percent",
     "validate_not_negative",
@@ -36,6 +37,15 @@ def validate_int_or_percent(errors: ErrorList, path: FieldPath, value: int | str
 
 def is_zero(value: int | str | None) -> bool:
     return value == 0 or (isinstance(value, str) and value.rstrip("%").strip("0") == "")
+
+
+def is_above_hundred_percent(value: str) -> bool:
+    """Return True if the text is a percentage above 100, of however many digits."""
+    number = value[:-1]
+    if not (value.endswith("%") and number.isascii() and number.isdigit()):
+        return False
+    digits = number.lstrip("0")
+    return len(digits) > 3 or (len(digits) == 3 and digits > "100")
 
 
 def validate_not_negative(errors: ErrorList, **values: int | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cathedra.api.core import policy_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.kinds.apps.validation import validate_int_or_percent
+from cathedra.kinds.apps.validation import is_above_hundred_percent, validate_int_or_percent
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
@@ -34,7 +34,7 @@ def validate_budget(budget: policy_v1.PodDisruptionBudget) -> ErrorList:
         errors.invalid(_SPEC, spec, "minAvailable and maxUnavailable cannot be both set")
     for name, bound in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         validate_int_or_percent(errors, _SPEC.child(name), bound)
-        if isinstance(bound, str) and bound.endswith("%") and bound[:-1].isdigit() and int(bound[:-1]) > 100:
+        if isinstance(bound, str) and is_above_hundred_percent(bound):
             errors.invalid(_SPEC.child(name), bound, "must not be greater than 100%")
     if spec.selector is not None:
         validate_label_selector(errors, _SPEC.child("selector"), spec.selector)

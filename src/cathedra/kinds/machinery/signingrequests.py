@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from cathedra.api.core import certificates_v1
@@ -108,7 +109,7 @@ class ApprovalStrategy(StatusStrategy[Request]):
 
     def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
         """Keep spec and certificate, and note when conditions came."""
-        conditions = tuple(_timed(condition, old, context.now) for condition in new.status.conditions)
+        conditions = _timed(new.status.conditions, old, context.now)
         return replace(new, spec=old.spec, status=replace(old.status, conditions=conditions))
 
     def validate_update(self, new: Request, old: Request, context: RequestContext) -> ErrorList:
@@ -122,7 +123,7 @@ class IssuingStrategy(StatusStrategy[Request]):
     def prepare_update(self, new: Request, old: Request, context: RequestContext) -> Request:
         """Keep the spec and what was approved or denied."""
         decided = tuple(one for one in old.status.conditions if one.type in _DECISIONS)
-        others = tuple(_timed(one, old, context.now) for one in new.status.conditions if one.type not in _DECISIONS)
+        others = _timed([one for one in new.status.conditions if one.type not in _DECISIONS], old, context.now)
         return replace(new, spec=old.spec, status=replace(new.status, conditions=(*decided, *others)))
 
     def validate_update(self, new: Request, old: Request, context: RequestContext) -> ErrorList:
@@ -133,8 +134,13 @@ class IssuingStrategy(StatusStrategy[Request]):
         return errors
 
 
-def _timed(condition: Condition, old: Request, now: float) -> Condition:
-    known = next((one for one in old.status.conditions if one.type == condition.type), None)
+def _timed(conditions: Iterable[Condition], old: Request, now: float) -> tuple[Condition, ...]:
+    """The conditions with their times; a status that is as stored keeps the time of its transition."""
+    stored = {one.type: one for one in reversed(old.status.conditions)}
+    return tuple(_dated(condition, stored.get(condition.type), now) for condition in conditions)
+
+
+def _dated(condition: Condition, known: Condition | None, now: float) -> Condition:
     updated = condition.last_update_time or Time(now)
     changed = condition.last_transition_time
     if changed is None:
@@ -145,8 +151,8 @@ def _timed(condition: Condition, old: Request, now: float) -> Condition:
 
 def _condition_errors(new: Request, old: Request) -> ErrorList:
     errors = ErrorList()
-    types = [condition.type for condition in new.status.conditions]
-    if set(types) >= _DECISIONS:
+    types = {condition.type for condition in new.status.conditions}
+    if types >= _DECISIONS:
         errors.invalid("status.conditions", "Denied", "Approved and Denied conditions are mutually exclusive")
     for condition in old.status.conditions:
         if condition.type in _PERMANENT and condition.type not in types:

@@ -26,8 +26,9 @@ def validate_binding_conditions(
     _names(errors, failure_path, failures)
     unique(errors, success_path, conditions)
     unique(errors, failure_path, failures)
+    known = frozenset(conditions)
     for position, name in enumerate(failures):
-        if name in conditions:
+        if name in known:
             errors.invalid(
                 failure_path.index(position), name, "bindingFailureConditions must not overlap with bindingConditions"
             )

@@ -74,15 +74,16 @@ def validate_derived_attributes(
 ) -> None:
     """Derived attributes of all requests: each well-formed, used by a constraint, and all together cheap enough."""
     total = 0
+    constrained = _Constrained(spec.devices.constraints)
     for position, request in enumerate(spec.devices.requests or ()):
         where = path.child("requests").index(position)
         if request.exactly is not None and request.exactly.derived_attributes:
             derived = request.exactly.derived_attributes
-            used = _constrained(spec, request.name, request.name)
+            used = constrained.of(request.name)
             total += _derived(errors, where.child("exactly"), derived, used, context, stored=stored)
         for number, alternative in enumerate(request.first_available):
             if alternative.derived_attributes:
-                used = _constrained(spec, request.name, f"{request.name}/{alternative.name}")
+                used = constrained.of(request.name, f"{request.name}/{alternative.name}")
                 item = where.child("firstAvailable").index(number)
                 total += _derived(errors, item, alternative.derived_attributes, used, context, stored=stored)
     if total > MAX_COST:
@@ -91,22 +92,30 @@ def validate_derived_attributes(
         )
 
 
-def _constrained(spec: resource.ResourceClaimSpec, *references: str) -> set[str]:
-    """The attributes of constraints that cover one of the references."""
-    return {
-        attribute
-        for constraint in spec.devices.constraints
-        if not constraint.requests or any(reference in constraint.requests for reference in references)
-        for attribute in (constraint.match_attribute, constraint.distinct_attribute)
-        if attribute is not None
-    }
+class _Constrained:
+    """The attributes of constraints, by the references to requests that the constraints have."""
+
+    def __init__(self, constraints: Sequence[resource.DeviceConstraint]) -> None:
+        self._of_all: set[str] = set()
+        self._of_one: dict[str, set[str]] = {}
+        for constraint in constraints:
+            both = (constraint.match_attribute, constraint.distinct_attribute)
+            attributes = [attribute for attribute in both if attribute is not None]
+            if not constraint.requests:
+                self._of_all.update(attributes)
+            for reference in constraint.requests:
+                self._of_one.setdefault(reference, set()).update(attributes)
+
+    def of(self, *references: str) -> list[set[str]]:
+        """The attributes of constraints that cover one of the references, not united: requests may be many."""
+        return [self._of_all, *(self._of_one.get(reference, set()) for reference in references)]
 
 
 def _derived(
     errors: ErrorList,
     path: FieldPath,
     derived: Sequence[resource.DeviceDerivedAttribute],
-    used: set[str],
+    used: Sequence[set[str]],
     context: RequestContext,
     *,
     stored: bool,
@@ -120,7 +129,7 @@ def _derived(
     for position, attribute in enumerate(derived):
         where = path.index(position)
         validate_fully_qualified_name(errors, where.child("name"), attribute.name, context.gates)
-        if attribute.name and attribute.name not in used:
+        if attribute.name and not any(attribute.name in attributes for attributes in used):
             errors.invalid(where.child("name"), attribute.name, _UNUSED)
         expression = attribute.expression
         if not expression:

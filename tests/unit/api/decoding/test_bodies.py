@@ -279,3 +279,15 @@ def test_empty_lists_in_the_classic_versions_mean_nothing(version: str, kind: st
     gvk = GroupVersionKind("resource.k8s.io", version, kind)
     decoded = decode_values(type_of(gvk), gvk, {"metadata": {"finalizers": []}}, "1.30")
     assert decoded.object == type_of(gvk)()
+
+
+def test_a_hundred_unknown_fields_are_named_and_their_paths_are_cut() -> None:
+    fields = ",".join(f'"n{number}":1' for number in range(5000))
+    device = f'{{"name":"d","attributes":{{"{"k" * 500_000}":{{{fields}}}}}}}'
+    body = f'{{"spec":{{"devices":[{device}]}}}}'.encode()
+    problems = decode_json(
+        resource.ResourceSlice, GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice"), body
+    ).problems
+    assert len(problems) == 100
+    assert problems[0].startswith('unknown field "spec.devices[0].attributes.kkk')
+    assert max(map(len, problems)) < 5000

@@ -47,3 +47,12 @@ def test_keys_of_yaml_are_one_problem_and_one_warning_each() -> None:
 def test_a_parsed_body_tells_the_same() -> None:
     for raw in (b'{"a": {"b": [{"c": 1}]}, "d" : "x"}', b'{"a": 1, "a": 2}', b'{"a": "look: \\"b\\":"}', b"[]"):
         assert repeated_fields(raw, json.loads(raw)) == repeated_fields(raw)
+
+
+def test_a_hundred_repeated_fields_are_named_and_their_paths_are_cut() -> None:
+    """Kubernetes names no more, and a path may have a key of a megabyte in it."""
+    fields = ",".join(f'"n{number}":1' for number in range(5000))
+    raw = f'{{"{"k" * 500_000}":{{{fields},{fields}}}}}'.encode()
+    problems = repeated_fields(raw)
+    assert len(problems) == 100
+    assert max(map(len, problems)) < 5000

@@ -11,6 +11,8 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
+from cathedra.apiserver.registry.layout import MAX_VALUE
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.kinds.served import all_definitions
@@ -142,3 +144,15 @@ async def test_a_removal_that_the_store_refuses_leaves_the_object() -> None:
         await ending
     assert table.get("n/a") is entry
     assert not table.under_way
+
+
+async def test_an_object_that_etcd_would_refuse_is_refused_and_takes_no_revision() -> None:
+    registry, storage = await opened()
+    table = registry.table(CONFIG_MAPS)
+    with pytest.raises(StatusError, match="etcdserver: request is too large") as refused:
+        registry.put(table, "n/a", None, replace(MAP, data={"k": "v" * MAX_VALUE}))
+    assert (refused.value.code, refused.value.reason) == (500, "")
+    assert not table.under_way
+    writing = registry.put(table, "n/a", None, MAP)
+    storage.waiting.pop()(None)
+    assert (await writing).revision == 1

@@ -20,6 +20,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.registry import replicas
+from cathedra.apiserver.registry.layout import MAX_VALUE
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.table import Table
@@ -400,3 +401,11 @@ def _changes(registry: Registry) -> list[tuple[EventType, int, bytes]]:
     """What a watcher of everything sees."""
     seen = registry.table(MAPS).watch(Selection(), 0).taken()
     return [(one.type, one.entry.revision, encode(one.entry.object)) for one in seen]
+
+
+async def test_a_replica_refuses_what_etcd_would_refuse() -> None:
+    async with replicated() as (primary, replica):
+        with pytest.raises(StatusError, match="request is too large"):
+            replica.put(replica.table(MAPS), "n/a", None, config_map("a", "v" * MAX_VALUE))
+        assert not replica.table(MAPS).under_way
+        assert primary.count(MAPS) == 0

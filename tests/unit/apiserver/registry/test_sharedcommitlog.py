@@ -17,6 +17,7 @@ from cathedra.api.protobuf import encode_message, wrap
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.apiserver.registry.layout import MAX_VALUE
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.table import Table, TooOld
@@ -365,6 +366,18 @@ def test_objects_of_a_resource_that_is_served_later_are_there_when_it_is() -> No
         registry.remove_table(MAPS)
         with pytest.raises(KeyError):
             registry.table(MAPS)
+        await registry.close()
+
+    virtual(test)
+
+
+def test_an_object_that_etcd_would_refuse_is_not_sent_to_the_store() -> None:
+    async def test(store: FakeStore) -> None:
+        registry, table = await opened(store)
+        with pytest.raises(StatusError, match="request is too large"):
+            registry.put(table, "d/a", None, config_map("a", k="v" * MAX_VALUE))
+        assert not table.under_way
+        assert not store.log
         await registry.close()
 
     virtual(test)

@@ -42,3 +42,10 @@ def test_a_budget_is_checked(spec: dict[str, Any], wanted: str) -> None:
     found = problems_of("poddisruptionbudgets", PodDisruptionBudget, {"metadata": {"name": "b"}, "spec": spec})
     assert len(found) == bool(wanted)
     assert all(text.startswith(wanted) for text in found)
+
+
+@pytest.mark.parametrize("digits", ["101", "0101", "9" * 5000])
+def test_a_percentage_may_have_any_number_of_digits(digits: str) -> None:
+    values = {"metadata": {"name": "b"}, "spec": {"minAvailable": f"{digits}%"}}
+    (text,) = problems_of("poddisruptionbudgets", PodDisruptionBudget, values)
+    assert text.endswith(": must not be greater than 100%")

@@ -214,8 +214,12 @@ def count_indexes(text: str, completions: int) -> int:
     return total
 
 
+_MOST_DIGITS: Final = 18
+
+
 def _index(text: str, completions: int) -> int:
-    if not (text.isascii() and text.removeprefix("+").isdigit()):
+    # Python refuses to read thousands of digits, and Go any number beyond 64 bits.
+    if not (text.isascii() and text.removeprefix("+").isdigit()) or len(text.lstrip("+0")) > _MOST_DIGITS:
         raise BadIndexes(f'cannot convert string to integer for index: "{text}"')
     if int(text) >= completions:
         raise BadIndexes(f'too large index: "{text}"')

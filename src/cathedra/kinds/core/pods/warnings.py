@@ -49,6 +49,8 @@ _SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _BYTES: Final = ("memory", "ephemeral-storage")
+_COMPARED_PORTS: Final = 32
+"""Ports of one number and protocol that later ones are compared with: answers show 80 warnings at most."""
 _NO_SELECTOR: Final = "a null labelSelector results in matching no pod"
 _RECOMMENDED: Final = "which can result in surprising behavior; a DNS label is recommended"
 
@@ -285,7 +287,8 @@ def _ports(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[str]:
             for other_path, other in others:
                 if word := _collision(port, other):
                     yield f"{at}: {word} port definition with {other_path}"
-            others.append((at, port))
+            if len(others) < _COMPARED_PORTS:
+                others.append((at, port))
 
 
 def _collision(port: core_v1.ContainerPort, other: core_v1.ContainerPort) -> str:

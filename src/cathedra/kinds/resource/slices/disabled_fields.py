@@ -20,8 +20,10 @@ def enabled_slice_spec(
     changes, per_device = _closed(old, gates)
     result = replace(spec, **changes) if changes else spec
     devices = result.devices
-    if any(per_device.values()) or not _open_lists(old, gates) or not _open_policies(old, gates):
-        devices = tuple(_device(device, per_device, old, gates) for device in devices)
+    # Each of these reads the whole stored slice, so it is found out once and not for each device.
+    lists, policies = _open_lists(old, gates), _open_policies(old, gates)
+    if any(per_device.values()) or not lists or not policies:
+        devices = tuple(_device(device, per_device, lists=lists, policies=policies) for device in devices)
     if devices and not _open_groups(old, gates):
         devices = tuple(_without_groups(device) for device in devices)
     counters = result.shared_counters
@@ -95,17 +97,13 @@ def _open_groups(old: resource.ResourceSliceSpec | None, gates: FeatureGates) ->
     )
 
 
-def _device(
-    device: resource.Device,
-    cleared: dict[str, Any],
-    old: resource.ResourceSliceSpec | None,
-    gates: FeatureGates,
-) -> resource.Device:
+def _device(device: resource.Device, cleared: dict[str, Any], *, lists: bool, policies: bool) -> resource.Device:
+    """The device without ``cleared`` and without lists as values or request policies where those are closed."""
     changes = dict(cleared)
-    if not _open_lists(old, gates) and device.attributes:
+    if not lists and device.attributes:
         empty: dict[str, Any] = dict.fromkeys(_LISTS, ())
         changes["attributes"] = {name: replace(value, **empty) for name, value in device.attributes.items()}
-    if not _open_policies(old, gates) and device.capacity:
+    if not policies and device.capacity:
         changes["capacity"] = {name: replace(value, request_policy=None) for name, value in device.capacity.items()}
     return replace(device, **changes) if changes else device
 

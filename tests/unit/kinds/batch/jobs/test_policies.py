@@ -242,3 +242,8 @@ def test_how_a_job_judges_its_pods_does_not_change(attribute: str, value: Any, p
     found = texts(updated(definition_of("jobs").strategy, new, old, context())[1])
     assert [text for text in found if text.endswith("field is immutable")] != []
     assert all(text.startswith(f"spec.{path}: Invalid value: ") for text in found)
+
+
+def test_an_index_of_thousands_of_digits_is_no_number() -> None:
+    with pytest.raises(BadIndexes, match="cannot convert string to integer"):
+        count_indexes("9" * 5000, 5)

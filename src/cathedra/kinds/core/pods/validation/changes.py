@@ -68,8 +68,9 @@ def _deadline(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec) -> 
 
 def _tolerations(errors: ErrorList, new: Sequence[core_v1.Toleration], old: Sequence[core_v1.Toleration]) -> None:
     path = SPEC.child("tolerations")
+    kept = {replace(other, toleration_seconds=None) for other in new}
     for toleration in old:
-        if not any(toleration == replace(other, toleration_seconds=toleration.toleration_seconds) for other in new):
+        if replace(toleration, toleration_seconds=None) not in kept:
             errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds")
             return
     validate_tolerations(errors, path, new)

@@ -9,7 +9,7 @@ from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
+from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath, Names
 from cathedra.api.formats import check
 
 __all__ = ["MIRROR_ANNOTATION", "claim_names", "validate_container_claims", "validate_mirror", "validate_pod_claims"]
@@ -62,35 +62,44 @@ def validate_container_claims(
     errors: ErrorList, path: FieldPath, claims: Sequence[core_v1.ResourceClaim], known: Set[str]
 ) -> None:
     """A container uses a claim as a whole or some of its requests, each once."""
-    seen: set[str] = set()
+    used = _Used()
     for position, claim in enumerate(claims):
         where = path.index(position)
         if not claim.name:
             errors.required(where)
             continue
-        _used_once(errors, where, claim, seen)
+        used.enter(errors, where, claim)
         if claim.name not in known:
-            errors.append(FieldError(ErrorType.NOT_FOUND, where, claim.name, _choice(known)))
+            detail = "" if known else f"{_CHOICE} which is empty"
+            names = Names(_CHOICE, known, quoted=False, in_order=False)
+            errors.append(FieldError(ErrorType.NOT_FOUND, where, claim.name, detail, names=names))
 
 
-def _used_once(errors: ErrorList, path: FieldPath, claim: core_v1.ResourceClaim, seen: set[str]) -> None:
-    if claim.name in seen:
-        errors.duplicate(path, claim.name)
-        return
-    key = claim.name
-    if claim.request:
-        check(errors, path.child("request"), claim.request, formats.dns_label)
-        key = f"{claim.name}/{claim.request}"
-    if key in seen:
-        errors.duplicate(path, key)
-    elif not claim.request and any(other.startswith(f"{claim.name}/") for other in seen):
-        errors.duplicate(path, claim.name)
-    seen.add(key)
+_CHOICE: Final = "must be one of the names in pod.spec.resourceClaims"
 
 
-def _choice(known: Set[str]) -> str:
-    text = "must be one of the names in pod.spec.resourceClaims"
-    return f"{text}: {', '.join(sorted(known))}" if known else f"{text} which is empty"
+class _Used:
+    """What a container has used so far: claims, requests of claims, and the claims of which it used a request."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._in_part: set[str] = set()
+
+    def enter(self, errors: ErrorList, path: FieldPath, claim: core_v1.ResourceClaim) -> None:
+        """Enter the next use, and what is wrong with it."""
+        if claim.name in self._seen:
+            errors.duplicate(path, claim.name)
+            return
+        key = claim.name
+        if claim.request:
+            check(errors, path.child("request"), claim.request, formats.dns_label)
+            key = f"{claim.name}/{claim.request}"
+            self._in_part.add(claim.name)
+        if key in self._seen:
+            errors.duplicate(path, key)
+        elif not claim.request and claim.name in self._in_part:
+            errors.duplicate(path, claim.name)
+        self._seen.add(key)
 
 
 def validate_mirror(errors: ErrorList, pod: core_v1.Pod) -> None:

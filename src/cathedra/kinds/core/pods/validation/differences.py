@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -126,10 +127,42 @@ _WORDS: Final = {
 }
 
 
+_AROUND: Final = 3
+"""Lines that are shown around a change."""
+_COMPARED: Final = 1_000
+"""Lines of a spec up to which all are compared. A pod with ten containers has some five hundred."""
+_NEAR: Final = 300
+"""Lines that are compared of longer specs."""
+
+
 def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec) -> str:
-    """The unified diff, three lines around each change; "" where nothing differs."""
-    lines = difflib.unified_diff(_lines(old), _lines(new), n=3)
-    return "".join(line for line in lines if line not in {"--- \n", "+++ \n"})
+    """The unified diff, three lines around each change; "" where nothing differs.
+
+    To compare texts line by line takes time that grows with the square of their length. Of specs with more than
+    `_COMPARED` lines only those from the first change on are compared, `_NEAR` of each.
+    """
+    before, after = _lines(old), _lines(new)
+    if max(len(before), len(after)) <= _COMPARED:
+        return _difference(before, after)
+    pairs = zip(before, after, strict=False)
+    shorter = min(len(before), len(after))
+    first = next((place for place, (one, other) in enumerate(pairs) if one != other), shorter)
+    begin = max(first - _AROUND, 0)
+    shown = _difference(before[begin : begin + _NEAR], after[begin : begin + _NEAR], skipped=begin)
+    return f"{shown}… (cut)\n"
+
+
+def _difference(before: Sequence[str], after: Sequence[str], *, skipped: int = 0) -> str:
+    """The unified diff of two texts that follow ``skipped`` equal lines."""
+    lines = [line for line in difflib.unified_diff(before, after, n=_AROUND) if line not in {"--- \n", "+++ \n"}]
+    if skipped:
+        lines = [_shifted(line, skipped) if line.startswith("@@ ") else line for line in lines]
+    return "".join(lines)
+
+
+def _shifted(heading: str, skipped: int) -> str:
+    """The heading of a change, ``@@ -1,7 +1,7 @@``, with its two numbers of lines counted from further up."""
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + skipped}", heading)
 
 
 def _lines(spec: core_v1.PodSpec) -> list[str]:

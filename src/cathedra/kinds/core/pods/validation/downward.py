@@ -5,7 +5,6 @@ A name that does not exist would only be noticed by the node, when it starts the
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from cathedra.api import formats
@@ -66,7 +65,6 @@ _HUGE_PAGES: Final = ("limits.hugepages-", "requests.hugepages-")
 _CPU_UNITS: Final = ("1m", "1")
 _UNITS: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 _SHOWN: Final = {"ephemeral-storage": "local ephemeral storage"}
-_SUBSCRIPT: Final = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
 _HOST: Final = "spec.host"
 _VERSIONS: Final = frozenset({"", "v1"})
 """In which fields of pods have names; without defaults none may be said."""
@@ -83,9 +81,10 @@ def validate_field_reference(
     if reference.api_version not in _VERSIONS:
         errors.invalid(where, name, f"error converting fieldPath: unsupported pod version: {reference.api_version}")
         return
-    subscripted = _SUBSCRIPT.fullmatch(name)
-    if subscripted is not None:
-        _subscript(errors, path, name, *subscripted.groups())
+    # Not by a pattern: that would look for the end once for each beginning in a long text.
+    field, opening, key = name.partition("['")
+    if field and opening and key.endswith("']"):
+        _subscript(errors, path, name, field, key[:-2])
         return
     if name not in _KNOWN:
         errors.invalid(where, name, f"error converting fieldPath: field label not supported: {name}")

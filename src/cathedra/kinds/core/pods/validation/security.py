@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from cathedra.api.core import core_v1
@@ -84,7 +84,7 @@ def _ids(errors: ErrorList, path: FieldPath, *given: tuple[str, int | None]) -> 
             errors.invalid(path.child(name), value, _ID_TEXT)
 
 
-def _choice(errors: ErrorList, path: FieldPath, value: str | None, known: Iterable[str]) -> None:
+def _choice(errors: ErrorList, path: FieldPath, value: str | None, known: Collection[str]) -> None:
     if value is not None and value not in known:
         errors.not_supported(path, value, known)
 

@@ -202,13 +202,16 @@ def _health(
     if not statuses:
         return
     known = {container.name: container for container in containers}
+    extended = _extended_names(pod) if gates.at_least("1.37") else {}
+    names_of: dict[str, set[str]] = {}
     for position, status in enumerate(statuses):
         container = known.get(status.name)
         if container is None:
             continue
-        names = set(_claim_names(container))
-        if gates.at_least("1.37"):
-            names |= set(_extended_names(pod, container.name))
+        names = names_of.get(container.name)
+        if names is None:  # once for each container, of which there may be many statuses
+            names = {*_claim_names(container), *extended.get(container.name, ())}
+            names_of[container.name] = names
         where = path.index(position).child("allocatedResourcesStatus")
         for number, resource in enumerate(status.allocated_resources_status):
             _resource_name(errors, where.index(number).child("name"), resource.name, container, names)
@@ -220,15 +223,16 @@ def _claim_names(container: core_v1.Container) -> Iterator[str]:
         yield f"{_CLAIM}{claim.name}/{claim.request}" if claim.request else f"{_CLAIM}{claim.name}"
 
 
-def _extended_names(pod: core_v1.Pod, container: str) -> Iterator[str]:
-    """The claim that the scheduler made for extended resources, and the requests of this container in it."""
+def _extended_names(pod: core_v1.Pod) -> dict[str, set[str]]:
+    """The claim that the scheduler made for extended resources, and its requests, by container."""
     status = pod.status.extended_resource_claim_status
     if status is None:
-        return
+        return {}
+    claim = f"{_CLAIM}{status.resource_claim_name}"
+    names: dict[str, set[str]] = {}
     for mapping in status.request_mappings:
-        if mapping.container_name == container:
-            yield f"{_CLAIM}{status.resource_claim_name}"
-            yield f"{_CLAIM}{status.resource_claim_name}/{mapping.request_name}"
+        names.setdefault(mapping.container_name, {claim}).add(f"{claim}/{mapping.request_name}")
+    return names
 
 
 def _resource_name(

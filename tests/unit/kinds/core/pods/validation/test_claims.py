@@ -97,3 +97,17 @@ def test_the_request_of_a_claim_is_a_label() -> None:
 def test_containers_refer_to_entries_that_have_names() -> None:
     entries = [{"name": "b", "resourceClaimName": "x"}, {"resourceClaimName": "y"}, {"name": "a"}]
     assert claim_names(pod(resourceClaims=entries).spec) == {"a", "b"}
+
+
+def test_an_unknown_claim_is_refused_with_a_hundred_names_of_known_ones() -> None:
+    known = [{"name": f"c{number:04}", "resourceClaimName": "x"} for number in range(8000)]
+    used = [{"name": f"u{number}"} for number in range(8000)]
+    found = created(
+        definition_of("pods").strategy, pod({"resources": {"claims": used}}, resourceClaims=known), context()
+    )[1]
+    assert len(found) == 8000
+    names = ", ".join(f"c{number:04}" for number in range(100))
+    assert str(found[0]) == (
+        'spec.containers[0].resources.claims[0]: Not found: "u0": must be one of the names in pod.spec.resourceClaims: '
+        f"{names}, and 7900 more"
+    )

@@ -72,3 +72,24 @@ def test_the_lines_of_both_sides_are_the_values_of_both_sides(before: str, after
         f'- "Hostname": {go_json(before)},',
         f'+ "Hostname": {go_json(after)},',
     ]
+
+
+def test_of_a_long_spec_the_lines_around_the_first_change_are_compared() -> None:
+    """To compare all lines with all takes half a minute for 10,000 changed variables."""
+    first, second = (
+        spec(containers=[{"name": "c", "env": [{"name": f"n{number}", "value": value} for number in range(5000)]}])
+        for value in ("a", "b")
+    )
+    difference = spec_difference(first, second)
+    assert changed(difference)[:2] == ['-     "Value": "a",', '+     "Value": "b",']
+    assert difference.endswith("… (cut)\n")
+    assert len(difference.splitlines()) < 700
+
+
+def test_lines_of_a_long_spec_keep_their_numbers() -> None:
+    labels = {f"n{number:04}": "v" for number in range(2000)}
+    first, second = spec(nodeSelector=labels, nodeName="a"), spec(nodeSelector=labels, nodeName="b")
+    heading, *lines = spec_difference(first, second).splitlines()
+    place = int(heading.split(",")[0].removeprefix("@@ -"))
+    assert place > 2000
+    assert changed("\n".join(lines)) == ['- "NodeName": "a",', '+ "NodeName": "b",']

@@ -15,6 +15,7 @@ from cathedra.kinds.core.pods.validation.downward import (
     validate_field_reference,
     validate_resource_reference,
 )
+from tests.costs import costs_less_than
 from tests.unit.kinds.objects import context, created, definition_of, pod, texts
 
 UNKNOWN = "error converting fieldPath: field label not supported"
@@ -100,3 +101,15 @@ def test_a_container_is_told_nothing_that_does_not_exist() -> None:
         "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath",
         "spec.containers[0].env[1].valueFrom.resourceFieldRef.resource",
     ]
+
+
+def test_a_long_field_is_read_in_one_pass() -> None:
+    """A pattern would look for the end once for each of the million beginnings."""
+    with costs_less_than(2):
+        (text,) = problems("a" + "['" * 500_000)
+    assert UNKNOWN in text
+
+
+@pytest.mark.parametrize("name", ["metadata.labels['']", "metadata.labels[']", "['a']", "metadata.labels"])
+def test_what_has_no_key_or_no_field_is_no_subscript(name: str) -> None:
+    assert problems(name) != []
