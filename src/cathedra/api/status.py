@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-MAX_CAUSES: Final = 100
+MAX_CAUSES: Final = 500
 """Field errors that a Status shows before it counts the rest."""
 
 

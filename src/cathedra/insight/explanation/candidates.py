@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.allocation import Allocator, PreparedRequests
+from cathedra.allocation.claims.requests import CLAIM_LIMIT
 from cathedra.allocation.supply.devices import Signature
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -108,7 +109,8 @@ class _Maker(msgspec.Struct, frozen=True):
     ) -> Iterator[Candidate]:
         body = self.body
         if body.allocation_mode == "ExactCount":
-            for count in range(body.count - 1, 0, -1):
+            # No claim is given more devices than the limit, so no larger count can fit.
+            for count in range(min(body.count - 1, CLAIM_LIMIT), 0, -1):
                 text = f"lower the count of {self.name} from {body.count} to {count}"
                 yield self._changed("lower count", 10 + body.count - count, text, "count", count)
         yield from self._capacities(signatures)

@@ -7,7 +7,8 @@ node, and a new node like one that is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -36,6 +37,8 @@ _OF_A_KIND: Final = 2
 """Changes of one kind that are told: enough to choose from."""
 _NODES: Final = 12
 """Nodes on which proposals are tried: one of each of the groups that come nearest."""
+_TRIED: Final = 500
+"""Proposals that are tried, the smallest first: a claim of many requests with many alternatives has thousands."""
 _PAIRS: Final = 250
 """Pairs that are tried."""
 _TOGETHER: Final = 16
@@ -87,7 +90,7 @@ class _Finder:
     def find(self) -> Iterator[Remedy]:
         if self.subject is not None and self.subject.faults:
             return
-        candidates = list(self._candidates())
+        candidates = _smallest(self._candidates())
         works = [_Works((one,), nodes) for one in candidates if (nodes := self._nodes((one,)))]
         if not works:
             works = list(self._pairs(candidates))
@@ -352,6 +355,15 @@ class _Finder:
         name = subject.origins[claim.metadata.name].removeprefix("template ")
         template = self.state.get(ResourceClaimTemplate, name, claim.metadata.namespace)
         return None if template is None else replace(template, spec=replace(template.spec, spec=claim.spec))
+
+
+def _smallest(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates in their order; where there are more than `_TRIED`, those with the smallest ranks."""
+    found = list(candidates)
+    if len(found) <= _TRIED:
+        return found
+    kept = heapq.nsmallest(_TRIED, range(len(found)), key=lambda place: found[place].rank)
+    return [found[place] for place in sorted(kept)]
 
 
 def merged_pod(parts: Sequence[Candidate], pod: Pod | None) -> Pod | None:

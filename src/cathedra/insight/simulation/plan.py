@@ -29,9 +29,13 @@ from cathedra.insight.explanation.subjects import find_workload
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles import HardwareProfile, ProfileError, load_profile, node_capacity, node_labels
 
-__all__ = ["EFFECTS", "Scaling", "added_nodes", "named_objects", "parse_scaling", "tainted"]
+__all__ = ["EFFECTS", "MOST_PODS", "Scaling", "added_nodes", "named_objects", "parse_scaling", "tainted"]
 
 EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule", "None")
+MOST_PODS: Final = 150_000
+"""Pods of a workload: as many as Kubernetes supports in a cluster."""
+MOST_NODES: Final = 50_000
+"""Nodes that are added: ten times as many as Kubernetes supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ def parse_scaling(words: Iterable[str], namespace: str, state: ClusterState) -> 
         (found,) = named_objects([what], namespace, state)
         if not hasattr(getattr(found, "spec", None), "replicas"):
             raise InvalidInput(f"--replicas {word!r}: a {type(found).__name__.lower()} has no replicas")
+        if len(number) > len(str(MOST_PODS)) or int(number) > MOST_PODS:
+            raise InvalidInput(f"--replicas {word[:80]!r}: a simulation has room for {MOST_PODS} pods")
         yield Scaling(found, int(number))
 
 
@@ -86,8 +92,10 @@ def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObjec
     taken = set(existing)
     for word in words:
         number, equals, name = word.partition("=")
-        if not equals or not number.isdecimal() or not int(number):
+        if not equals or not number.isdecimal() or not number.strip("0"):
             raise InvalidInput(f"--add-nodes {word!r} is not of the form N=NODE or N=PROFILE, as 4=node-0 or 4=h100-8")
+        if len(number) > len(str(MOST_NODES)) or int(number) > MOST_NODES:
+            raise InvalidInput(f"--add-nodes {word[:80]!r}: a simulation has room for {MOST_NODES} nodes")
         profile = None if name in existing else _profile(name, state)
         base = f"{name}-new" if profile is None else profile.name
         names = list(islice((new for new in map(f"{base}-{{}}".format, count(1)) if new not in taken), int(number)))

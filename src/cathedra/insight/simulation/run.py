@@ -37,7 +37,7 @@ from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.simulation.copying import StateStorage, TransportOfState, complete
 from cathedra.insight.simulation.model import Copies, NodeChange, PendingPods, PodPlacement, Simulation
-from cathedra.insight.simulation.plan import added_nodes, named_objects, parse_scaling, tainted
+from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.pretending import PretendingNodes
 from cathedra.scheduler.scheduler import Scheduler
 from cathedra.semantics.podclaims import claim_names
@@ -139,6 +139,8 @@ def _plan(
         objects = validated([_placed(one, namespace) for one in read], state)
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")
+        for one in objects:
+            _check_room(one)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(replicas, namespace, state)]
     drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in drain], "", state)]
     counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
@@ -151,6 +153,15 @@ def _plan(
         notes=notes,
         counted=tuple(counted),
     )
+
+
+def _check_room(one: KubeObject) -> None:
+    """Refuse a workload of more pods than a simulation has room for."""
+    spec = getattr(one, "spec", None)
+    wanted = max(getattr(spec, "replicas", None) or 0, getattr(spec, "parallelism", None) or 0)
+    if wanted > MOST_PODS:
+        name = f"{type(one).__name__} {_metadata(one).name}"
+        raise InvalidInput(f"{name} wants {wanted} pods: a simulation has room for {MOST_PODS}")
 
 
 def _placed(one: KubeObject, namespace: str) -> KubeObject:

@@ -9,8 +9,11 @@ from cathedra.api.core.core_v1 import Node
 from cathedra.api.resource import DeviceClass, ResourceSlice
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.simulation.plan import added_nodes
+from cathedra.insight.simulation.plan import added_nodes, parse_scaling
+from cathedra.insight.simulation.run import simulate
 from tests.unit.cli.dra.dumps import gpu_cluster
+
+CONTAINER = {"name": "c", "image": "i"}
 
 
 def cluster() -> ClusterState:
@@ -55,3 +58,24 @@ def test_a_node_of_the_clusters_comes_before_a_profile_of_its_name() -> None:
 def test_a_word_of_another_form_is_refused(word: str) -> None:
     with pytest.raises(InvalidInput, match="is not of the form N=NODE or N=PROFILE"):
         list(added_nodes([word], cluster()))
+
+
+@pytest.mark.parametrize("number", ["50001", "9" * 5000])
+def test_more_nodes_than_there_is_room_for_are_refused(number: str) -> None:
+    with pytest.raises(InvalidInput, match="room for 50000 nodes"):
+        list(added_nodes([f"{number}=node-0"], cluster()))
+
+
+@pytest.mark.parametrize("number", ["150001", "2147483647", "9" * 5000])
+def test_more_pods_than_there_is_room_for_are_refused(number: str) -> None:
+    web = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
+    state = read_dump([web])
+    with pytest.raises(InvalidInput, match="room for 150000 pods"):
+        list(parse_scaling([f"replicaset/web={number}"], "default", state))
+
+
+def test_a_manifest_of_more_pods_than_there_is_room_for_is_refused() -> None:
+    spec = {"parallelism": 2**31 - 1, "template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
+    with pytest.raises(InvalidInput, match="Job j wants 2147483647 pods: a simulation has room for 150000"):
+        simulate(cluster(), apply=[job])
