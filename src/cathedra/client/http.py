@@ -10,48 +10,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
 from cathedra import __version__
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ListMeta, ObjectMeta, Status
-from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
-from cathedra.api.parts import reader_of
+from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
+from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
-from cathedra.api.struct import KubeStruct, decode, decoder_of, encode, replace
+from cathedra.api.struct import KubeStruct, decoder_of, encode, replace
 from cathedra.api.undecodable import (
     FAULTS,
-    NotAnObject,
     Undecodable,
-    UndecodableObject,
-    identify,
-    is_cut,
-    readable,
+)
+from cathedra.client.answers import (
+    ReceivedObjects,
+    event_of,
+    list_item_by_item,
+    list_type,
+    meta_of,
+    refusal_of,
 )
 from cathedra.client.credentials import TokenFile, TokenSource
 from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.transport import (
-    EventType,
     ListOptions,
-    MalformedAnswer,
     Page,
     PatchType,
     ResourceRef,
     WatchEvent,
     WriteOptions,
-    undecodable_event,
 )
 
 if TYPE_CHECKING:
@@ -62,67 +57,11 @@ __all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "tls_context"]
 S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
 
-_LOG: Final = logging.getLogger(__name__)
 RETRIES: Final = 10
 """How often a request is sent again to a server that asks for it."""
 LONGEST_PAUSE: Final = 10.0
 """Seconds before that."""
 _PARALLEL_CONNECTIONS: Final = 200
-_KEPT: Final = 256
-"""Objects that are known by their bytes at a time: an answer and its event come soon after each other."""
-_LARGEST_KEPT: Final = 16 * 1024
-"""Bytes up to which they are."""
-
-
-class _Envelope(msgspec.Struct):
-    """One line of a watch."""
-
-    type: str
-    object: msgspec.Raw
-
-
-class _TypeMeta(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
-    kind: str = ""
-    api_version: str = ""
-
-
-_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
-_CHANGES: Final = {one.value: one for one in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED)}
-_SHOWN: Final = 200
-"""Bytes of a malformed answer that its error quotes."""
-
-
-class _BookmarkOnly(KubeStruct, frozen=True):
-    """The one thing a bookmark says."""
-
-    metadata: ListMeta = ListMeta()
-
-
-class _ReceivedObjects:
-    """The objects that came lately, by the bytes that they came as: an answer to a write and its event are one."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[type, bytes], Any] = {}
-
-    def read(self, kind: type[S], body: bytes) -> S:
-        """The object of type ``kind`` that ``body`` spells.
-
-        Raises:
-            UndecodableObject: it spells another one, or one that is nested too deeply.
-            MalformedAnswer: it spells none.
-        """
-        key = kind, body
-        found: S | None = self._known.get(key)
-        if found is None:
-            try:
-                found = _object(kind, body)
-            except FAULTS as error:
-                raise UndecodableObject(_identified(kind, body, error)) from error
-            if len(body) <= _LARGEST_KEPT:
-                if len(self._known) >= _KEPT:
-                    del self._known[next(iter(self._known))]
-                self._known[key] = found
-        return found
 
 
 class HTTPTransport:
@@ -140,7 +79,7 @@ class HTTPTransport:
         self._tls_name = target.tls_server_name or None
         self._token = target.token if secure and target.token_file is None else ""
         self._tls: ssl.SSLContext | None = None
-        self._received = _ReceivedObjects()
+        self._received = ReceivedObjects()
 
     @classmethod
     async def open(cls, target: Target, *, user_agent: str = "cathedra", denials: Denials | None = None) -> Self:
@@ -221,10 +160,10 @@ class HTTPTransport:
         undecodable: tuple[Undecodable, ...] = ()
         try:
             check_nesting(body, WRAPPED_DEPTH)
-            answer = decoder_of(_list_type(ref.type)).decode(body)
+            answer = decoder_of(list_type(ref.type)).decode(body)
             metadata, items = answer.metadata, answer.items or ()
         except FAULTS:
-            metadata, items, undecodable = _item_by_item(ref.type, body)
+            metadata, items, undecodable = list_item_by_item(ref.type, body)
         return Page(
             tuple(replace(item, kind="", api_version="") for item in items),
             metadata.resource_version,
@@ -289,7 +228,7 @@ class HTTPTransport:
     async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
         """DELETE an object; None when the server answers with a mere Status."""
         answer = await self._request("DELETE", _path(ref, namespace, name), body=_body(options))
-        return None if _meta(answer).kind == "Status" else self._received.read(ref.type, answer)
+        return None if meta_of(answer).kind == "Status" else self._received.read(ref.type, answer)
 
     async def delete_collection(
         self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
@@ -309,7 +248,7 @@ class HTTPTransport:
 
     def _answer(self, kind: type[KubeStruct], body: bytes) -> KubeStruct:
         """What a POST answers: the kind that was sent, or whatever the server says it is (a Status, a review)."""
-        meta = _meta(body)
+        meta = meta_of(body)
         with contextlib.suppress(UnknownKind):
             kind = type_of(GroupVersionKind.parse(meta.api_version, meta.kind))
         return self._received.read(kind, body)
@@ -348,7 +287,7 @@ class HTTPTransport:
             pause = response.headers.get("Retry-After", "")
             attempt += 1
             if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
-                raise _refusal(response.status, answer) if probe else self._refusal(response.status, answer)
+                raise refusal_of(response.status, answer) if probe else self._refusal(response.status, answer)
             await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
 
     @asynccontextmanager
@@ -367,7 +306,7 @@ class HTTPTransport:
                 yield _events(ref, response.content, self._received)
 
     def _refusal(self, code: int, body: bytes) -> StatusError:
-        error = _refusal(code, body)
+        error = refusal_of(code, body)
         if self.denials is not None:
             self.denials.note(error)
         return error
@@ -385,57 +324,10 @@ class HTTPTransport:
 
 
 async def _events(
-    ref: ResourceRef[T], content: aiohttp.StreamReader, received: _ReceivedObjects
+    ref: ResourceRef[T], content: aiohttp.StreamReader, received: ReceivedObjects
 ) -> AsyncIterator[WatchEvent[T]]:
     async for line in _lines(content):
-        frame, is_whole = _frame(line)
-        body = bytes(frame.object)
-        if frame.type == "ERROR":
-            raise StatusError(_status_of(body))
-        if frame.type == "BOOKMARK":
-            # A bookmark carries nothing but its resource version; it need not be a valid object of the kind.
-            yield _bookmark(ref.type, body)
-            continue
-        change = _CHANGES.get(frame.type)
-        if change is None:
-            # As client-go, which goes on with the next event: a newer server may report more than we know.
-            _LOG.warning("%s: a watch event of the unknown type %.40r is ignored", ref.resource, frame.type)
-            yield _bookmark(ref.type, body)
-            continue
-        if not is_whole:
-            yield undecodable_event(ref.type, change, _identified(ref.type, body, NestingError()))
-            continue
-        try:
-            obj = received.read(ref.type, body)
-        except UndecodableObject as error:
-            yield undecodable_event(ref.type, change, error.what)
-            continue
-        yield WatchEvent(change, obj)
-
-
-def _frame(line: bytes) -> tuple[_Envelope, bool]:
-    """One line of a watch; False: it is without what was nested too deeply.
-
-    Raises:
-        MalformedAnswer: it is no event with an object.
-    """
-    try:
-        check_nesting(line, WRAPPED_DEPTH)
-        return _ENVELOPE.decode(line), True
-    except FAULTS:
-        line = readable(line)
-    try:
-        return _ENVELOPE.decode(line), not is_cut(line)
-    except FAULTS as error:
-        raise MalformedAnswer(f"a line of a watch is no event: {error}: {line[:_SHOWN]!r}") from error
-
-
-def _bookmark(kind: type[T], body: bytes) -> WatchEvent[T]:
-    try:
-        version = decode(_BookmarkOnly, body).metadata.resource_version
-    except FAULTS:
-        version = ""  # it says nothing: the watch is where it was
-    return WatchEvent(EventType.BOOKMARK, kind(metadata=ObjectMeta(resource_version=version)))
+        yield event_of(ref, line, received)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -504,125 +396,6 @@ def _body(obj: KubeStruct) -> bytes:
         return encode(replace(obj, kind="DeleteOptions", api_version="v1"))
     gvk = kind_of(type(obj))
     return encode(replace(obj, kind=gvk.kind, api_version=gvk.api_version))
-
-
-def _object(kind: type[S], body: bytes) -> S:
-    check_nesting(body, WRAPPED_DEPTH)
-    try:
-        return replace(reader_of(kind)(body), kind="", api_version="")
-    except msgspec.ValidationError:
-        raise
-    except FAULTS:
-        text = readable(body)
-        if text == body:
-            raise
-        return replace(reader_of(kind)(text), kind="", api_version="")
-
-
-@cache
-def _list_type(kind: type[T]) -> Any:
-    """A list of ``kind``; item structs of the built-in lists are the same, but custom kinds have no list struct."""
-    return msgspec.defstruct(
-        f"{kind.__name__}List",
-        [("metadata", ListMeta, ListMeta()), ("items", tuple[kind, ...] | None, ())],  # type: ignore[valid-type]  # made at run time
-        frozen=True,
-    )
-
-
-class _RawList(msgspec.Struct, frozen=True):
-    """A list of which nothing is decoded yet."""
-
-    metadata: msgspec.Raw = msgspec.Raw(b"{}")
-    items: list[msgspec.Raw] | None = None
-
-
-_RAW_LIST: Final = msgspec.json.Decoder(_RawList)
-
-
-def _item_by_item(kind: type[T], body: bytes) -> tuple[ListMeta, list[T], tuple[Undecodable, ...]]:
-    """A list that cannot be decoded as a whole: its metadata, the items that can be decoded, and the others.
-
-    Nulls where Go has nil lists come this way too, so that only the items that have some are mended.
-
-    Raises:
-        MalformedAnswer: it is no list of objects.
-    """
-    body = readable(body)
-    try:
-        answer = _RAW_LIST.decode(body)
-        metadata = decode(ListMeta, bytes(answer.metadata))
-    except FAULTS as error:
-        raise MalformedAnswer(f"no list of objects: {error}: {body[:_SHOWN]!r}") from error
-    items: list[T] = []
-    undecodable: list[Undecodable] = []
-    for raw in answer.items or ():
-        item = bytes(raw)
-        try:
-            if is_cut(item):
-                raise NestingError
-            items.append(_object(kind, item))
-        except FAULTS as error:
-            try:
-                undecodable.append(identify(kind, item, error))
-            except NotAnObject as fault:
-                _LOG.error("%s: an item of a list is ignored: %s", kind.__name__, fault)
-    return metadata, items, tuple(undecodable)
-
-
-def _identified(kind: type[KubeStruct], body: bytes, error: Exception) -> Undecodable:
-    """Raises:
-    MalformedAnswer: the bytes are no object.
-    """
-    try:
-        return identify(kind, body, error)
-    except NotAnObject as fault:
-        raise MalformedAnswer(f"{kind.__name__}: {fault}: {body[:_SHOWN]!r}") from error
-
-
-def _meta(body: bytes) -> _TypeMeta:
-    """Kind and version of an answer, where it says them."""
-    try:
-        return decode(_TypeMeta, body)
-    except FAULTS:
-        return _TypeMeta()  # what reads the whole answer says what is wrong with it
-
-
-def _status_of(body: bytes) -> Status:
-    """Raises:
-    MalformedAnswer: the bytes are no Status.
-    """
-    try:
-        return decode(Status, body)
-    except FAULTS as error:
-        raise MalformedAnswer(f"a watch ends with an error that is no Status: {body[:_SHOWN]!r}") from error
-
-
-def _refusal(code: int, body: bytes) -> StatusError:
-    try:
-        status = decode(Status, body)
-    except FAULTS:
-        status = Status()
-    if status.status != "Failure":
-        phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "Unknown"
-        text = body[:1000].decode("utf-8", "replace").strip() or phrase
-        status = Status(status="Failure", code=code, reason=_REASONS.get(code, ""), message=text)
-    return StatusError(status)
-
-
-_REASONS: Final = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    409: "Conflict",
-    410: "Gone",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 
 
 def tls_context(target: Target) -> ssl.SSLContext:

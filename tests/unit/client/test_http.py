@@ -15,7 +15,7 @@ from cathedra.api.core.core_v1 import Binding, ObjectReference, Pod
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
 from cathedra.api.status import StatusError
 from cathedra.api.undecodable import UndecodableObject
-from cathedra.client import http
+from cathedra.client import answers
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
@@ -243,7 +243,7 @@ async def test_an_answer_and_its_event_are_one_object() -> None:
 
 
 async def test_an_answer_is_known_by_its_bytes_no_longer_than_while_it_is_among_the_last() -> None:
-    names = [f"p{number}" for number in range(http._KEPT + 1)]
+    names = [f"p{number}" for number in range(answers.KEPT + 1)]
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.json_response({**POD, "metadata": {"name": request.path.rpartition("/")[2]}})
