@@ -84,6 +84,8 @@ def funnels(
 
 def obstacle(reason: RequestReason) -> str:
     """The first test that leaves too few; "" if nothing is wrong with the request by itself."""
+    if reason.fits_alone is None and reason.obstacle in ("constraint", "combination"):
+        return ""  # not decided: the search was stopped
     if reason.obstacle == "other requests" and not any(one.decisive for one in reason.constraints):
         return ""
     return reason.obstacle
