@@ -38,6 +38,7 @@ _PATH: Final = re.compile(r" - at `(\$[^`]*)`\Z")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ESCAPES: Final = re.compile(rb"(?:\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(?:\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 """Pairs of surrogates, halves of pairs, and all other escapes."""
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF: Final = len("\\ud800")
 _Fields = dict[str, msgspec.Raw]
 
@@ -180,7 +181,7 @@ def readable(body: bytes) -> bytes:
     """The same JSON in a form that decoders take. As Go reads it, what is no UTF-8, and half of a surrogate pair, is
     U+FFFD; what is nested too deeply is left out (`is_cut`)."""
     text = body.decode("utf-8", "replace").encode()
-    if b"\\u" in text:
+    if _SURROGATE.search(text):
         text = _ESCAPES.sub(_whole_escapes, text)
     try:
         check_nesting(text, WRAPPED_DEPTH)
