@@ -119,9 +119,13 @@ def _group_causes(analysis: Analysis, group: NodeGroup) -> Iterator[tuple[tuple[
     if not chosen:
         yield (text,), Cause("devices", text)
     alternatives = _are_alternatives(group)
+    found: dict[tuple[str, ...], Cause] = {}
     for one in chosen:
         if one.obstacle or not alternatives:
-            yield (one.obstacle, one.claim, one.request), Cause(one.obstacle or "other requests", _where(one, analysis))
+            # Constraints of one form lack the same: their requests are one cause.
+            key = (one.obstacle, one.claim, one.shortage or one.request)
+            found.setdefault(key, Cause(one.obstacle or "other requests", _where(one, analysis)))
+    yield from found.items()
 
 
 def _error_cause(analysis: Analysis, text: str) -> tuple[tuple[str, ...], Cause]:
