@@ -43,6 +43,7 @@ from cathedra.apiserver.authorization.node import NodeAuthorizer, node_of
 from cathedra.apiserver.authorization.noderelations import NodeRelations
 from cathedra.apiserver.authorization.policyrules import EVERYTHING
 from cathedra.apiserver.authorization.rbac import RBAC
+from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
@@ -68,6 +69,7 @@ def access_control(
     gates: FeatureGates,
     kinds: Callable[[], Iterator[AnyDefinition]],
     *,
+    computations: Computations,
     clock: Clock,
     random: random_module.Random,
 ) -> AccessControl:
@@ -94,8 +96,8 @@ def access_control(
     dispatcher = WebhookDispatcher(client, random)
     rebuilder = Rebuilder(gates, clock)
     mutating = (
-        MutatingPolicies(registry, authorizer, kinds, rebuilder),
-        MutatingWebhooks(Hooks(registry, MUTATING, authorizer), dispatcher, rebuilder),
+        MutatingPolicies(registry, authorizer, kinds, rebuilder, computations),
+        MutatingWebhooks(Hooks(registry, MUTATING, authorizer, computations), dispatcher, rebuilder),
     )
     plugins += [
         PodPriority(registry),
@@ -113,8 +115,8 @@ def access_control(
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [
         CertificateChecks(authorizer),
-        PolicyCheck(registry, authorizer, kinds),
-        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer), dispatcher),
+        PolicyCheck(registry, authorizer, kinds, computations),
+        ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer, computations), dispatcher),
         ResourceQuotaCheck(registry, gates),
     ]
     chain = AdmissionChain(plugins, external=mutating, observe=registry.observe)

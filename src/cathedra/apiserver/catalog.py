@@ -94,6 +94,7 @@ class Catalog:
         """The routes that are served, by group, version, resource and sub-resource."""
         self._edition: dict[GroupResource, int] = {}
         self._observers: list[Callable[[], None]] = []
+        self._fingerprints: dict[str | None, str] = {}
         self.generation = 0
         """Counts changes, so that discovery and OpenAPI know when to be made anew."""
         for definition in definitions:
@@ -130,6 +131,7 @@ class Catalog:
 
     def _count(self) -> None:
         self.generation += 1
+        self._fingerprints = {}
         for observer in self._observers:
             observer()
 
@@ -138,12 +140,19 @@ class Catalog:
         which edition of them."""
         parts = path.split("/")
         group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
-        everything = path in {"apis", "version"}
-        return " ".join(
-            f"{d.plural}.{d.group}@{self._edition[d.group_resource]}:{','.join(v.name for v in d.versions)}"
-            for d in sorted(self, key=lambda d: (d.group, d.plural))
-            if everything or d.group == group
-        )
+        if not self._fingerprints:
+            self._fingerprints = self._made_fingerprints()
+        return self._fingerprints.get(None if path in {"apis", "version"} else group, "")
+
+    def _made_fingerprints(self) -> dict[str | None, str]:
+        """The fingerprint of each group, and that of all of them under None."""
+        found: dict[str | None, list[str]] = {None: []}
+        for d in sorted(self, key=lambda d: (d.group, d.plural)):
+            versions = ",".join(v.name for v in d.versions)
+            text = f"{d.plural}.{d.group}@{self._edition[d.group_resource]}:{versions}"
+            found[None].append(text)
+            found.setdefault(d.group, []).append(text)
+        return {group: " ".join(texts) for group, texts in found.items()}
 
     def find(self, group: str, version: str, resource: str) -> tuple[AnyDefinition, VersionDefinition] | None:
         """The definition and version of that name, if served."""

@@ -46,6 +46,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     release: str = NEWEST
     """The release whose fields are known."""
+    size: int = 0
+    """Bytes of the request's body; 0 if the object came without one, from a part in the same process."""
     trusted: bool = False
     """Whether the authorizer allows the user everything, so that it need not be asked."""
     warnings: list[str] = msgspec.field(default_factory=list)

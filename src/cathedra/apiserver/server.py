@@ -38,6 +38,7 @@ from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubern
 from cathedra.apiserver.bootstrap.namespaces import create_namespaces
 from cathedra.apiserver.bootstrap.roles import reconcile_roles
 from cathedra.apiserver.catalog import Catalog, served_definitions, served_virtual
+from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.customresources import DefinitionController, DefinitionFollower, ServedDefinitions
@@ -125,7 +126,10 @@ class APIServer:
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
         catalog = Catalog(served, served_virtual(gates, dict(config.runtime_config)))
-        access = access_control(registry, config, gates, lambda: iter(catalog), clock=clock, random=random)
+        computations = Computations()
+        access = access_control(
+            registry, config, gates, lambda: iter(catalog), computations=computations, clock=clock, random=random
+        )
         context = ServerContext(
             registry=registry,
             admission=access.admission,
@@ -133,6 +137,7 @@ class APIServer:
             gates=gates,
             clock=clock,
             random=random,
+            computations=computations,
             tokens=ServiceAccountTokens(registry, clock, random, SigningKey()),
             static_tokens=StaticTokens({}),
             rules=access.rules,
@@ -296,7 +301,7 @@ class APIServer:
     def _make_app(self) -> Application:
         invited = BootstrapTokens(self.context.registry, self.context.clock)
         authenticator = Authenticator((self._tokens, self.context.tokens, invited), anonymous=self._anonymous)
-        openapi = OpenAPI(self.catalog, self.config.release)
+        openapi = OpenAPI(self.catalog, self.config.release, self.context.computations)
         discovery = Discovery(self.catalog, openapi, lambda: self.address, self.aggregated)
         checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
         health = HealthAndVersion(self.config.release, checks, lambda: self.health_notes())
@@ -359,6 +364,7 @@ class APIServer:
         if self._webhooks is not None:
             await self._webhooks.close()
         await self._definitions.close()
+        self.context.computations.close()
         if self._audit is not None:
             self._audit.close()
         await self.context.registry.close()

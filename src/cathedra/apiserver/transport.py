@@ -223,9 +223,15 @@ class InProcessTransport:
         from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients ask
 
         documents = Documents(self._catalog, self._server.gates.release)
-        for group, version in documents.group_versions():
-            if path == (f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"):
-                return encode(documents.group_version(group, version))
+        named = {
+            f"/openapi/v3/apis/{one[0]}/{one[1]}" if one[0] else f"/openapi/v3/api/{one[1]}": one
+            for one in documents.group_versions()
+        }
+        if path in named:
+            group, version = named[path]
+            return await self._server.computations.compute(
+                lambda limit: encode(documents.group_version(group, version, limit.check)), self._user.name
+            )
         raise failure(404, "NotFound", "the server could not find the requested resource")
 
     async def close(self) -> None:

@@ -99,6 +99,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     """The compiler of CEL; without it expressions are stored unchecked."""
     access: FieldAccess | None = None
     """The permissions that decide on single fields; without it every field may be changed."""
+    interrupted: Callable[[], bool] = lambda: False
+    """Return True if a lengthy validation has to stop. It is called at least once per millisecond of work."""
 
 
 class Strategy(Generic[T]):
@@ -120,6 +122,9 @@ class Strategy(Generic[T]):
     """How often the kind's own rules check changed metadata as if it were new."""
     returns_deleted_object: bool = True
     """Whether DELETE answers with the object instead of a Status."""
+    is_lengthy: bool = False
+    """Whether users can make its validation long. Then it calls the context's ``interrupted`` and may be started again
+    in another thread; it ends with `cathedra.offload.DeadlineExceeded` if that returns True."""
 
     def default(self, obj: T, context: RequestContext) -> T:
         """Fill in what was left out."""

@@ -14,12 +14,12 @@ from cathedra.api.core.autoscaling_v1 import Scale
 from cathedra.api.core.core_v1 import Binding
 from cathedra.api.core.policy_v1 import Eviction
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import to_dict
+from cathedra.api.struct import encode, to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.authentication.authenticator import as_json
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["VersionedAttributes", "own_kind"]
+__all__ = ["VersionedAttributes", "own_kind", "size_of"]
 
 _OWN_KINDS: Final[Mapping[type, GroupVersionKind]] = {
     Binding: GroupVersionKind("", "v1", "Binding"),
@@ -119,6 +119,11 @@ class VersionedAttributes:
         if request.field_manager:
             given["fieldManager"] = request.field_manager
         return {**shown, **given}
+
+
+def size_of(request: AdmissionAttributes) -> int:
+    """Bytes of the larger one of the request's objects in JSON."""
+    return max(len(encode(one)) for one in (request.object, request.old_object))
 
 
 def own_kind(kind: type) -> GroupVersionKind | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
@@ -71,6 +71,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     """The strategy of CustomResourceDefinitions."""
 
     returns_deleted_object = False
+    is_lengthy = True
 
     def default(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
         """Names follow from the kind; versions convert by keeping what they have in common."""
@@ -102,13 +103,13 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
 
     def validate_create(self, obj: CustomResourceDefinition, context: RequestContext) -> ErrorList:
         """Everything that keeps the kind from being served."""
-        return _errors(obj)
+        return _errors(obj, context.interrupted)
 
     def validate_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
     ) -> ErrorList:
         """The same, and what cannot change."""
-        errors = _errors(new)
+        errors = _errors(new, context.interrupted)
         if new.spec.group != old.spec.group:
             errors.invalid("spec.group", new.spec.group, "field is immutable")
         if new.spec.names.plural != old.spec.names.plural:
@@ -151,7 +152,7 @@ class DefinitionStatusStrategy(Strategy[CustomResourceDefinition]):
         return replace(new, spec=old.spec)
 
 
-def _errors(obj: CustomResourceDefinition) -> ErrorList:
+def _errors(obj: CustomResourceDefinition, interrupted: Callable[[], bool]) -> ErrorList:
     errors = ErrorList()
     spec = obj.spec
     wanted = f"{spec.names.plural}.{spec.group}"
@@ -174,9 +175,9 @@ def _errors(obj: CustomResourceDefinition) -> ErrorList:
         seen.add(version.name)
         if version.schema is None or version.schema.open_apiv3_schema is None:
             errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
-    _versions(errors, spec.versions)
+    _versions(errors, spec.versions, interrupted)
     _names(errors, obj)
-    _common(errors, spec.versions)
+    _common(errors, spec.versions, interrupted)
     if spec.conversion is not None:
         check_conversion(errors, spec.conversion)
     if spec.preserve_unknown_fields:
@@ -237,31 +238,37 @@ def _has_same(versions: Sequence[CustomResourceDefinitionVersion], field: str) -
     return all(getattr(version, field) == getattr(versions[0], field) for version in versions)
 
 
-def _versions(errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion]) -> None:
+def _versions(
+    errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion], interrupted: Callable[[], bool]
+) -> None:
     """What is wrong with what versions have of their own."""
     for position, version in enumerate(versions):
         path = f"spec.versions[{position}]"
         if not _has_same(versions, "schema"):
-            _root(errors, version, f"{path}.schema.openAPIV3Schema")
+            _root(errors, version, f"{path}.schema.openAPIV3Schema", interrupted)
         if not _has_same(versions, "additional_printer_columns"):
             _columns(errors, version, path)
         if not _has_same(versions, "selectable_fields"):
             _selectable(errors, version, path)
 
 
-def _common(errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion]) -> None:
+def _common(
+    errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion], interrupted: Callable[[], bool]
+) -> None:
     """What is wrong with what all versions say."""
     if not versions:
         return
     if _has_same(versions, "schema"):
-        _root(errors, versions[0], "spec.validation.openAPIV3Schema")
+        _root(errors, versions[0], "spec.validation.openAPIV3Schema", interrupted)
     if _has_same(versions, "additional_printer_columns"):
         _columns(errors, versions[0], "spec")
     if _has_same(versions, "selectable_fields"):
         _selectable(errors, versions[0], "spec")
 
 
-def _root(errors: ErrorList, version: CustomResourceDefinitionVersion, where: str) -> None:
+def _root(
+    errors: ErrorList, version: CustomResourceDefinitionVersion, where: str, interrupted: Callable[[], bool]
+) -> None:
     """What is wrong with the schema of a version, if it has one."""
     if version.schema is None or version.schema.open_apiv3_schema is None:
         return
@@ -287,7 +294,7 @@ def _root(errors: ErrorList, version: CustomResourceDefinitionVersion, where: st
         errors.forbidden(f"{where}.nullable", "nullable cannot be true at the root")
     _schema(errors, source, where, root=True)
     if len(errors) == before:
-        for fault in compile_rules(read_schema(source))[1]:
+        for fault in compile_rules(read_schema(source), interrupted)[1]:
             errors.append(FieldError(fault.type, f"{where}{fault.path}", fault.rule, fault.detail))
 
 

@@ -22,7 +22,7 @@ from cathedra.apiserver.custom.objects import (
     normalized,
     with_content,
 )
-from cathedra.apiserver.custom.rules import ValidationRules, compile_rules
+from cathedra.apiserver.custom.rules import LazyRules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceStrategy
 from cathedra.apiserver.versionorder import version_order
@@ -38,7 +38,7 @@ class _Version(msgspec.Struct, frozen=True):
 
     source: CustomResourceDefinitionVersion
     type: type[CustomObject]
-    rules: ValidationRules
+    rules: LazyRules
 
     @property
     def has_status(self) -> bool:
@@ -133,7 +133,7 @@ def _read(version: CustomResourceDefinitionVersion, kind: str) -> _Version:
     paths = None
     if scale is not None:
         paths = ScalePaths(scale.spec_replicas_path, scale.status_replicas_path, scale.label_selector_path or "")
-    return _Version(version, make_type(kind, schema, paths), compile_rules(schema)[0])
+    return _Version(version, make_type(kind, schema, paths), LazyRules(schema))
 
 
 def _version(version: _Version, group: str, kind: str, hub: type[CustomObject]) -> VersionDefinition:

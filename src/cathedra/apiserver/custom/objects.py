@@ -15,7 +15,7 @@ from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct
-from cathedra.apiserver.custom.schema import Schema
+from cathedra.apiserver.custom.schema import DefaultRoom, Schema
 from cathedra.apiserver.patches.schema import DocumentShape, Shape, struct_shape
 
 __all__ = [
@@ -120,10 +120,14 @@ def with_content(kind: type[CustomObject], metadata: ObjectMeta, values: JSONObj
     return kind(metadata=metadata, **known)
 
 
-def normalized(obj: CustomObject, problems: list[str] | None = None) -> CustomObject:
-    """The object pruned and with its defaults."""
+def normalized(obj: CustomObject, room: DefaultRoom | None = None) -> CustomObject:
+    """The object pruned and with its defaults, as far as they fit into ``room``.
+
+    A stored object that is read under a schema with larger defaults has as many of them as fit: no reader can help it,
+    and a list must not fail for one object.
+    """
     schema = type(obj).schema
-    values = schema.filled(schema.pruned(content(obj), "", problems))
+    values = schema.filled(schema.pruned(content(obj)), room)
     return with_content(type(obj), obj.metadata, values)
 
 
@@ -142,5 +146,5 @@ def decode_custom(kind: type[CustomObject], values: JSONObject, release: str) ->
     decoded: Any = decode_values(partial, _PARTIAL, {"metadata": metadata or {}}, release)
     problems = list(decoded.problems)
     rest = {name: value for name, value in values.items() if name not in {"metadata", "kind", "apiVersion"}}
-    pruned = kind.schema.pruned(rest, "", problems)
+    pruned = kind.schema.pruned(rest, None, problems)
     return with_content(kind, decoded.object.metadata, pruned), tuple(problems)

@@ -7,7 +7,7 @@ changes, and is only asked where both can be told to be the same thing (docs/spe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +24,19 @@ from cathedra.apiserver.custom.costs import (
     extent_of,
 )
 from cathedra.apiserver.custom.schema import Schema, identity
+from cathedra.apiserver.custom.validation import MAX_ERRORS
 from cathedra.cel.fieldnames import escaped
+from cathedra.offload import DeadlineExceeded
 
-__all__ = ["RuleFault", "ValidationRules", "compile_rules"]
+__all__ = ["LazyRules", "RuleFault", "ValidationRules", "compile_rules"]
+
+Interrupted = Callable[[], bool]
+
+
+def _never() -> bool:
+    """Return False: the work is not to be interrupted."""
+    return False
+
 
 CALL_LIMIT: Final = 1_000_000
 BUDGET: Final = 10_000_000
@@ -39,6 +49,7 @@ _REASONS: Final = {
 }
 _TOO_DEAR: Final = "operation cancelled: actual cost limit exceeded"
 _INTERRUPTED: Final = "operation interrupted"
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 _OLD: Final = re.compile(r"\boldSelf\b")
 
 
@@ -69,7 +80,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class _Node(msgspec.Struct):
-    """The rules at one place of a schema, and the places below."""
+    """The rules at one place of a schema, and the places below that have any."""
 
     schema: Schema
     rules: list[_Rule] = msgspec.field(default_factory=list)
@@ -79,8 +90,7 @@ class _Node(msgspec.Struct):
 
     @property
     def any(self) -> bool:
-        inner = [*self.properties.values(), self.additional, self.items]
-        return bool(self.rules) or any(node is not None and node.any for node in inner)
+        return bool(self.rules or self.properties or self.additional is not None or self.items is not None)
 
 
 class ValidationRules:
@@ -91,9 +101,12 @@ class ValidationRules:
         self.any = root.any
         """Whether there are any rules at all."""
 
-    def broken(self, new: Mapping[str, Any], old: Mapping[str, Any] | None) -> ErrorList:
-        """The rules that a valid object breaks, outer ones first."""
-        run = _Run()
+    def broken(
+        self, new: Mapping[str, Any], old: Mapping[str, Any] | None, interrupted: Interrupted = _never
+    ) -> ErrorList:
+        """The rules that a valid object breaks, outer ones first, at most `MAX_ERRORS`. The evaluation ends when
+        ``interrupted`` returns True, or when it has taken a second of processor time."""
+        run = _Run(interrupted)
         if self.any:
             run.visit(self._root, new, old, "", has_old=old is not None)
         return run.errors
@@ -102,46 +115,60 @@ class ValidationRules:
 class _Run:
     """One evaluation of all rules, with what it has cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, interrupted: Interrupted) -> None:
         self.errors = ErrorList()
         self._left = BUDGET
         # start-up time: CEL comes with the first rule
         from cathedra.cel.interruption import CPULimit
 
-        self._interrupted = CPULimit()
+        used_up = CPULimit()
+        self._interrupted: Interrupted = lambda: interrupted() or used_up()
 
     def visit(self, node: _Node, new: Any, old: Any, path: str, *, has_old: bool) -> None:
         """Ask the rules at this place and below."""
+        celled = _CelledPair(node.schema, new, old, self._interrupted)
         for rule in node.rules:
-            if self._left <= 0:
+            if self._left <= 0 or len(self.errors) >= MAX_ERRORS:
                 return
             if not rule.transition or has_old or rule.source.get("optionalOldSelf"):
-                self._ask(node, rule, new, old, path, has_old=has_old)
+                self._ask(rule, celled, path, has_old=has_old)
         if isinstance(new, dict):
+            if not node.properties and node.additional is None:
+                return
             for name, item in new.items():
+                if self._is_over():
+                    return
                 inner = node.properties.get(name) or node.additional
-                if inner is not None and inner.any:
+                if inner is not None:
                     known = has_old and isinstance(old, dict) and name in old
                     where = f"{path}.{name}" if path else name
                     self.visit(inner, item, old[name] if known else None, where, has_old=known)
-        elif isinstance(new, list) and node.items is not None and node.items.any:
+        elif isinstance(new, list) and node.items is not None:
             counterparts = _counterparts(node.schema, old) if has_old else {}
             for position, item in enumerate(new):
+                if self._is_over():
+                    return
                 key = _key(node.schema, item)
                 known = key in counterparts
                 before = counterparts[key] if known else None
                 self.visit(node.items, item, before, f"{path}[{position}]", has_old=known)
 
-    def _ask(self, node: _Node, rule: _Rule, new: Any, old: Any, path: str, *, has_old: bool) -> None:
+    def _is_over(self) -> bool:
+        """Return True if no more rules are evaluated."""
+        if self._left > 0 and self._interrupted():
+            self._left = 0
+            self.errors.append(BrokenRule(ErrorType.INVALID, "<nil>", None, _OUT_OF_BUDGET))
+        return self._left <= 0 or len(self.errors) >= MAX_ERRORS
+
+    def _ask(self, rule: _Rule, celled: _CelledPair, path: str, *, has_old: bool) -> None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.values import NONE, Optional
 
-        variables: dict[str, Any] = {"self": _celled(node.schema, new)}
+        variables: dict[str, Any] = {"self": celled.new()}
         if rule.source.get("optionalOldSelf"):
-            before = _celled(node.schema, old)
-            variables["oldSelf"] = Optional(before) if has_old else NONE
+            variables["oldSelf"] = Optional(celled.old()) if has_old else NONE
         elif has_old:
-            variables["oldSelf"] = _celled(node.schema, old)
+            variables["oldSelf"] = celled.old()
         outcome = rule.program.evaluate(variables, min(CALL_LIMIT, self._left), self._interrupted)
         self._left -= outcome.cost
         if outcome.error is not None:
@@ -156,7 +183,7 @@ class _Run:
         """Report a rule that has no answer; what has cost too much, or taken too long, was the last one."""
         shown = (rule.source.get("message") or rule.source["rule"]).strip()
         if self._left <= 0 or error == _INTERRUPTED:
-            text = "validation failed due to running out of cost budget, no further validation rules will be run"
+            text = _OUT_OF_BUDGET
             self._left = 0
         elif error.startswith("no such overload"):
             text = (
@@ -199,17 +226,43 @@ def _key(schema: Schema, item: Any) -> Any:
     return tuple([identity(item.get(key)) for key in schema.keys]) if isinstance(item, dict) else None
 
 
-def _celled(schema: Schema, value: Any) -> Any:
-    """A value as expressions see it: numbers as their schema has them, times and durations as such."""
+class _CelledPair:
+    """The new and the old value of one place as expressions see them; made for the first rule that reads them."""
+
+    __slots__ = ("_interrupted", "_made", "_new", "_old", "_schema")
+
+    def __init__(self, schema: Schema, new: Any, old: Any, interrupted: Interrupted) -> None:
+        self._schema, self._new, self._old, self._interrupted = schema, new, old, interrupted
+        self._made: dict[str, Any] = {}
+
+    def new(self) -> Any:
+        """The new value."""
+        return self._celled("new", self._new)
+
+    def old(self) -> Any:
+        """The old value."""
+        return self._celled("old", self._old)
+
+    def _celled(self, which: str, value: Any) -> Any:
+        if which not in self._made:
+            self._made[which] = _celled(self._schema, value, self._interrupted)
+        return self._made[which]
+
+
+def _celled(schema: Schema, value: Any, interrupted: Interrupted) -> Any:
+    """A value as expressions see it: numbers as their schema has them, times and durations as such. It is whole also
+    after an interruption, which the evaluation then notices: the call only gives up the loop or the interpreter."""
     if isinstance(value, dict):
+        interrupted()
         if schema.additional is not None:
-            return {name: _celled(schema.additional, item) for name, item in value.items()}
+            return {name: _celled(schema.additional, item, interrupted) for name, item in value.items()}
         return {
-            escaped(name): _celled(schema.properties[name], item) if name in schema.properties else item
+            escaped(name): _celled(schema.properties[name], item, interrupted) if name in schema.properties else item
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [_celled(schema.items, item) for item in value] if schema.items is not None else value
+        interrupted()
+        return [_celled(schema.items, item, interrupted) for item in value] if schema.items is not None else value
     if schema.type == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str) and schema.source.get("format") in {"date-time", "datetime", "duration"}:
@@ -226,9 +279,27 @@ def _moment(form: str, text: str) -> Any:
     return text if parsed is None or isinstance(parsed, Failure) else parsed
 
 
-def compile_rules(schema: Schema) -> tuple[ValidationRules, list[RuleFault]]:
-    """The rules of a schema, and what is wrong with them: they do not compile, or may cost too much."""
-    compiler = _Compiler()
+class LazyRules:
+    """The rules of a schema that has been accepted, compiled when the first instance is written."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._compiled: ValidationRules | None = None
+
+    def compiled(self, interrupted: Interrupted = _never) -> ValidationRules:
+        """The rules; compiled once, unless an interruption raises an exception meanwhile."""
+        if self._compiled is None:
+            self._compiled = compile_rules(self._schema, interrupted)[0]
+        return self._compiled
+
+
+def compile_rules(schema: Schema, interrupted: Interrupted = _never) -> tuple[ValidationRules, list[RuleFault]]:
+    """The rules of a schema, and what is wrong with them: they do not compile, or may cost too much.
+
+    Raises:
+        DeadlineExceeded: ``interrupted`` has returned True.
+    """
+    compiler = _Compiler(interrupted)
     root = compiler.node(schema, "", Cardinality(), None, root=True)
     total = compiler.total
     if total.total > TOTAL_LIMIT:
@@ -245,14 +316,20 @@ def compile_rules(schema: Schema) -> tuple[ValidationRules, list[RuleFault]]:
 class _Compiler:
     """Compiles the rules of one schema, adding up what they may cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, interrupted: Interrupted) -> None:
         self.faults: list[RuleFault] = []
         self.total = TotalCost()
+        self._interrupted = interrupted
+
+    def _check(self) -> None:
+        if self._interrupted():
+            raise DeadlineExceeded(0.0)
 
     def node(
         self, schema: Schema, path: str, cardinality: Cardinality, extent: Extent | None, *, root: bool = False
     ) -> _Node:
         """The rules at a place of the schema and below; ``extent`` is known where rules stand further out."""
+        self._check()
         node = _Node(schema)
         sources = schema.source.get("x-kubernetes-validations") or ()
         if sources and extent is None:
@@ -262,12 +339,16 @@ class _Compiler:
         inside = cardinality.below(schema)
         for name, inner in schema.properties.items():
             known = extent.fields.get(escaped(name)) if extent is not None else None
-            node.properties[name] = self.node(inner, f"{path}.properties[{name}]", inside, known)
+            below = self.node(inner, f"{path}.properties[{name}]", inside, known)
+            if below.any:
+                node.properties[name] = below
         element = extent.element if extent is not None else None
         if schema.additional is not None and schema.additional.source:
-            node.additional = self.node(schema.additional, f"{path}.additionalProperties", inside, element)
+            below = self.node(schema.additional, f"{path}.additionalProperties", inside, element)
+            node.additional = below if below.any else None
         if schema.items is not None:
-            node.items = self.node(schema.items, f"{path}.items", inside, element)
+            below = self.node(schema.items, f"{path}.items", inside, element)
+            node.items = below if below.any else None
         return node
 
     def _rules(self, node: _Node, sources: Any, path: str, cardinality: Cardinality, extent: Extent) -> None:
@@ -277,6 +358,9 @@ class _Compiler:
         objects: dict[str, dict[str, Any]] = {}
         own = _type_of(node.schema, "selfType", objects)
         for number, source in enumerate(sources):
+            self._check()
+            if len(self.faults) >= MAX_ERRORS:
+                return
             old = types.optional_of(own) if source.get("optionalOldSelf") else own
             declared = _environment(own, old, objects, extent)
             where = f"{path}.x-kubernetes-validations[{number}]"

@@ -8,11 +8,14 @@ from typing import Final
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.status import failure
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
-from cathedra.apiserver.custom.rules import ValidationRules
-from cathedra.apiserver.custom.validation import validate
+from cathedra.apiserver.custom.rules import LazyRules
+from cathedra.apiserver.custom.schema import DefaultRoom
+from cathedra.apiserver.custom.validation import Validator
 from cathedra.kinds.definition import RequestContext, Strategy
+from cathedra.offload import DeadlineExceeded
 
 __all__ = ["InstanceStatusStrategy", "InstanceStrategy"]
 
@@ -27,17 +30,27 @@ class InstanceStrategy(Strategy[CustomObject]):
 
     allow_unconditional_update = False
     returns_deleted_object = False
+    is_lengthy = True
 
     def __init__(
-        self, types: Mapping[str, type[CustomObject]], rules: Mapping[str, ValidationRules], with_status: frozenset[str]
+        self, types: Mapping[str, type[CustomObject]], rules: Mapping[str, LazyRules], with_status: frozenset[str]
     ) -> None:
         self._types = types
         self._rules = rules
+        self._validators: dict[type[CustomObject], Validator] = {}
         self._with_status = with_status
 
     def default(self, obj: CustomObject, context: RequestContext) -> CustomObject:
-        """Drop what is unknown, fill in the defaults."""
-        return normalized(obj)
+        """Drop what is unknown, fill in the defaults.
+
+        Raises:
+            StatusError: 500, the defaults make the object larger than any store takes.
+        """
+        room = DefaultRoom()
+        filled = normalized(obj, room)
+        if room.exceeded:
+            raise failure(500, "", "etcdserver: request is too large")
+        return filled
 
     def prepare_create(self, obj: CustomObject, context: RequestContext) -> CustomObject:
         """Empty the status, begin to count generations."""
@@ -64,16 +77,30 @@ class InstanceStrategy(Strategy[CustomObject]):
 
     def _errors(self, new: CustomObject, old: CustomObject | None, context: RequestContext) -> ErrorList:
         kind = self._types.get(context.api_version, type(new))
-        rules = self._rules.get(context.api_version)
+        lazy = self._rules.get(context.api_version)
         values = _plain(kind, new, context)
-        errors = validate(kind.schema, values, "")
+
+        def check() -> None:
+            if context.interrupted():
+                raise DeadlineExceeded(0.0)
+
+        errors = self._validator(kind).errors(values, "", check)
+        rules = None if lazy is None else lazy.compiled(context.interrupted)
         if rules is None or not rules.any:
             return errors
         if errors:
             errors.append(FieldError(ErrorType.INVALID, "<nil>", None, _UNCHECKED))
             return errors
-        errors.extend(rules.broken(values, None if old is None else _plain(kind, old, context)))
+        before = None if old is None else _plain(kind, old, context)
+        errors.extend(rules.broken(values, before, context.interrupted))
         return errors
+
+    def _validator(self, kind: type[CustomObject]) -> Validator:
+        """The compiled schema of a version."""
+        found = self._validators.get(kind)
+        if found is None:
+            found = self._validators[kind] = Validator(kind.schema)
+        return found
 
 
 class InstanceStatusStrategy(InstanceStrategy):

@@ -1,132 +1,413 @@
 """What is wrong with an instance, by its structural schema, in the words of Kubernetes' validator
-(docs/spec/apimachinery.md §17)."""
+(docs/spec/apimachinery.md §17).
+
+A schema is compiled into a tree of `Validator` once. `Validator.accepts` decides, stops at the first fault and makes no
+texts; almost all values end there, and so do the alternatives of ``anyOf``, ``oneOf`` and ``not``. Only a value that is
+refused is walked again to collect its errors, and that walk ends with `MAX_ERRORS`: a body of 3 MiB can have a million
+faults, each with the text of a pattern or a path of its own.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cathedra.api.field import ErrorList
+from cathedra.api.decoding.reader import Place, place_text
+from cathedra.api.field import MAX_TEXT, OMITTED, ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.status import MAX_CAUSES
 from cathedra.apiserver.custom.formats import FORMATS
-from cathedra.apiserver.custom.patterns import compiled_pattern
+from cathedra.apiserver.custom.patterns import Pattern, compiled_pattern
 from cathedra.apiserver.custom.schema import Schema, identity, read_schema
 
-__all__ = ["validate"]
+__all__ = ["MAX_ERRORS", "Validator", "validate"]
 
+MAX_ERRORS: Final = MAX_CAUSES
+"""Errors after which the walk over a refused value ends."""
+_MORE: Final = "there are more errors, which are not listed"
+_STEP: Final = 32
+"""Elements of a list between two calls of the interruption."""
 _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+_CLASSES: Final[Mapping[str, frozenset[type]]] = {
+    "": frozenset(_NAMES),
+    "string": frozenset({str}),
+    "boolean": frozenset({bool}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "array": frozenset({list}),
+    "object": frozenset({dict}),
+}
+_INT_OR_STRING: Final = frozenset({int, str})
+_BITS: Final = {"int32": 31, "int64": 63}
+
+Check = Callable[[], object]
+"""Called between pieces of work; it raises an exception to end them."""
+
+
+def _unlimited() -> None:
+    """Return: the walk has no deadline."""
 
 
 def validate(schema: Schema, value: Any, path: str) -> ErrorList:
     """Everything that is wrong with a value. Paths are as ``spec.list[0]``; "" is the object itself."""
-    errors = ErrorList()
-    _value(schema, value, path, errors)
-    return errors
+    return Validator(schema).errors(value, path)
 
 
-def _value(schema: Schema, value: Any, path: str, errors: ErrorList) -> None:
-    if type(value) is schema.scalar:
-        return
-    if value is None:
-        if not schema.nullable and schema.type:
-            errors.invalid(path, "null", f'{path} in body must be of type {schema.type}: "null"')
-        return
-    if not _has_type(schema, value):
-        kind = _NAMES.get(type(value), "null")
-        errors.invalid(path, kind, f'{path} in body must be of type {schema.type or "integer,string"}: "{kind}"')
-        return
-    source = schema.source
-    _combined(source, value, path, errors)
-    if isinstance(value, str):
-        _text(source, value, path, errors)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        _number(source, value, path, errors)
-    elif isinstance(value, list):
-        _list(schema, value, path, errors)
-    elif isinstance(value, dict):
-        _map(schema, value, path, errors)
-    allowed = source.get("enum")
-    if allowed is not None and not any(_same(value, one) for one in allowed):
-        errors.string_not_among(
-            path, value, sorted(one if isinstance(one, str) else json.dumps(one) for one in allowed)
-        )
+class Validator:
+    """What one place of a schema demands of values. Parts are compiled when the first value reaches them."""
+
+    __slots__ = (
+        "_additional", "_all_of", "_any_of", "_classes", "_enum", "_format", "_items", "_not", "_one_of", "_pattern",
+        "_properties", "_required", "schema",
+    )  # fmt: skip
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        source = schema.source
+        known = _INT_OR_STRING if schema.int_or_string else _CLASSES.get(schema.type, frozenset())
+        self._classes = known
+        self._any_of = _validators(source, "anyOf")
+        self._one_of = _validators(source, "oneOf")
+        self._all_of = _validators(source, "allOf")
+        self._not = Validator(read_schema(source["not"])) if "not" in source else None
+        self._enum = _Enum(source["enum"]) if source.get("enum") is not None else None
+        self._pattern: Pattern | None = compiled_pattern(source["pattern"]) if "pattern" in source else None
+        self._format = FORMATS.get(source.get("format", ""))
+        self._required: tuple[str, ...] = tuple(source.get("required", ()))
+        self._properties: dict[str, Validator] = {}
+        self._additional: Validator | None = None
+        self._items: Validator | None = None
+
+    def accepts(self, value: Any, check: Check = _unlimited) -> bool:
+        """Return True if nothing is wrong with the value."""
+        schema = self.schema
+        kind = type(value)
+        if kind is schema.scalar:
+            return True
+        if value is None:
+            return schema.nullable or not schema.type
+        if kind not in self._classes and not self._is_whole(value):
+            return False
+        if not self._alternatives_accept(value, check):
+            return False
+        if kind is str:
+            accepted = self._text_fits(value)
+        elif kind is list:
+            accepted = self._list_fits(value, check)
+        elif kind is dict:
+            accepted = self._map_fits(value, check)
+        else:
+            accepted = kind is bool or not (_number_problems(schema.source, value) or _overflows(schema.source, value))
+        return accepted and (self._enum is None or value in self._enum)
+
+    def errors(self, value: Any, path: str, check: Check = _unlimited) -> ErrorList:
+        """The errors of a value, at most `MAX_ERRORS`; one more if some are left out."""
+        found = _Found(check)
+        if self.accepts(value, check):
+            return found.errors
+        try:
+            self.collect(value, (None, path) if path else None, found)
+        except _Full:
+            found.errors.append(FieldError(ErrorType.INVALID, "<nil>", OMITTED, _MORE))
+        return found.errors
+
+    # --- deciding
+
+    def _is_whole(self, value: Any) -> bool:
+        return type(value) is float and self.schema.type == "integer" and value.is_integer()
+
+    def _alternatives_accept(self, value: Any, check: Check) -> bool:
+        if self._any_of is not None and not _some_accepts(self._any_of, value, check):
+            return False
+        if self._one_of is not None and _accepting(self._one_of, value, check, most=2) != 1:
+            return False
+        if self._all_of is not None and not all(one.accepts(value, check) for one in self._all_of):
+            return False
+        return self._not is None or not self._not.accepts(value, check)
+
+    def _text_fits(self, value: str) -> bool:
+        source, size = self.schema.source, len(value)
+        if "maxLength" in source and size > source["maxLength"]:
+            return False
+        if "minLength" in source and size < source["minLength"]:
+            return False
+        if "pattern" in source and (self._pattern is None or not self._pattern.matches(value)):
+            return False
+        return self._format is None or self._format(value)
+
+    def _list_fits(self, value: list[Any], check: Check) -> bool:
+        source = self.schema.source
+        if "maxItems" in source and len(value) > source["maxItems"]:
+            return False
+        if "minItems" in source and len(value) < source["minItems"]:
+            return False
+        if self.schema.list_type != "atomic" and any(True for _ in self._duplicates(value, check)):
+            return False
+        items = self._element()
+        if items is None:
+            return True
+        scalar = items.schema.scalar
+        for start in range(0, len(value), _STEP):
+            check()
+            for item in value[start : start + _STEP]:
+                if type(item) is not scalar and not items.accepts(item, check):
+                    return False
+        return True
+
+    def _map_fits(self, value: JSONObject, check: Check) -> bool:
+        source = self.schema.source
+        if "maxProperties" in source and len(value) > source["maxProperties"]:
+            return False
+        if "minProperties" in source and len(value) < source["minProperties"]:
+            return False
+        check()
+        if any(name not in value for name in self._required):
+            return False
+        for position, (name, item) in enumerate(value.items()):
+            if not position % _STEP:
+                check()
+            inner = self._member(name)
+            if inner is not None and not inner.accepts(item, check):
+                return False
+        return True
+
+    def _member(self, name: str) -> Validator | None:
+        """The validator of a member of an object; None if anything is right."""
+        found = self._properties.get(name)
+        if found is not None:
+            return found
+        schema = self.schema.properties.get(name)
+        if schema is not None:
+            found = self._properties[name] = Validator(schema)
+            return found
+        if self._additional is None and self.schema.additional is not None:
+            self._additional = Validator(self.schema.additional)
+        return self._additional
+
+    def _element(self) -> Validator | None:
+        """The validator of the elements of a list; None if anything is right."""
+        if self._items is None and self.schema.items is not None:
+            self._items = Validator(self.schema.items)
+        return self._items
+
+    def _duplicates(self, value: list[Any], check: Check) -> Iterator[tuple[int, Any]]:
+        """Position and shown value of the elements of a set or keyed list that were there before."""
+        seen: set[Any] = set()
+        keyed = self.schema.list_type == "map"
+        for position, item in enumerate(value):
+            if not position % _STEP:
+                check()
+            if keyed and not isinstance(item, dict):
+                continue
+            shown = {key: item[key] for key in self.schema.keys if key in item} if keyed else item
+            if (known := identity(shown)) in seen:
+                yield position, shown
+            seen.add(known)
+
+    # --- collecting errors
+
+    def collect(self, value: Any, path: Place | None, found: _Found) -> None:
+        """Add the errors of a value."""
+        schema = self.schema
+        found.check()
+        if type(value) is schema.scalar:
+            return
+        if value is None:
+            if not schema.nullable and schema.type:
+                found.in_body(path, "null", f'must be of type {schema.type}: "null"')
+            return
+        if type(value) not in self._classes and not self._is_whole(value):
+            kind = _NAMES.get(type(value), "null")
+            found.in_body(path, kind, f'must be of type {schema.type or "integer,string"}: "{kind}"')
+            return
+        self._collect_alternatives(value, path, found)
+        if isinstance(value, str):
+            self._collect_text(value, path, found)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            for problem in _number_problems(schema.source, value):
+                found.in_body(path, value, problem)
+            if _overflows(schema.source, value):
+                form = schema.source["format"]
+                words = f"Checked value must be of type integer with format {form} in {place_text(path)}"
+                found.invalid(path, value, words)
+        elif isinstance(value, list):
+            self._collect_list(value, path, found)
+        elif isinstance(value, dict):
+            self._collect_map(value, path, found)
+        if self._enum is not None and value not in self._enum:
+            found.not_among(path, value, self._enum.names)
+
+    def _collect_alternatives(self, value: Any, path: Place | None, found: _Found) -> None:
+        shown = place_text(path) or "<nil>"
+        if self._any_of is not None and not _some_accepts(self._any_of, value, found.check):
+            found.invalid(path, "", f'"{shown}" must validate at least one schema (anyOf)')
+            self._any_of[0].collect(value, path, found)
+        if self._one_of is not None:
+            right = _accepting(self._one_of, value, found.check)
+            if right != 1:
+                words = "Found none valid" if right == 0 else f"Found {right} valid alternatives"
+                found.invalid(path, "", f'"{shown}" must validate one and only one schema (oneOf). {words}')
+        for one in self._all_of or ():
+            one.collect(value, path, found)
+        if self._not is not None and self._not.accepts(value, found.check):
+            found.invalid(path, "", f'"{shown}" must not validate the schema (not)')
+
+    def _collect_text(self, value: str, path: Place | None, found: _Found) -> None:
+        source, size = self.schema.source, len(value)
+        if "maxLength" in source and size > source["maxLength"]:
+            found.too_long(path, source["maxLength"])
+        if "minLength" in source and size < source["minLength"]:
+            found.in_body(path, value, f"should be at least {source['minLength']} chars long")
+        # A pattern that was stored before patterns were checked fits nothing.
+        if "pattern" in source and (self._pattern is None or not self._pattern.matches(value)):
+            found.in_body(path, value, f"should match '{source['pattern']}'")
+        if self._format is not None and not self._format(value):
+            found.in_body(path, value, f'must be of type {source["format"]}: "{value}"')
+
+    def _collect_list(self, value: list[Any], path: Place | None, found: _Found) -> None:
+        source = self.schema.source
+        if "maxItems" in source and len(value) > source["maxItems"]:
+            found.too_many(path, len(value), source["maxItems"])
+        if "minItems" in source and len(value) < source["minItems"]:
+            found.in_body(path, len(value), f"should have at least {source['minItems']} items")
+        repeated = dict(self._duplicates(value, found.check)) if self.schema.list_type != "atomic" else {}
+        items = self._element()
+        for position, item in enumerate(value):
+            if position in repeated:
+                found.duplicate((path, f"[{position}]"), repeated[position])
+            if items is not None:
+                items.collect(item, (path, f"[{position}]"), found)
+
+    def _collect_map(self, value: JSONObject, path: Place | None, found: _Found) -> None:
+        source = self.schema.source
+        if "maxProperties" in source and len(value) > source["maxProperties"]:
+            found.too_many(path, len(value), source["maxProperties"])
+        if "minProperties" in source and len(value) < source["minProperties"]:
+            found.in_body(path, len(value), f"should have at least {source['minProperties']} properties")
+        for name in self._required:
+            if name not in value:
+                found.required((path, f".{name}"))
+        for name, item in value.items():
+            inner = self._member(name)
+            if inner is not None:
+                inner.collect(item, (path, f".{name}"), found)
 
 
-def _has_type(schema: Schema, value: Any) -> bool:
-    if schema.int_or_string:
-        return isinstance(value, (int, str)) and not isinstance(value, bool)
-    kind = schema.type
-    if kind == "integer":
-        return (isinstance(value, int) and not isinstance(value, bool)) or (
-            isinstance(value, float) and value.is_integer()
-        )
-    if kind == "number":
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return not kind or _NAMES.get(type(value)) == kind
+class _Enum:
+    """The values that ``enum`` allows."""
+
+    __slots__ = ("_known", "names")
+
+    def __init__(self, allowed: Sequence[Any]) -> None:
+        self._known = frozenset(identity(one) for one in allowed)
+        self.names = sorted(one if isinstance(one, str) else json.dumps(one) for one in allowed)
+
+    def __contains__(self, value: object) -> bool:
+        return identity(value) in self._known
 
 
-def _same(left: Any, right: Any) -> bool:
-    return bool(left == right) and isinstance(left, bool) is isinstance(right, bool)
+class _Full(Exception):
+    """The errors that were found are enough."""
 
 
-def _combined(source: Mapping[str, Any], value: Any, path: str, errors: ErrorList) -> None:
-    shown = path or "<nil>"
-    if "anyOf" in source and all(_wrong(one, value, path) for one in source["anyOf"]):
-        errors.invalid(path, "", f'"{shown}" must validate at least one schema (anyOf)')
-        errors.extend(_wrong(source["anyOf"][0], value, path))
-    if "oneOf" in source:
-        right = sum(not _wrong(one, value, path) for one in source["oneOf"])
-        if right != 1:
-            found = "Found none valid" if right == 0 else f"Found {right} valid alternatives"
-            errors.invalid(path, "", f'"{shown}" must validate one and only one schema (oneOf). {found}')
-    for one in source.get("allOf", ()):
-        if found_errors := _wrong(one, value, path):
-            errors.extend(found_errors)
-    if "not" in source and not _wrong(source["not"], value, path):
-        errors.invalid(path, "", f'"{shown}" must not validate the schema (not)')
+class _Found:
+    """The errors of one walk."""
+
+    __slots__ = ("_room", "check", "errors")
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self.errors = ErrorList()
+        self._room = MAX_TEXT  # a Status shows no more of paths and texts
+
+    def invalid(self, path: Place | None, value: Any, detail: str) -> None:
+        """A value breaks a rule."""
+        self._add(FieldError(ErrorType.INVALID, place_text(path), value, detail))
+
+    def in_body(self, path: Place | None, value: Any, words: str) -> None:
+        """A value breaks a rule; the text begins with its path."""
+        self.invalid(path, value, f"{place_text(path)} in body {words}")
+
+    def not_among(self, path: Place | None, value: Any, names: Sequence[str]) -> None:
+        """A value is none of the known ones."""
+        made = ErrorList()
+        made.string_not_among(place_text(path), value, names)
+        self._add(made[0])
+
+    def duplicate(self, path: Place | None, value: Any) -> None:
+        """An element is there twice."""
+        self._add(FieldError(ErrorType.DUPLICATE, place_text(path), value, ""))
+
+    def required(self, path: Place | None) -> None:
+        """A member is missing."""
+        self._add(FieldError(ErrorType.REQUIRED, place_text(path), "", ""))
+
+    def too_long(self, path: Place | None, limit: int) -> None:
+        """A text is too long."""
+        made = ErrorList()
+        made.too_long(place_text(path), limit)
+        self._add(made[0])
+
+    def too_many(self, path: Place | None, count: int, limit: int) -> None:
+        """A list or an object has too many members."""
+        made = ErrorList()
+        made.too_many(place_text(path), count, limit)
+        self._add(made[0])
+
+    def _add(self, error: FieldError) -> None:
+        self.check()
+        if len(self.errors) >= MAX_ERRORS or self._room <= 0:
+            raise _Full
+        self.errors.append(error)
+        self._room -= len(error.field) + len(error.detail) + (len(error.value) if isinstance(error.value, str) else 0)
 
 
-def _wrong(source: Mapping[str, Any], value: Any, path: str) -> ErrorList:
-    return validate(read_schema(source), value, path)
+def _validators(source: Mapping[str, Any], name: str) -> tuple[Validator, ...] | None:
+    return tuple(Validator(read_schema(one)) for one in source[name]) if name in source else None
 
 
-def _text(source: Mapping[str, Any], value: str, path: str, errors: ErrorList) -> None:
-    size = len(value)
-    if "maxLength" in source and size > source["maxLength"]:
-        errors.too_long(path, source["maxLength"])
-    if "minLength" in source and size < source["minLength"]:
-        errors.invalid(path, value, f"{path} in body should be at least {source['minLength']} chars long")
-    if "pattern" in source and not _matches(source["pattern"], value):
-        errors.invalid(path, value, f"{path} in body should match '{source['pattern']}'")
-    check = FORMATS.get(source.get("format", ""))
-    if check is not None and not check(value):
-        errors.invalid(path, value, f'{path} in body must be of type {source["format"]}: "{value}"')
+def _some_accepts(alternatives: Iterable[Validator], value: Any, check: Check) -> bool:
+    for one in alternatives:
+        check()
+        if one.accepts(value, check):
+            return True
+    return False
 
 
-def _matches(pattern: str, value: str) -> bool:
-    compiled = compiled_pattern(pattern)
-    # A pattern that was stored before patterns were checked fits nothing.
-    return compiled is not None and compiled.search(value) is not None
+def _accepting(alternatives: Iterable[Validator], value: Any, check: Check, most: int | None = None) -> int:
+    """How many of the alternatives accept a value, counted up to ``most``."""
+    count = 0
+    for one in alternatives:
+        check()
+        count += one.accepts(value, check)
+        if count == most:
+            break
+    return count
 
 
-def _number(source: Mapping[str, Any], value: float, path: str, errors: ErrorList) -> None:
+def _number_problems(source: Mapping[str, Any], value: float) -> list[str]:
+    """What is wrong with a number, bounds of its format aside."""
+    problems: list[str] = []
     if "maximum" in source:
         limit, strict = source["maximum"], source.get("exclusiveMaximum", False)
         if value > limit or (strict and value == limit):
             words = "less than" if strict else "less than or equal to"
-            errors.invalid(path, value, f"{path} in body should be {words} {_plain(limit)}")
+            problems.append(f"should be {words} {_plain(limit)}")
     if "minimum" in source:
         limit, strict = source["minimum"], source.get("exclusiveMinimum", False)
         if value < limit or (strict and value == limit):
             words = "greater than" if strict else "greater than or equal to"
-            errors.invalid(path, value, f"{path} in body should be {words} {_plain(limit)}")
+            problems.append(f"should be {words} {_plain(limit)}")
     if "multipleOf" in source and not _is_multiple(value, source["multipleOf"]):
-        errors.invalid(path, value, f"{path} in body should be a multiple of {_plain(source['multipleOf'])}")
-    bits = {"int32": 31, "int64": 63}.get(source.get("format", ""))
-    if bits is not None and isinstance(value, int) and not -(2**bits) <= value < 2**bits:
-        form = source["format"]
-        errors.invalid(path, value, f"Checked value must be of type integer with format {form} in {path}")
+        problems.append(f"should be a multiple of {_plain(source['multipleOf'])}")
+    return problems
+
+
+def _overflows(source: Mapping[str, Any], value: float) -> bool:
+    """Return True if an integer does not fit into the bits of its format."""
+    bits = _BITS.get(source.get("format", ""))
+    return bits is not None and isinstance(value, int) and not -(2**bits) <= value < 2**bits
 
 
 def _is_multiple(value: float, factor: float) -> bool:
@@ -140,41 +421,3 @@ def _is_multiple(value: float, factor: float) -> bool:
 
 def _plain(number: Any) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
-
-
-def _list(schema: Schema, value: list[Any], path: str, errors: ErrorList) -> None:
-    source = schema.source
-    if "maxItems" in source and len(value) > source["maxItems"]:
-        errors.too_many(path, len(value), source["maxItems"])
-    if "minItems" in source and len(value) < source["minItems"]:
-        errors.invalid(path, len(value), f"{path} in body should have at least {source['minItems']} items")
-    seen: set[Any] = set()
-    for position, item in enumerate(value):
-        where = f"{path}[{position}]"
-        if schema.list_type == "set":
-            if (found := identity(item)) in seen:
-                errors.duplicate(where, item)
-            seen.add(found)
-        elif schema.list_type == "map" and isinstance(item, dict):
-            keys = {key: item[key] for key in schema.keys if key in item}
-            if (found := identity(keys)) in seen:
-                errors.duplicate(where, keys)
-            seen.add(found)
-        if schema.items is not None:
-            _value(schema.items, item, where, errors)
-
-
-def _map(schema: Schema, value: JSONObject, path: str, errors: ErrorList) -> None:
-    source = schema.source
-    if "maxProperties" in source and len(value) > source["maxProperties"]:
-        errors.too_many(path, len(value), source["maxProperties"])
-    if "minProperties" in source and len(value) < source["minProperties"]:
-        least = source["minProperties"]
-        errors.invalid(path, len(value), f"{path} in body should have at least {least} properties")
-    for name in source.get("required", ()):
-        if name not in value:
-            errors.required(f"{path}.{name}" if path else name)
-    for name, item in value.items():
-        inner = schema.properties.get(name) or schema.additional
-        if inner is not None:
-            _value(inner, item, f"{path}.{name}" if path else name, errors)

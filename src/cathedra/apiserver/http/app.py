@@ -278,7 +278,7 @@ class Application:
         response = (
             self._health.answer(request)
             or issuer_document(request, self._server.tokens)
-            or self._discovery.answer(request)
+            or await self._discovery.answer(request)
         )
         if response is None and info.path.startswith("/api/"):
             # What begins like the core group is answered like it, whatever version follows.

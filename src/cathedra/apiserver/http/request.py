@@ -125,6 +125,14 @@ class Request:
         return [value.decode("latin-1") for key, value in self.headers if key == name]
 
     @property
+    def announced_size(self) -> int:
+        """Bytes of the body as its header announces them; the largest number allowed if it comes in chunks."""
+        announced = self.header(b"content-length")
+        if announced.isascii() and announced.isdigit() and len(announced) < 10:
+            return int(announced)
+        return BODY_LIMIT if self.header(b"transfer-encoding") else 0
+
+    @property
     def read_body(self) -> bytes:
         """The body as far as it has been read."""
         return self._body or b""

@@ -416,8 +416,11 @@ def _writing(request: Request, call: Call, kind: str, *, apply: bool = False) ->
     """
     query = write_query(request, kind, apply=apply)
     if not request.query:  # the rest is as it was
-        return call.but(field_manager=query.field_manager, field_validation=query.field_validation)
+        return call.but(
+            field_manager=query.field_manager, field_validation=query.field_validation, size=request.announced_size
+        )
     return call.but(
+        size=request.announced_size,
         dry_run=query.dry_run,
         field_manager=query.field_manager,
         field_validation=query.field_validation,

@@ -6,7 +6,7 @@ Made when first asked for, from the definitions that are served and the schemas 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.openapi.descriptions import Descriptions
@@ -29,22 +29,32 @@ class Documents:
         self._catalog = catalog
         self._release = release
         self._descriptions = Descriptions()
+        self._group_versions: tuple[int, list[tuple[str, str]]] = (-1, [])
+        """Those of a generation of the catalog: each resource of a document names all of them."""
 
     def group_versions(self) -> list[tuple[str, str]]:
         """Every group and version that is served."""
+        generation, found = self._group_versions
+        if generation != self._catalog.generation:
+            found = self._found_group_versions()
+            self._group_versions = (self._catalog.generation, found)
+        return found
+
+    def _found_group_versions(self) -> list[tuple[str, str]]:
         found = {(definition.group, version.name) for definition in self._catalog for version in definition.versions}
         # What a metrics server would answer for has no schema here.
         virtual = (one for one in self._catalog.virtual if one.group != METRICS_GROUP)
         return sorted(found | {(one.group, one.version) for one in virtual})
 
-    def group_version(self, group: str, version: str) -> OpenAPIObject:
-        """The document of one group version."""
+    def group_version(self, group: str, version: str, check: Callable[[], object] = bool) -> OpenAPIObject:
+        """The document of one group version; ``check`` is called between resources, and may raise an exception."""
         schemas = Schemas(self._release, self._descriptions)
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         paths: OpenAPIObject = {f"{prefix}/": self._resources(group, version, schemas)}
         for definition in sorted(self._catalog, key=lambda one: one.plural):
             served = next((one for one in definition.versions if one.name == version), None)
             if definition.group == group and served is not None:
+                check()
                 paths |= self._resource(definition, served, schemas)
         for virtual in self._catalog.virtual:
             if (virtual.group, virtual.version) == (group, version):

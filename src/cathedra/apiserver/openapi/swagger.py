@@ -5,12 +5,15 @@ Older clients validate and explain with it; all others read v3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
+from cathedra.api.struct import encode
 from cathedra.apiserver.openapi.fragments import OpenAPIObject
 
-__all__ = ["swagger"]
+__all__ = ["SwaggerPart", "joined", "swagger_part"]
 
 _PLAIN: dict[str, OpenAPIObject] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
@@ -19,31 +22,53 @@ _PLAIN: dict[str, OpenAPIObject] = {
 """Schemas that v3 says more exactly than v2 can."""
 
 
-def swagger(documents: Iterable[OpenAPIObject], release: str) -> OpenAPIObject:
-    """One document of version 2 from those of version 3."""
-    paths: OpenAPIObject = {}
-    definitions: OpenAPIObject = {}
-    for document in documents:
-        for path, item in document["paths"].items():
-            paths[path] = _path(item)
-        for name, schema in document["components"]["schemas"].items():
-            definitions[name] = _schema({**schema, **_PLAIN.get(name, {})}, top=True)
-            definitions[name].pop("oneOf", None)
-    return {
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": f"v{release}.0"},
-        "paths": dict(sorted(paths.items())),
-        "definitions": dict(sorted(definitions.items())),
-        "securityDefinitions": {
-            "BearerToken": {
-                "description": "Bearer Token authentication",
-                "type": "apiKey",
-                "name": "authorization",
-                "in": "header",
-            }
-        },
-        "security": [{"BearerToken": []}],
-    }
+class SwaggerPart(msgspec.Struct, frozen=True):
+    """What one document of version 3 contributes, in JSON. Kept as long as that document is served: a change of one
+    group leaves the parts of all others as they are."""
+
+    paths: dict[str, msgspec.Raw]
+    definitions: dict[str, msgspec.Raw]
+
+
+def swagger_part(document: OpenAPIObject, check: Callable[[], object] = bool) -> SwaggerPart:
+    """The part of one document; ``check`` is called between paths and schemas, and may raise an exception."""
+    paths: dict[str, msgspec.Raw] = {}
+    definitions: dict[str, msgspec.Raw] = {}
+    for path, item in document["paths"].items():
+        check()
+        paths[path] = msgspec.Raw(encode(_path(item)))
+    for name, schema in document["components"]["schemas"].items():
+        check()
+        made = _schema({**schema, **_PLAIN.get(name, {})}, top=True)
+        made.pop("oneOf", None)
+        definitions[name] = msgspec.Raw(encode(made))
+    return SwaggerPart(paths, definitions)
+
+
+def joined(parts: Iterable[SwaggerPart], release: str) -> bytes:
+    """The document of version 2, in JSON."""
+    paths: dict[str, msgspec.Raw] = {}
+    definitions: dict[str, msgspec.Raw] = {}
+    for part in parts:
+        paths |= part.paths
+        definitions |= part.definitions
+    return encode(
+        {
+            "swagger": "2.0",
+            "info": {"title": "Kubernetes", "version": f"v{release}.0"},
+            "paths": dict(sorted(paths.items())),
+            "definitions": dict(sorted(definitions.items())),
+            "securityDefinitions": {
+                "BearerToken": {
+                    "description": "Bearer Token authentication",
+                    "type": "apiKey",
+                    "name": "authorization",
+                    "in": "header",
+                }
+            },
+            "security": [{"BearerToken": []}],
+        }
+    )
 
 
 def _path(item: OpenAPIObject) -> OpenAPIObject:

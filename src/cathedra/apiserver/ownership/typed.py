@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.decoding.reader import MOST_PROBLEMS, Place, place_text
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.nesting import load_json
 from cathedra.apiserver.ownership.fieldset import FieldSet
@@ -178,28 +179,42 @@ def remove(value: JSONValue, fields: FieldSet, shape: Shape) -> Any:
 # --- checking -----------------------------------------------------------------------------------------------------
 
 
-def check(value: JSONValue, shape: Shape, path: str = "") -> list[str]:
-    """What does not fit, as ``path: text`` lines; nothing if all fits."""
+def check(value: JSONValue, shape: Shape) -> list[str]:
+    """What does not fit, as ``path: text`` lines; nothing if all fits. Of many faults the first `MOST_PROBLEMS`."""
+    problems: list[str] = []
+    _check(value, shape, None, problems)
+    return problems
+
+
+def _check(value: JSONValue, shape: Shape, path: Place | None, problems: list[str]) -> None:
     if isinstance(shape, Leaf):
         wrong = _misfit(value, shape)
-        return [f"{path or '.'}: {wrong}"] if wrong else []
+        if wrong:
+            _note(problems, path, f": {wrong}")
+        return
     if value is None:
-        return []
+        return
     if isinstance(shape, ListShape):
-        return _check_list(value, shape, path)
+        _check_list(value, shape, path, problems)
+        return
     if not isinstance(value, dict):
-        return [f"{path or '.'}: expected map, got &{{{_plain(value)}}}"]
-    problems = []
+        _note(problems, path, f": expected map, got &{{{_plain(value)}}}")
+        return
     declared = shape.fields if isinstance(shape, (StructShape, DocumentShape)) else None
     for key, item in value.items():
         if declared is not None and key not in declared:
-            problems.append(f"{path}.{key}: field not declared in schema")
+            _note(problems, (path, f".{key}"), ": field not declared in schema")
             continue
         inner = field_shape(shape, key)
         if inner is STRING and type(item) is str:
             continue  # as most fields are
-        problems.extend(check(item, inner, f"{path}.{key}"))
-    return problems
+        _check(item, inner, (path, f".{key}"), problems)
+
+
+def _note(problems: list[str], path: Place | None, text: str) -> None:
+    """Add a problem, unless there are many already."""
+    if len(problems) < MOST_PROBLEMS:
+        problems.append(f".{place_text(path)}{text}")
 
 
 def _misfit(value: JSONValue, leaf: Leaf) -> str:
@@ -217,25 +232,24 @@ def _misfit(value: JSONValue, leaf: Leaf) -> str:
     return f"expected any scalar, got &{{{_plain(value)}}}" if isinstance(value, (dict, list)) else ""
 
 
-def _check_list(value: JSONValue, shape: ListShape, path: str) -> list[str]:
+def _check_list(value: JSONValue, shape: ListShape, path: Place | None, problems: list[str]) -> None:
     if not isinstance(value, list):
-        return [f"{path}: expected list, got &{{{_plain(value)}}}"]
-    problems: list[str] = []
+        _note(problems, path, f": expected list, got &{{{_plain(value)}}}")
+        return
     seen: set[str] = set()
     for position, item in enumerate(value):
         if shape.list_type == "atomic":
-            problems.extend(check(item, shape.element, f"{path}[{position}]"))
+            _check(item, shape.element, (path, f"[{position}]"), problems)
             continue
         try:
             element = element_of(item, shape)
         except TypedError as error:
-            problems.append(f"{path}: element {position}: {error}")
+            _note(problems, path, f": element {position}: {error}")
             continue
         if element in seen:
-            problems.append(f"{path}: duplicate entries for key {shown_element(element)}")
+            _note(problems, path, f": duplicate entries for key {shown_element(element)}")
         seen.add(element)
-        problems.extend(check(item, shape.element, f"{path}{shown_element(element)}"))
-    return problems
+        _check(item, shape.element, (path, shown_element(element)), problems)
 
 
 # --- elements -----------------------------------------------------------------------------------------------------

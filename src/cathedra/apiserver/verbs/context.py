@@ -5,18 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
-from cathedra.api.status import forbidden
+from cathedra.api.status import failure, forbidden
+from cathedra.api.struct import encode
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.authentication.authenticator import StaticTokens
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Authorizer, HeldRules, refusal
+from cathedra.apiserver.computation import VALIDATION_SECONDS, Computations
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
@@ -25,8 +28,11 @@ from cathedra.apiserver.resources import NAMESPACES
 from cathedra.apiserver.verbs.fieldaccess import CallAccess
 from cathedra.clock import Clock
 from cathedra.kinds.definition import ExpressionChecker, RequestContext
+from cathedra.offload import DeadlineExceeded
 
 __all__ = ["ServerContext"]
+
+T = TypeVar("T")
 
 
 class ServerContext(msgspec.Struct, frozen=True):
@@ -42,6 +48,8 @@ class ServerContext(msgspec.Struct, frozen=True):
     static_tokens: StaticTokens
     rules: Callable[[UserInfo, str], HeldRules]
     """What a user may do in a namespace."""
+    computations: Computations
+    """Where long computations run."""
     expressions: ExpressionChecker | None = None
     """The compiler of CEL for validation."""
 
@@ -97,6 +105,30 @@ class ServerContext(msgspec.Struct, frozen=True):
         found = self.registry.find(NAMESPACES, namespace) if namespace else None
         labels: Mapping[str, str] = found.metadata.labels if found is not None else {}
         return labels
+
+    async def beside_loop(self, call: Call, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns, from the thread for long computations."""
+        return await self.computations.compute(lambda _: work(), call.user.name)
+
+    async def validated(
+        self, call: Call, context: RequestContext, obj: KubeObject, validate: Callable[[RequestContext], ErrorList]
+    ) -> ErrorList:
+        """The errors of ``obj`` by a strategy whose validation is lengthy.
+
+        Raises:
+            StatusError: 504, the validation takes too long.
+        """
+        allowance = self.computations.allowance(call.user.name, VALIDATION_SECONDS)
+        try:
+            return await allowance.complete(
+                lambda limit: validate(msgspec.structs.replace(context, interrupted=limit)), size=len(encode(obj))
+            )
+        except DeadlineExceeded:
+            raise failure(
+                504,
+                "Timeout",
+                "Timeout: request did not complete within requested timeout - context deadline exceeded",
+            ) from None
 
     def authorize(self, call: Call, *, field_selector: str = "", label_selector: str = "") -> None:
         """Let the call pass.

@@ -9,6 +9,7 @@ from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import already_exists, bad_request, failure, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -36,7 +37,12 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
-    obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+    if call.size < LARGE:
+        obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+    else:
+        obj = await server.beside_loop(
+            call, lambda: tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+        )
     if call.definition.conversion is not None and isinstance(obj, Awaitable):
         obj = await obj
     return await create_defaulted(server, call, obj, context)
@@ -88,7 +94,10 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     definition, strategy, key = call.definition, call.strategy, call.key
     errors = strategy.validate_access(obj, context)
     errors += validate_new_metadata(definition, obj.metadata)
-    errors += strategy.validate_create(obj, context)
+    if strategy.is_lengthy:
+        errors += await server.validated(call, context, obj, lambda limited: strategy.validate_create(obj, limited))
+    else:
+        errors += strategy.validate_create(obj, context)
     if not errors and definition.name_rule is not dns_subdomain:  # such a name can stand in a URL
         errors = validate_path_name(obj.metadata)
     if errors:

@@ -14,6 +14,7 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import KubeStruct, replace, to_dict
+from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.custom.bodies import instance_of
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.ownership.converting import tracked_converting, with_other_versions
@@ -117,9 +118,13 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
                 call.name,
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found",
             )
-        obj = in_namespace(call, applied(call, None, body, server.clock.now()))
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
-        obj = call.strategy.default(obj, context)
+
+        def made() -> Any:
+            obj = in_namespace(call, applied(call, None, body, server.clock.now()))
+            obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
+            return call.strategy.default(obj, context)
+
+        obj = made() if call.size < LARGE else await server.beside_loop(call, made)
         return Written(await create_defaulted(server, call, obj, context), created=True)
 
     def merged(entry: StoredObject) -> Any:

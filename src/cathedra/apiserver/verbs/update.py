@@ -7,6 +7,7 @@ differ in how the new object is made from the stored one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.ownership.converting import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -53,7 +55,11 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
     """
     obj = as_addressed(call, obj)
     strategy, context = call.strategy, server.strategy_context(call)
-    obj = strategy.default(obj, context)
+    if call.size < LARGE:
+        obj = strategy.default(obj, context)
+    else:
+        given = obj
+        obj = await server.beside_loop(call, lambda: strategy.default(given, context))
     if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
         return Written(await create(server, call, obj), created=True)
 
@@ -105,7 +111,10 @@ async def change(
             present = entry.object.metadata.uid
             raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
         seen = entry if call.definition.conversion is None else await server.seen_one(call, entry)
-        wanted = transform(seen)
+        if call.size < LARGE and not (call.verb == "patch" and len(seen.body(call.version)) >= LARGE):
+            wanted = transform(seen)
+        else:
+            wanted = await server.beside_loop(call, partial(transform, seen))
         if not isinstance(wanted, msgspec.Struct) and isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
@@ -142,7 +151,12 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     new = strategy.prepare_update(new, old, context)
     rounds = 0 if call.subresource else strategy.metadata_checks
     errors = validate_changed_metadata(new.metadata, old.metadata, rounds=rounds)
-    errors += strategy.validate_update(new, old, context)
+    if strategy.is_lengthy:
+        errors += await server.validated(
+            call, context, new, lambda limited: strategy.validate_update(new, old, limited)
+        )
+    else:
+        errors += strategy.validate_update(new, old, context)
     if errors:
         raise invalid(call.definition.group, call.definition.kind, call.name, errors)
     if warnings := strategy.warnings(new, old, context):

@@ -8,8 +8,8 @@ from cathedra.apiserver.custom.patterns import compiled_pattern, pattern_problem
 
 
 def test_a_pattern_is_searched_for() -> None:
-    assert compiled_pattern("^x").search("xy")
-    assert not compiled_pattern("^x").search("ax")
+    assert compiled_pattern("^x").matches("xy")
+    assert not compiled_pattern("^x").matches("ax")
     assert pattern_problem("^x") == ""
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.apiserver.custom.schema import deeper_than, identity, read_schema
+from cathedra.api.decoding.reader import MOST_PROBLEMS
+from cathedra.apiserver.custom.schema import MOST_DEFAULTS, DefaultRoom, deeper_than, identity, read_schema
 
 OBJECT = {"type": "object"}
 JSON = st.recursive(
@@ -82,3 +83,31 @@ def test_depth_counts_schemas_and_not_levels_of_json() -> None:
         source = schema(a=source)
     assert not deeper_than(10, source)
     assert deeper_than(8, source)
+
+
+def test_defaults_are_filled_in_as_far_as_there_is_room() -> None:
+    large = {"type": "string", "default": "x" * 20_000}
+    found = read_schema(schema(l={"type": "array", "items": schema(p=large)}))
+    room = DefaultRoom()
+    filled = found.filled({"l": [{} for _ in range(10_000)]}, room)
+    assert room.exceeded
+    assert sum("p" in item for item in filled["l"]) == MOST_DEFAULTS // 20_003
+    assert filled["l"][0]["p"] is filled["l"][1]["p"]
+
+
+def test_defaults_inside_of_defaults_are_bounded_too() -> None:
+    inner: dict[str, Any] = {"type": "string", "default": "x"}
+    for _ in range(8):
+        items = {"type": "object", "properties": {"a": inner}}
+        inner = {"type": "array", "items": items, "default": [{}] * 100}
+    room = DefaultRoom()
+    assert read_schema(schema(a=inner)).filled({}, room) == {}
+    assert room.exceeded
+
+
+def test_paths_of_unknown_fields_below_a_long_key_are_made_for_few_of_them() -> None:
+    found = read_schema(schema() | {"additionalProperties": schema()})
+    problems: list[str] = []
+    found.pruned({"k" * 100_000: {f"a{n}": 1 for n in range(100_000)}}, problems=problems)
+    assert len(problems) == MOST_PROBLEMS
+    assert sum(map(len, problems)) < 100_000

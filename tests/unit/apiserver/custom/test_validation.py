@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.apiserver.custom.schema import read_schema
-from cathedra.apiserver.custom.validation import validate
+from cathedra.apiserver.custom.validation import MAX_ERRORS, Validator, validate
 
 NUMBER = {"type": "number"}
 STRING = {"type": "string"}
@@ -70,6 +70,62 @@ def test_sets_and_maps_have_no_duplicates() -> None:
     keyed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     errors = validate(read_schema(keyed), [{"name": "a", "x": 1}, {"name": "a", "x": 2}], "spec")
     assert [error.field for error in errors] == ["spec[1]"]
+
+
+def nested_any_of(depth: int) -> dict[str, Any]:
+    return STRING if not depth else {"anyOf": [nested_any_of(depth - 1), NUMBER]}
+
+
+def test_the_work_on_nested_alternatives_grows_with_their_depth_and_not_with_its_power() -> None:
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+
+    errors = Validator(read_schema(nested_any_of(60))).errors([], "spec", check)
+    assert errors[0].detail == '"spec" must validate at least one schema (anyOf)'
+    assert calls < 20_000  # two to the power of 60, if each level looked at its first alternative twice
+
+
+def test_the_walk_over_a_wrong_object_ends_after_some_errors() -> None:
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+
+    source = {"type": "array", "items": STRING | {"anyOf": [{"pattern": f"^x{n}$"} for n in range(20)]}}
+    errors = Validator(read_schema(source)).errors(["y"] * 10_000, "spec", check)
+    assert len(errors) == MAX_ERRORS + 1
+    assert errors[-1].detail == "there are more errors, which are not listed"
+    assert calls < 50_000
+
+
+def test_a_long_list_of_allowed_values_is_cut_and_made_once() -> None:
+    source = {"type": "array", "items": STRING | {"enum": [f"v{n:05}" for n in range(10_000)]}}
+    first, second, *_ = validate(read_schema(source), ["y"] * 50, "spec")
+    assert first.message.endswith('"v00099", and 9900 more')
+    assert first.names is not None
+    assert second.names is not None
+    assert first.names.names is second.names.names
+
+
+def test_long_paths_and_texts_end_the_walk_too() -> None:
+    source = {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": NUMBER}}
+    errors = validate(read_schema(source), {"k" * 50_000: {f"a{n}": "x" * 1000 for n in range(1000)}}, "")
+    assert len(errors) < MAX_ERRORS
+
+
+def test_an_interruption_ends_the_walk_over_a_list() -> None:
+    class Over(Exception):
+        pass
+
+    def check() -> None:
+        raise Over
+
+    with pytest.raises(Over):
+        Validator(read_schema({"type": "array", "items": STRING})).accepts(["a"] * 1000, check)
 
 
 def test_required_fields_are_named_with_their_path() -> None:

@@ -30,13 +30,14 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
 from cathedra.apiserver.admission.policies.policyerrors import binding_errors, policy_errors
-from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.versioned import VersionedAttributes, size_of
 from cathedra.apiserver.authorization.authorizer import Authorizer
+from cathedra.apiserver.computation import EXPRESSION_SECONDS, Computations, Limit
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 if TYPE_CHECKING:
-    from cathedra.cel.admission import CompiledPolicy, PolicyDecision
+    from cathedra.cel.admission import CompiledPolicy, Input, PolicyDecision, Result
 
 __all__ = ["BINDINGS", "POLICIES", "PolicyCheck"]
 
@@ -47,15 +48,16 @@ _CODES: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413,
 _FAILURE_ANNOTATION: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
-class _Asking(msgspec.Struct, frozen=True):
-    """A request on its way through all policies, with the processor time that they share."""
-
-    request: AdmissionAttributes
-    view: VersionedAttributes
-    interrupted: Callable[[], bool]
-
-
 Policy = BoundPolicy[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, "CompiledPolicy"]
+
+
+class _Question(msgspec.Struct, frozen=True):
+    """A policy to be evaluated for one of its bindings and one parameter object."""
+
+    policy: Policy
+    binding: ValidatingAdmissionPolicyBinding
+    given: Any
+    """The `cathedra.cel.admission.Input`."""
 
 
 class _Denial(msgspec.Struct, frozen=True):
@@ -78,9 +80,14 @@ class PolicyCheck(AdmissionPlugin):
     rules = frozenset({POLICIES, BINDINGS})
 
     def __init__(
-        self, registry: Registry, authorizer: Authorizer, kinds: Callable[[], Iterator[AnyDefinition]]
+        self,
+        registry: Registry,
+        authorizer: Authorizer,
+        kinds: Callable[[], Iterator[AnyDefinition]],
+        computations: Computations,
     ) -> None:
         """``kinds`` lists what is served, to find parameters of any kind."""
+        self._computations = computations
         self._authorizer = authorizer
         self._parameters = Parameters(registry, kinds)
         self._access = ParameterAccess(registry, authorizer, kinds, POLICIES)
@@ -112,18 +119,36 @@ class PolicyCheck(AdmissionPlugin):
         policies = self._bound()
         if not policies:
             return
-        # start-up time: CEL comes with the first policy
-        from cathedra.cel.interruption import CPULimit
+        view = VersionedAttributes(request)
+        asked = [one for policy in policies async for one in self._questions(policy, request, view)]
+        questions = [one for one in asked if isinstance(one, _Question)]
+        results = iter(await self._evaluated(request, questions) if questions else ())
+        outcome = _Outcome()
+        for one in asked:
+            if isinstance(one, _Question):
+                outcome.add(one, next(results))
+            else:
+                outcome.denials.append(one)
+        outcome.publish(request)
+        if outcome.denials:
+            raise _refusal(request, outcome.denials[0])
 
-        asking = _Asking(request, VersionedAttributes(request), CPULimit())
-        denials: list[_Denial] = []
-        for policy in policies:
-            denials.extend([denial async for denial in self._ask(policy, asking)])
-        if denials:
-            raise _refusal(request, denials[0])
+    async def _evaluated(self, request: AdmissionAttributes, questions: list[_Question]) -> list[Result]:
+        """Evaluate policies beside the event loop, all within the processor time of one request."""
 
-    async def _ask(self, policy: Policy, asking: _Asking) -> AsyncIterator[_Denial]:
-        request = asking.request
+        def evaluate(limit: Limit) -> list[Result]:
+            return [
+                question.policy.compiled.evaluate(msgspec.structs.replace(question.given, interrupted=limit))
+                for question in questions
+            ]
+
+        allowance = self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
+        return await allowance.complete(evaluate, size=size_of(request))
+
+    async def _questions(
+        self, policy: Policy, request: AdmissionAttributes, view: VersionedAttributes
+    ) -> AsyncIterator[_Question | _Denial]:
+        """What is to be evaluated for a policy, and why it refuses without that."""
         name = policy.object.metadata.name
         spec = policy.object.spec
         try:
@@ -144,61 +169,68 @@ class PolicyCheck(AdmissionPlugin):
                     yield _Denial(name, binding.metadata.name, f"failed to configure binding: {error}")
                 continue
             try:
-                await asking.view.convert(version)
+                await view.convert(version)
             except StatusError as error:
                 if _fails(policy):
                     why = f"failed to configure binding: failed to convert object version: {error.status.message}"
                     yield _Denial(name, binding.metadata.name, why)
                 continue
+            given = self._input(request, view, version)
             for param in params:
-                for denial in self._evaluate(policy, binding, asking, version, param):
-                    yield denial
+                yield _Question(policy, binding, msgspec.structs.replace(given, params=param))
 
-    def _evaluate(
-        self,
-        policy: Policy,
-        binding: ValidatingAdmissionPolicyBinding,
-        asking: _Asking,
-        version: VersionDefinition,
-        param: Any,
-    ) -> Iterator[_Denial]:
+    def _input(self, request: AdmissionAttributes, view: VersionedAttributes, version: VersionDefinition) -> Input:
         from cathedra.apiserver.authorization.celauthorizer import decider  # start-up time: CEL, with the first policy
         from cathedra.cel.admission import Input  # start-up time: as above
 
-        request, view = asking.request, asking.view
         namespace = self._matcher.namespace(request)
-        given = Input(
+        return Input(
             request=view.attributes(version),
             object=view.object(version),
             old_object=view.old_object(version),
-            params=param,
             namespace=to_dict(namespace) if namespace is not None else None,
             decide=decider(self._authorizer),
-            interrupted=asking.interrupted,
         )
-        result = policy.compiled.evaluate(given)
-        name, bound = policy.object.metadata.name, binding.metadata.name
-        failures = json.loads(request.annotations.get(_FAILURE_ANNOTATION, "[]"))
+
+
+class _Outcome:
+    """What follows from the decisions of policies about one request."""
+
+    def __init__(self) -> None:
+        self.denials: list[_Denial] = []
+        self._failures: list[JSONObject] = []
+        self._warnings: list[str] = []
+        self._annotations: dict[str, str] = {}
+
+    def add(self, question: _Question, result: Result) -> None:
+        """Add the result of one evaluation."""
+        binding = question.binding
+        name, bound, actions = question.policy.name, binding.metadata.name, binding.spec.validation_actions
         for position, decision in enumerate(result.decisions):
             if decision.action != "deny":
                 continue
-            actions = binding.spec.validation_actions
             if "Audit" in actions:
-                failures.append(_failure(name, bound, position, decision, actions))
+                self._failures.append(_failure(name, bound, position, decision, actions))
             if "Warn" in actions:
-                request.warnings.append(
+                self._warnings.append(
                     f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': "
                     f"{decision.message}"
                 )
             if "Deny" in actions:
-                yield _Denial(name, bound, decision.message, decision.reason)
-        if failures:
-            request.annotations[_FAILURE_ANNOTATION] = json.dumps(failures)
+                self.denials.append(_Denial(name, bound, decision.message, decision.reason))
         for annotation in result.annotations:
             if annotation.action == "publish":
-                request.annotations[f"{name}/{annotation.key}"] = annotation.value
-            elif annotation.action == "error" and "Deny" in binding.spec.validation_actions:
-                yield _Denial(name, bound, annotation.error)
+                self._annotations[f"{name}/{annotation.key}"] = annotation.value
+            elif annotation.action == "error" and "Deny" in actions:
+                self.denials.append(_Denial(name, bound, annotation.error))
+
+    def publish(self, request: AdmissionAttributes) -> None:
+        """Write warnings and audit annotations."""
+        request.warnings.extend(self._warnings)
+        request.annotations.update(self._annotations)
+        if self._failures:
+            before = json.loads(request.annotations.get(_FAILURE_ANNOTATION, "[]"))
+            request.annotations[_FAILURE_ANNOTATION] = json.dumps(before + self._failures)
 
 
 def _compile(spec: JSONObject) -> CompiledPolicy:

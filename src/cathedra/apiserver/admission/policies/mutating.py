@@ -28,8 +28,9 @@ from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPoli
 from cathedra.apiserver.admission.policies.mutatingerrors import mutating_binding_errors, mutating_policy_errors
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
 from cathedra.apiserver.admission.rebuilding import Rebuilder
-from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.versioned import VersionedAttributes, size_of
 from cathedra.apiserver.authorization.authorizer import Authorizer
+from cathedra.apiserver.computation import EXPRESSION_SECONDS, Allowance, Computations
 from cathedra.apiserver.ownership.applying import NotApplicable, apply_configuration
 from cathedra.apiserver.patches.json_patch import JSONPatchError, PatchTestFailed, json_patch
 from cathedra.apiserver.patches.schema import struct_shape
@@ -94,6 +95,7 @@ class MutatingPolicies(AdmissionPlugin):
         authorizer: Authorizer,
         kinds: Callable[[], Iterator[AnyDefinition]],
         rebuilder: Rebuilder,
+        computations: Computations,
     ) -> None:
         """``kinds`` lists what is served, to find parameters of any kind."""
         self._authorizer = authorizer
@@ -101,6 +103,7 @@ class MutatingPolicies(AdmissionPlugin):
         self._access = ParameterAccess(registry, authorizer, kinds, MUTATING_POLICIES)
         self._matcher = Matcher(registry)
         self._rebuilder = rebuilder
+        self._computations = computations
         self._bound: BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, CompiledMutations]
         self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile)
 
@@ -137,17 +140,14 @@ class MutatingPolicies(AdmissionPlugin):
         bound = self._bound()
         if not bound:
             return request.object
-        # start-up time: CEL comes with the first policy
-        from cathedra.cel.interruption import CPULimit
-
-        interrupted = CPULimit()
+        allowance = self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
         passes: _Passes = request.memory.setdefault(type(self).__name__, _Passes())
         if request.again and passes.left != request.object:
             passes.changed()
         refusals: list[tuple[str, str]] = []
         invocations = [one async for one in self._invocations(bound, request, refusals)]
         for invocation in invocations:
-            request = await self._applied(invocation, request, passes, interrupted, refusals)
+            request = await self._applied(invocation, request, passes, allowance, refusals)
         passes.left = request.object
         if refusals:
             raise _refusal(request, refusals)
@@ -181,16 +181,19 @@ class MutatingPolicies(AdmissionPlugin):
         invocation: _Invocation,
         request: AdmissionAttributes,
         passes: _Passes,
-        interrupted: Callable[[], bool],
+        allowance: Allowance,
         refusals: list[tuple[str, str]],
     ) -> AdmissionAttributes:
         """The request after one policy, unless its conditions do not hold."""
         policy = invocation.policy
         try:
-            given = await self._given(invocation, request, interrupted)
+            given = await self._given(invocation, request)
         except StatusError as error:
             raise internal_error(error.status.message) from None
-        why = policy.compiled.objection(given)
+        size = size_of(request)
+        why = await allowance.complete(
+            lambda limit: policy.compiled.objection(msgspec.structs.replace(given, interrupted=limit)), size=size
+        )
         if why is not None:
             if why:
                 _refuse(refusals, policy, invocation.binding, why)
@@ -202,7 +205,7 @@ class MutatingPolicies(AdmissionPlugin):
             if request.object is None:
                 break
             try:
-                request = request.but(object=await self._mutated(invocation, request, position, interrupted))
+                request = request.but(object=await self._mutated(invocation, request, position, allowance))
             except _Failed as error:
                 _refuse(refusals, policy, invocation.binding, str(error))
         if request.object != before:
@@ -211,9 +214,7 @@ class MutatingPolicies(AdmissionPlugin):
             passes.called.add(invocation.key)
         return request
 
-    async def _given(
-        self, invocation: _Invocation, request: AdmissionAttributes, interrupted: Callable[[], bool]
-    ) -> Input:
+    async def _given(self, invocation: _Invocation, request: AdmissionAttributes) -> Input:
         # start-up time: CEL, with the first policy
         from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
@@ -228,11 +229,10 @@ class MutatingPolicies(AdmissionPlugin):
             params=invocation.param,
             namespace=to_dict(namespace) if namespace is not None else None,
             decide=decider(self._authorizer),
-            interrupted=interrupted,
         )
 
     async def _mutated(
-        self, invocation: _Invocation, request: AdmissionAttributes, position: int, interrupted: Callable[[], bool]
+        self, invocation: _Invocation, request: AdmissionAttributes, position: int, allowance: Allowance
     ) -> Any:
         """The object after one mutation.
 
@@ -241,28 +241,13 @@ class MutatingPolicies(AdmissionPlugin):
             StatusError: 500, the patched object cannot be read.
         """
         version = invocation.version
-        given = await self._given(invocation, request, interrupted)
-        wanted = invocation.policy.compiled.mutate(position, given)
-        if wanted.error:
-            raise _Failed(wanted.error)
-        strict = wanted.patch_type == "JSONPatch"
-        try:
-            check_value_nesting(wanted.patch)
-        except NestingError as error:
-            raise _Failed(str(error)) from None
-        if strict:
-            try:
-                values = json_patch(given.object, wanted.patch)
-            except PatchTestFailed:
-                return request.object
-            except JSONPatchError as error:
-                raise _Failed(f"JSON Patch: {error}") from None
-        else:
-            shape = struct_shape(version.type)
-            try:
-                values = apply_configuration(given.object, wanted.patch, shape)
-            except NotApplicable as error:
-                raise _Failed(f"error applying patch: {error}") from None
+        given = await self._given(invocation, request)
+        values, strict = await allowance.complete(
+            lambda limit: _patched(invocation, position, msgspec.structs.replace(given, interrupted=limit)),
+            size=size_of(request),
+        )
+        if values is None:
+            return request.object
         try:
             obj, problems = await self._rebuilder.object(request, version, values)
         except DecodeError as error:
@@ -270,6 +255,32 @@ class MutatingPolicies(AdmissionPlugin):
         if strict and problems:
             raise internal_error(f"strict decoding error: {', '.join(problems)}")
         return obj if obj != request.object else request.object
+
+
+def _patched(invocation: _Invocation, position: int, given: Input) -> tuple[Any, bool]:
+    """The object's values after one mutation, None if a test in its patch fails; and whether they are read strictly.
+
+    Raises:
+        _Failed: the expression fails, or its patch cannot be applied.
+    """
+    wanted = invocation.policy.compiled.mutate(position, given)
+    if wanted.error:
+        raise _Failed(wanted.error)
+    try:
+        check_value_nesting(wanted.patch)
+    except NestingError as error:
+        raise _Failed(str(error)) from None
+    if wanted.patch_type == "JSONPatch":
+        try:
+            return json_patch(given.object, wanted.patch), True
+        except PatchTestFailed:
+            return None, True
+        except JSONPatchError as error:
+            raise _Failed(f"JSON Patch: {error}") from None
+    try:
+        return apply_configuration(given.object, wanted.patch, struct_shape(invocation.version.type)), False
+    except NotApplicable as error:
+        raise _Failed(f"error applying patch: {error}") from None
 
 
 def _compile(spec: dict[str, Any]) -> CompiledMutations:

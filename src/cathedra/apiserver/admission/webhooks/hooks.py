@@ -13,8 +13,9 @@ from cathedra.api.status import StatusError, bad_request, forbidden, internal_er
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
-from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.versioned import VersionedAttributes, size_of
 from cathedra.apiserver.authorization.authorizer import Authorizer
+from cathedra.apiserver.computation import EXPRESSION_SECONDS, Allowance, Computations
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.kinds.definition import VersionDefinition
@@ -59,10 +60,13 @@ class ConfiguredWebhook(msgspec.Struct, frozen=True):
 class Hooks:
     """The webhooks of one kind of configuration, by name of configuration and then in their order."""
 
-    def __init__(self, registry: Registry, resource: GroupResource, authorizer: Authorizer) -> None:
+    def __init__(
+        self, registry: Registry, resource: GroupResource, authorizer: Authorizer, computations: Computations
+    ) -> None:
         self._registry = registry
         self._resource = resource
         self._authorizer = authorizer
+        self._computations = computations
         self._matcher = Matcher(registry)
         self._known: tuple[ConfiguredWebhook, ...] | None = None
         registry.observe(resource, lambda _: self._forget())
@@ -101,13 +105,13 @@ class Hooks:
         if not self._matcher.selectors(webhook.namespace_selector, webhook.object_selector, request):
             return None
         await _convert(view, version)
-        if hook.conditions is not None and not self._conditions_met(hook.conditions, request, view, version):
+        if hook.conditions is not None and not await self._conditions_met(hook.conditions, request, view, version):
             return None
         if request.dry_run and webhook.side_effects not in _HARMLESS:
             raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
         return version
 
-    def _conditions_met(
+    async def _conditions_met(
         self,
         conditions: CompiledPolicy,
         request: AdmissionAttributes,
@@ -117,16 +121,20 @@ class Hooks:
         # Start-up time: CEL is loaded with the first condition.
         from cathedra.apiserver.authorization.celauthorizer import decider
         from cathedra.cel.admission import Input
-        from cathedra.cel.interruption import CPULimit
 
         given = Input(
             request=view.attributes(version),
             object=view.object(version),
             old_object=view.old_object(version),
             decide=decider(self._authorizer),
-            interrupted=CPULimit(),
         )
-        decisions = conditions.evaluate(given).decisions
+        allowance: Allowance = request.memory.setdefault(
+            type(self).__name__, self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
+        )
+        result = await allowance.complete(
+            lambda limit: conditions.evaluate(msgspec.structs.replace(given, interrupted=limit)), size=size_of(request)
+        )
+        decisions = result.decisions
         for decision in decisions:
             if decision.evaluation == "error" and decision.action == "deny":
                 name = request.name or (request.object.metadata.name if request.object is not None else "")

@@ -38,11 +38,11 @@ class Discovery:
         self._generation = (-1, -1)
         self._documents: dict[str, bytes] = {}
 
-    def answer(self, request: Request) -> Response | None:
+    async def answer(self, request: Request) -> Response | None:
         """The answer, or None if the path names nothing."""
         path = request.path.strip("/")
         if path.startswith("openapi/"):
-            return self._openapi.answer(request, path)
+            return await self._openapi.answer(request, path)
         generation = (self._catalog.generation, self._others.generation)
         if self._generation != generation:
             self._documents = {}

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from cathedra import __version__
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.http.answers.negotiation import negotiate
 from cathedra.apiserver.http.answers.response import JSON, Response
 from cathedra.apiserver.http.request import Request
 
 if TYPE_CHECKING:
     from cathedra.apiserver.openapi.document import Documents
+    from cathedra.apiserver.openapi.swagger import SwaggerPart
 
 __all__ = ["OpenAPI"]
 
@@ -27,26 +31,39 @@ TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class OpenAPI:
-    """Answers ``/openapi/v2`` and ``/openapi/v3``; documents are made when first asked for, and kept as bytes."""
+    """Answers ``/openapi/v2`` and ``/openapi/v3``.
 
-    def __init__(self, catalog: Catalog, release: str) -> None:
+    Documents are made when they are first asked for, beside the event loop, and kept as bytes under their hash: a
+    definition that is added makes no document anew but those of its group. Requests for what is being made wait for it.
+    """
+
+    def __init__(self, catalog: Catalog, release: str, computations: Computations) -> None:
         self._catalog = catalog
         self._release = release
+        self._computations = computations
         self._generation = -1
-        self._made: dict[str, bytes] = {}
+        self._made: dict[str, tuple[str, bytes]] = {}
+        """Path → hash and document."""
+        self._parts: dict[str, tuple[str, SwaggerPart]] = {}
+        """Path → hash and contribution to the document of version 2."""
+        self._v2_made: tuple[int, bytes, bytes] = (-1, b"", b"")
+        """Generation of the catalog, document of version 2, and its tag."""
+        self._making = asyncio.Lock()
         self._documents: Documents | None = None
 
-    def answer(self, request: Request, path: str) -> Response | None:
+    async def answer(self, request: Request, path: str) -> Response | None:
         """The answer, or None if the path names nothing."""
         if self._generation != self._catalog.generation:
-            self._made = {}
             self._generation = self._catalog.generation
+            served = self._paths()
+            self._made = {path: made for path, made in self._made.items() if path in served}
+            self._parts = {path: part for path, part in self._parts.items() if path in served}
         if path == "openapi/v2":
-            return self._v2(request)
+            return await self._v2(request)
         if path == "openapi/v3":
             return Response(200, encode({"paths": self._index()}), TEXT)
         if path.startswith("openapi/v3/"):
-            return self._v3(request, path.removeprefix("openapi/v3/"))
+            return await self._v3(request, path.removeprefix("openapi/v3/"))
         return None
 
     @property
@@ -76,7 +93,7 @@ class OpenAPI:
         text = f"{__version__} {self._release} {path} {self._catalog.fingerprint(path)}"
         return hashlib.sha512(text.encode()).hexdigest().upper()
 
-    def _v3(self, request: Request, path: str) -> Response | None:
+    async def _v3(self, request: Request, path: str) -> Response | None:
         paths = self._paths()
         if path not in paths:
             return Response(404, b"", b"")
@@ -85,30 +102,57 @@ class OpenAPI:
         if given and given != digest:
             location = f"/openapi/v3/{path}?hash={digest}".encode()
             return Response(301, b"", JSON, ((b"location", location),))
-        if path not in self._made:
-            self._made[path] = encode(self._make(path, paths[path]))
+        body = await self._document(path, digest, paths[path], request.user.name)
         headers = [(b"etag", f'"{digest}"'.encode()), (b"vary", b"Accept")]
         if given:
             headers += [(b"cache-control", b"public, immutable"), (b"expires", FAR_FUTURE)]
-        return Response(200, self._made[path], JSON, tuple(headers))
+        return Response(200, body, JSON, tuple(headers))
 
-    def _make(self, path: str, group_version: tuple[str, str] | None) -> JSONObject:
+    async def _document(self, path: str, digest: str, group_version: tuple[str, str] | None, user: str) -> bytes:
+        async with self._making:
+            made = self._made.get(path)
+            if made is None or made[0] != digest:
+                body = await self._computations.compute(
+                    lambda interruption: encode(self._make(path, group_version, interruption.check)), user
+                )
+                made = self._made[path] = (digest, body)
+        return made[1]
+
+    def _make(self, path: str, group_version: tuple[str, str] | None, check: Callable[[], object] = bool) -> JSONObject:
         if group_version is None:
             return self._maker.around(path)
-        return self._maker.group_version(*group_version)
+        return self._maker.group_version(*group_version, check)
 
-    def _v2(self, request: Request) -> Response:
+    async def _v2(self, request: Request) -> Response:
         accept = request.header(b"accept")
         if "proto-openapi" in accept:
             return Response(200, V2_STUB, V2_PROTOBUF)
         negotiate(accept, transforms=False)
-        if "v2" not in self._made:
-            from cathedra.apiserver.openapi.swagger import swagger  # start-up time: few clients ask
-
-            documents = [self._make(path, found) for path, found in self._paths().items()]
-            self._made["v2"] = encode(swagger(documents, self._release))
-        body = self._made["v2"]
-        tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
+        async with self._making:
+            if self._v2_made[0] != self._catalog.generation:
+                generation = self._catalog.generation
+                wanted = {path: (self._hash(path), found) for path, found in self._paths().items()}
+                body, tag = await self._computations.compute(
+                    lambda interruption: self._joined(wanted, interruption.check), request.user.name
+                )
+                self._v2_made = (generation, body, tag)
+        _, body, tag = self._v2_made
         if request.header(b"if-none-match").encode() == tag:
             return Response(304, b"", JSON, ((b"etag", tag),))
         return Response(200, body, JSON, ((b"etag", tag), (b"vary", b"Accept")))
+
+    def _joined(
+        self, wanted: Mapping[str, tuple[str, tuple[str, str] | None]], check: Callable[[], object]
+    ) -> tuple[bytes, bytes]:
+        """The document of version 2 and its tag. Only the parts that have changed are made."""
+        from cathedra.apiserver.openapi.swagger import joined, swagger_part  # start-up time: few clients ask
+
+        parts = []
+        for path, (digest, group_version) in wanted.items():
+            known = self._parts.get(path)
+            if known is None or known[0] != digest:
+                known = (digest, swagger_part(self._make(path, group_version, check), check))
+                self._parts[path] = known
+            parts.append(known[1])
+        body = joined(parts, self._release)
+        return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
