@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
@@ -95,21 +96,23 @@ def test_other_pods_are_scheduled_while_a_pod_is_searched_for() -> None:
 
 
 def test_a_search_that_takes_too_long_is_an_error_of_the_attempt_which_backs_off() -> None:
+    searches: list[float] = []
+
+    class Noting(ComputeThread):
+        async def run(self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "") -> T:
+            searches.append(asyncio.get_running_loop().time())
+            return await super().run(work, seconds=seconds, owner=owner)
+
     async def body(world: World) -> None:
         await world.create(node("n1"), node("n2"), device_class(), memory("n1"), memory("n2"), *hard("hard"))
-        began = asyncio.get_running_loop().time()
-        for attempt in range(1, 4):
-
-            async def attempted(number: int = attempt) -> bool:
-                return world.scheduler.statistics()["computed"] >= number
-
-            await world.until(attempted)
+        await world.elapse(8)
         timed_out = 'running "DynamicResources" filter plugin: node n1: timed out trying to allocate devices'
         assert await world.condition("hard") == ("SchedulerError", timed_out)
-        # Back-offs of 1 s and 2 s lie between three attempts; the search itself takes no time of the loop.
-        assert asyncio.get_running_loop().time() - began == pytest.approx(3.0, abs=0.5)
+        # The search itself takes no time of the loop. Back-offs of 1 s, 2 s and 4 s lie between the attempts.
+        attempts = [searches[0], *(after for before, after in pairwise(searches) if after > before + 0.5)]
+        assert [after - before for before, after in pairwise(attempts)] == pytest.approx([1.0, 2.0, 4.0], abs=0.5)
 
-    play(body, clock=slow(0.02))
+    play(body, clock=slow(0.02), compute=Noting)
 
 
 def test_until_136_a_node_whose_search_takes_too_long_is_refused_and_another_one_chosen() -> None:
