@@ -24,7 +24,8 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.clock import Clock
-from cathedra.offload import ComputeThread, Interruption
+from cathedra.deadline import TURN_SECONDS, Interruption, TurnOver
+from cathedra.offload import ComputeThread
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose, device_plugin
@@ -176,8 +177,8 @@ class Scheduler:
                 state = CycleState(self._cache.snapshot(), group, attempt)
                 try:
                     return await _find(profile, search, entry, state), state
-                except LongSearch as long:
-                    await self._search_beside_others(entry, attempt, long)
+                except (LongSearch, TurnOver) as rest:
+                    await self._beside_others(entry, attempt, rest)
 
         groups = GroupCycle(profile, binding, failures, find)
         return _Framework(profile, recorder, search, failures, binding, groups)
@@ -238,19 +239,19 @@ class Scheduler:
             return
         attempt = Attempt(self._clock.monotonic)
         try:
-            long = await self._attempt(framework, entry, attempt)
+            rest = await self._attempt(framework, entry, attempt)
         finally:
             self._cycle.release()
-        if long is not None:
-            self._background.start(self._go_on(framework, entry, attempt, long))
+        if rest is not None:
+            self._background.start(self._go_on(framework, entry, attempt, rest))
 
     async def _go_on(
-        self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch | None
+        self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver | None
     ) -> None:
         """Go on with an attempt that was parked, until it comes to an end or the pod has gone."""
-        while long is not None:
+        while rest is not None:
             try:
-                await self._compute_for(entry, attempt, long)
+                await self._between_turns(entry, attempt, rest)
             except DEFECTS as defect:
                 status = defect_status(defect, _LOG, "%s: a search broke", entry.info.key)
                 if self._queue.resume(entry):
@@ -259,17 +260,25 @@ class Scheduler:
             async with self._cycle:
                 if not self._queue.resume(entry):
                     return
-                long = await self._attempt(framework, entry, attempt)
+                rest = await self._attempt(framework, entry, attempt)
 
-    async def _search_beside_others(self, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch) -> None:
-        """Search for a pod of a group, and let other pods be tried meanwhile."""
+    async def _beside_others(self, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver) -> None:
+        """End a turn of a pod of a group, and let other pods be tried."""
         self._cycle.release()
         try:
-            await self._compute_for(entry, attempt, long)
+            await self._between_turns(entry, attempt, rest)
         finally:
             await self._cycle.acquire()
 
-    async def _compute_for(self, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch) -> None:
+    async def _between_turns(self, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver) -> None:
+        """Make a long search in the thread, or give others on the event loop their turn."""
+        attempt.next_turn()
+        if isinstance(rest, LongSearch):
+            await self._search(entry, attempt, rest)
+        else:
+            await asyncio.sleep(0)
+
+    async def _search(self, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch) -> None:
         """Make a long search in the thread; namespaces take turns. The allocator keeps what it finds."""
 
         def search(interrupted: Interruption) -> None:
@@ -278,16 +287,19 @@ class Scheduler:
             finally:
                 attempt.used += interrupted.elapsed
 
-        attempt.next_turn()
+        # Turns count as well, so that an attempt whose nodes change with every turn comes to an end.
+        attempt.used += TURN_SECONDS
         await self._compute.run(search, seconds=max(long.seconds - attempt.used, 0.0), owner=entry.info.namespace)
 
-    async def _attempt(self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt) -> LongSearch | None:
-        """Try a pod for one turn. If that is not enough, park it, and return the search that it needs."""
+    async def _attempt(
+        self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt
+    ) -> LongSearch | TurnOver | None:
+        """Try a pod for one turn. If that is not enough, park it, and return what is left to do."""
         try:
             result = await self._schedule_one(framework, entry, attempt)
-        except LongSearch as long:
+        except (LongSearch, TurnOver) as rest:
             self._queue.park(entry)
-            return long
+            return rest
         except DEFECTS as defect:
             # One pod that hits a defect must not stop the others; it is reported and tried again like any failure.
             framework.failures.broke(

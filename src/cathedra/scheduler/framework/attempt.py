@@ -4,16 +4,23 @@ What one pod needs must not hold up the event loop, which serves requests and re
 turns of a few milliseconds. If a plugin's search needs longer, it ends the turn with an exception: the search goes on
 in a thread, other pods are scheduled meanwhile, and then the attempt starts again from the beginning, on the nodes and
 devices of that moment. What was found is remembered, so the second turn is short (`cathedra.offload`).
+
+Other plugins do small pieces of work many times: for each node, or for each pod that is there. A `Memo` keeps the
+results of the pieces from turn to turn, and ends the turn between two of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from operator import is_
+from typing import Any, Generic, TypeVar
 
 from cathedra.deadline import TURN_SECONDS, Interruption, Turn
 
-__all__ = ["Attempt"]
+__all__ = ["Attempt", "Memo"]
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class Attempt:
@@ -45,9 +52,48 @@ class Attempt:
             self._turn = Turn(monotonic=self._monotonic)
         return self._turn
 
+    def memo(self, plugin: str) -> Memo[Any, Any]:
+        """Return the memo of a plugin for this attempt."""
+        found: Memo[Any, Any] | None = self.data.get(plugin)
+        if found is None:
+            found = self.data[plugin] = Memo()
+        return found
+
+    def turn(self) -> bool:
+        """Return False as long as the turn lasts.
+
+        Raises:
+            TurnOver: it is over.
+        """
+        if self._turn is None:
+            self._turn = Turn(monotonic=self._monotonic)
+        return self._turn()
+
     def next_turn(self) -> None:
         """Begin another turn."""
-        if self._turn is not None:
-            # Turns count as well, so that an attempt whose world changes with every turn comes to an end.
-            self.used += TURN_SECONDS
         self._turn = None
+
+
+class Memo(Generic[K, T]):
+    """Results of pieces of work, each with the version of what it was worked out from."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._known: dict[K, tuple[tuple[object, ...], T]] = {}
+        self._limit = limit
+
+    def get(self, key: K, versions: tuple[object, ...], attempt: Attempt | None, work: Callable[[], T]) -> T:
+        """Return what is known for ``key`` with these very objects as versions, else the result of ``work``.
+
+        Raises:
+            TurnOver: the turn of ``attempt`` is over; what is known stays so.
+        """
+        known = self._known.get(key)
+        if known is not None and all(map(is_, known[0], versions)):
+            return known[1]
+        if attempt is not None:
+            attempt.turn()
+        found = work()
+        if len(self._known) >= self._limit:
+            del self._known[next(iter(self._known))]
+        self._known[key] = (versions, found)
+        return found

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm, Taint
 from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
 from cathedra.api.selectors import node_selector_matches
+from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
@@ -23,8 +26,17 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.tolerations import first_untolerated, is_tolerated
 
-__all__ = ["NodeAffinity", "NodeName", "NodeUnschedulable", "TaintToleration", "matches_node_affinity"]
+__all__ = [
+    "NodeAffinity",
+    "NodeName",
+    "NodeUnschedulable",
+    "TaintToleration",
+    "matches_node_affinity",
+    "node_affinity_in_turns",
+]
 
+FEW_TERMS: Final = 64
+"""Up to so many terms are matched with all nodes at once."""
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SKIP = Status(Code.SKIP)
 _UNCORDONED = NodePredicate("schedulable", lambda node: not node.unschedulable)
@@ -160,7 +172,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         """Refuses nodes that do not match."""
         if self._added_selector is not None and not node_selector_matches(self._added_selector, node.node):
             return self._enforced
-        return None if matches_node_affinity(pod.pod, node.node) else self._refusal
+        return None if node_affinity_in_turns(state.attempt, pod.pod, node) else self._refusal
 
     def is_silent(self, pod: PodInfo) -> bool:
         """Neither the pod nor the profile prefers anything."""
@@ -172,8 +184,15 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         if not terms:
             return None
         selectors = [(t.weight, NodeSelector(node_selector_terms=(t.preference,))) for t in terms if t.weight]
+
+        def total(node: Node) -> int:
+            return sum(weight for weight, selector in selectors if node_selector_matches(selector, node))
+
+        if state.attempt is None or len(selectors) <= FEW_TERMS:
+            return normalized([total(node.node) for node in nodes])
+        memo = state.attempt.memo("NodeAffinity")
         return normalized(
-            [sum(weight for weight, s in selectors if node_selector_matches(s, node.node)) for node in nodes]
+            [memo.get(("score", n.name), (n.node,), state.attempt, partial(total, n.node)) for n in nodes]
         )
 
     def _preferred(self, pod: PodInfo) -> Sequence[PreferredSchedulingTerm]:
@@ -200,6 +219,20 @@ def matches_node_affinity(pod: Pod, node: Node) -> bool:
         return False
     required = _required(pod)
     return required is None or node_selector_matches(required, node)
+
+
+def node_affinity_in_turns(attempt: Attempt | None, pod: Pod, node: NodeInfo) -> bool:
+    """As `matches_node_affinity`. With many terms each node is a piece of work, between which a turn may end.
+
+    Raises:
+        TurnOver: the turn of ``attempt`` is over.
+    """
+    required = _required(pod)
+    if attempt is None or required is None or len(required.node_selector_terms) <= FEW_TERMS:
+        return matches_node_affinity(pod, node.node)
+    work = partial(matches_node_affinity, pod, node.node)
+    matches: bool = attempt.memo("NodeAffinity").get(("filter", node.name), (node.node,), attempt, work)
+    return matches
 
 
 def _required(pod: Pod) -> NodeSelector | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,10 +16,11 @@ from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Pod, TopologySpreadConstraint
 from cathedra.api.selectors import Selector
+from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from cathedra.scheduler.plugins.node_fitness import matches_node_affinity
+from cathedra.scheduler.plugins.node_fitness import node_affinity_in_turns
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo, selector_with_keys
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -28,6 +30,8 @@ __all__ = ["PodTopologySpread"]
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+FEW_CONSTRAINTS: Final = 64
+"""Up to so many constraints are parsed at once."""
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3),
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5),
@@ -58,9 +62,9 @@ class _Constraint(msgspec.Struct):
     def selects(self, pod: PodInfo) -> bool:
         return self.selector is not None and self.selector.matches(pod.pod.metadata.labels)
 
-    def concerns(self, pod: PodInfo, node: NodeInfo) -> bool:
+    def concerns(self, attempt: Attempt | None, pod: PodInfo, node: NodeInfo) -> bool:
         """Whether the node counts at all for ``pod``."""
-        if self.honors_affinity and not matches_node_affinity(pod.pod, node.node):
+        if self.honors_affinity and not node_affinity_in_turns(attempt, pod.pod, node):
             return False
         tolerations = pod.pod.spec.tolerations
         return not self.honors_taints or first_untolerated(node.hard_taints, tolerations) is None
@@ -107,10 +111,10 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         """Counts matching pods per domain for the hard constraints."""
         if self.skips(pod):
             return _SKIP
-        constraints = self._constraints(pod, "DoNotSchedule")
+        constraints = self._constraints(state.attempt, pod, "DoNotSchedule")
         if not constraints:
             return _SKIP
-        _count(pod, constraints, snapshot.nodes, [constraint.key for constraint in constraints])
+        _count(state.attempt, pod, constraints, snapshot.nodes, [constraint.key for constraint in constraints])
         state.data[self.name] = constraints
         return None
 
@@ -129,18 +133,20 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Nodes in emptier domains are better, for the soft constraints or those that all pods with relatives have."""
-        constraints = self._constraints(pod, "ScheduleAnyway")
+        constraints = self._constraints(state.attempt, pod, "ScheduleAnyway")
         if not constraints:
             return None
         # Kubernetes' own defaults concern nodes without a zone too.
         own = bool(pod.pod.spec.topology_spread_constraints) or self._has_own_defaults
         domains = [one for one in constraints if one.key != HOSTNAME]
         if own:
-            _count(pod, domains, state.snapshot.nodes, [one.key for one in constraints])
+            _count(state.attempt, pod, domains, state.snapshot.nodes, [one.key for one in constraints])
         elif any(one.key in node.node.metadata.labels for one in domains for node in nodes):
-            _count(pod, domains, state.snapshot.nodes, ())
+            _count(state.attempt, pod, domains, state.snapshot.nodes, ())
         keys = [constraint.key for constraint in constraints] if own else []
         usable = [all(key in node.node.metadata.labels for key in keys) for node in nodes]
+        if not any(usable):
+            return [0] * len(nodes)
         weights = [_weight(constraint, nodes, usable) for constraint in constraints]
         raw = [
             _rounded(sum(_part(c, w, pod, node) for c, w in zip(constraints, weights, strict=True))) if ok else None
@@ -148,10 +154,17 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         ]
         return _inverted(raw)
 
-    def _constraints(self, pod: PodInfo, when: str) -> list[_Constraint]:
+    def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
         """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
         own = pod.pod.spec.topology_spread_constraints
         given = [one for one in own or self._defaults if one.when_unsatisfiable == when]
+        if attempt is not None and len(own) > FEW_CONSTRAINTS:
+            memo = attempt.memo(self.name)
+            parsed = [
+                memo.get((when, place), (pod.pod.spec,), attempt, partial(_parsed, pod, one))
+                for place, one in enumerate(given)
+            ]
+            return [replace(one, counts={}) for one in parsed]
         if own or not given:
             return [_parsed(pod, one) for one in given]
         selector = self._relatives(pod.pod) if self._relatives is not None else None
@@ -173,7 +186,11 @@ def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint) -> _Constraint:
 
 
 def _count(
-    pod: PodInfo, constraints: Sequence[_Constraint], nodes: Iterable[NodeInfo], required: Collection[str]
+    attempt: Attempt | None,
+    pod: PodInfo,
+    constraints: Sequence[_Constraint],
+    nodes: Iterable[NodeInfo],
+    required: Collection[str],
 ) -> None:
     """Count matching pods on nodes that have all the labels that are ``required``, by the domain of each constraint."""
     for node in nodes:
@@ -182,7 +199,7 @@ def _count(
             continue
         for constraint in constraints:
             domain = labels.get(constraint.key)
-            if domain is not None and constraint.concerns(pod, node):
+            if domain is not None and constraint.concerns(attempt, pod, node):
                 matching = _matching(pod, constraint, node)
                 constraint.counts[domain] = constraint.counts.get(domain, 0) + matching
 

@@ -220,6 +220,28 @@ class PodInfo:
         return tuple(AffinityTerm(self.pod, term) for term in terms)
 
     @_Derived
+    def affinity_terms(self) -> int:
+        """How many terms of pod affinity and anti-affinity the pod has, required and preferred."""
+        affinity = self.pod.spec.affinity
+        kinds = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+        return sum(
+            len(kind.required_during_scheduling_ignored_during_execution)
+            + len(kind.preferred_during_scheduling_ignored_during_execution)
+            for kind in kinds
+            if kind is not None
+        )
+
+    @_Derived
+    def required_affinity_keys(self) -> frozenset[str]:
+        """The topology keys of all required terms of pod affinity."""
+        return frozenset([term.topology_key for term in self.required_affinity])
+
+    @_Derived
+    def required_anti_affinity_keys(self) -> frozenset[str]:
+        """The topology keys of all required terms of pod anti-affinity."""
+        return frozenset([term.topology_key for term in self.required_anti_affinity])
+
+    @_Derived
     def preferred_terms(self) -> tuple[WeightedTerm, ...]:
         """Preferred terms of both kinds; weights of anti-affinity are negative."""
         affinity = self.pod.spec.affinity
