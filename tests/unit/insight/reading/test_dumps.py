@@ -15,7 +15,9 @@ import pytest
 from cathedra.allocation import Cluster, InvalidInput
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.reading.dumps import read_dump, read_manifests
+from tests.goapiserver.writing import go_object, to_json
 
 DEVICE: dict[str, dict[str, Any]] = {
     "v1": {"attributes": {"model": {"string": "a100"}}},
@@ -177,3 +179,21 @@ def test_aliases_in_a_dump_are_bounded() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
     with pytest.raises(InvalidInput, match="excessive aliasing"):
         read_dump("\n".join(lines))
+
+
+def test_a_dump_that_go_has_written_is_read_with_its_nulls() -> None:
+    """As kubectl prints it: nil lists are null, and an empty list of a kind may be null itself."""
+    metadata = {"name": "odd", "namespace": "default"}
+    pod = {"metadata": metadata, "spec": {"volumes": [{"name": "v", "projected": {}}], "containers": [{"name": "c"}]}}
+    pods = {"kind": "PodList", "apiVersion": "v1", "metadata": None}
+    written = [go_object(pod, GroupVersionKind("", "v1", "Pod"))]
+    for version in DEVICE:
+        claim = go_object({"metadata": metadata}, GroupVersionKind("resource.k8s.io", version, "ResourceClaim"))
+        texts = [to_json({**pods, "items": written}), to_json({**pods, "items": None}), to_json(claim)]
+        state = read_dump(texts)
+        (read,) = state.all(Pod)
+        assert read.spec.volumes[0].projected is not None
+        assert read.spec.volumes[0].projected.sources == ()
+        (read_claim,) = state.all(ResourceClaim)
+        assert not read_claim.spec.devices.requests
+        assert {note.problem for note in state.notes} == {"absent"}
