@@ -30,6 +30,7 @@ from tests.integration.test_beside_go import (
     pod_with,
     until,
 )
+from tests.integration.test_beside_kubernetes import fetched, free_port
 from tests.integration.test_parts_alone import Parts
 
 FAULT = "cannot be decoded: Expected `int`, got `str` at metadata.generation"
@@ -49,6 +50,14 @@ def put_faulty(server: GoAPIServer, name: str) -> None:
         if resource.gvk.kind != "ResourceSlice":  # one of which nothing can be read withholds every pool
             server.put_verbatim(faulty(value))
     server.store.put_verbatim(server.resource("v1", "Pod"), b"[1]", name=f"{name}-junk", namespace="default")
+
+
+def counted(port: int, resource: str, kind: str) -> float:
+    """The figure that the part's metrics give for a kind."""
+    status, text = fetched(port, "/metrics", "tests")
+    assert status == 200, text
+    series = f'cathedra_undecodable_objects_total{{kind="{kind}",resource="{resource}"}} '
+    return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith(series)), 0.0)
 
 
 @pytest.fixture
@@ -73,7 +82,8 @@ def test_the_scheduler_goes_on_and_gives_out_nothing_that_an_undecodable_claim_h
     status = {"allocation": {"devices": {"results": [held]}}}
     server.put(NODE, CLASS, {**SLICE, "spec": devices}, CLAIM, pod_with("user", {"resourceClaimName": "gpu"}))
     server.put_verbatim(faulty({**CLAIM, "metadata": metadata, "status": status}))
-    parts.start("scheduler", kubeconfig(server, parts))
+    port = free_port()
+    parts.start("scheduler", kubeconfig(server, parts), f"--secure-port={port}")
     until(parts, "scheduler", lambda: node_of(server, "user"))
     claim = server.get(DEVICES, "ResourceClaim", "gpu", "default")
     assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
@@ -82,12 +92,14 @@ def test_the_scheduler_goes_on_and_gives_out_nothing_that_an_undecodable_claim_h
     until(parts, "scheduler", lambda: node_of(server, "later"))
     for name in ("before", "after"):
         assert f"Pod default/{name} {FAULT}" in parts.log("scheduler")
+    assert counted(port, "pods", "Pod") >= 2
     assert parts.stop("scheduler") == 0
 
 
 def test_the_controllers_go_on(server: GoAPIServer, parts: Parts) -> None:
     server.put(NODE, CLASS, TEMPLATE)
-    parts.start("controller-manager", kubeconfig(server, parts))
+    port = free_port()
+    parts.start("controller-manager", kubeconfig(server, parts), f"--secure-port={port}")
 
     def has_account(namespace: str) -> bool:
         try:
@@ -107,6 +119,7 @@ def test_the_controllers_go_on(server: GoAPIServer, parts: Parts) -> None:
     )
     for kind in ("CSINode after", "Job default/before"):
         assert f"{kind} {FAULT}" in parts.log("controller-manager")
+    assert counted(port, "jobs", "Job") >= 2
     assert parts.stop("controller-manager") == 0
 
 
@@ -121,7 +134,9 @@ def test_a_node_goes_on_and_so_does_a_pod_that_cannot_be_decoded_any_more(server
     server.put_verbatim(faulty(on_node("early")))
     server.put(on_node("first"))
     root = f"--root-dir={parts.folder / 'n'}"
-    parts.start("node", kubeconfig(server, parts), "--node-name=n1", root, "--runtime=process")
+    port = free_port()
+    options = ("--node-name=n1", root, "--runtime=process", f"--port={port}")
+    parts.start("node", kubeconfig(server, parts), *options)
     until(parts, "node", lambda: phase("first") == "Running")
     server.put_verbatim(faulty(server.get("v1", "Pod", "first", "default")))
     server.put_verbatim(faulty(on_node("late")))
@@ -129,5 +144,6 @@ def test_a_node_goes_on_and_so_does_a_pod_that_cannot_be_decoded_any_more(server
     until(parts, "node", lambda: phase("second") == "Running")
     for name in ("early", "late", "first"):
         assert f"Pod default/{name} {FAULT}" in parts.log("node")
+    assert counted(port, "pods", "Pod") >= 3
     assert phase("first") == "Running"
     assert parts.stop("node") == 0
