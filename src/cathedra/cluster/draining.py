@@ -8,9 +8,11 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.status import StatusError
+from cathedra.api.undecodable import UndecodableObject, rest_of
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.resources import LEASES, NODES, PODS, RESOURCESLICES
+from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.semantics.owners import controller_of
@@ -31,25 +33,24 @@ async def drain(client: Client, name: str, *, clock: Clock) -> int:
     pods = Informer(client, PODS, clock=clock)
     changed = asyncio.Event()
 
-    def note(*_: Pod) -> None:
+    def note(*_: object) -> None:
         changed.set()
 
-    pods.add_handler(note, note, note)
+    pods.add_handler(note, note, note, on_resolved=note)
     async with asyncio.TaskGroup() as group:
         following = group.create_task(pods.run())
         await pods.wait_synced()
-        leaving = [pod for pod in pods.store.list() if _must_go(pod, name)]
+        leaving = _leaving(pods.store, name)
         try:
             for pod in leaving:
                 await _delete(client, pod, None)
             async with asyncio.timeout(PATIENCE):
-                while any(_must_go(pod, name) for pod in pods.store.list()):
+                while _leaving(pods.store, name):
                     changed.clear()
                     await changed.wait()
         except TimeoutError:
-            for pod in pods.store.list():
-                if _must_go(pod, name):
-                    await _delete(client, pod, 0)
+            for pod in _leaving(pods.store, name):
+                await _delete(client, pod, 0)
         finally:
             following.cancel()
     return len(leaving)
@@ -65,6 +66,12 @@ async def remove_node(client: Client, name: str) -> None:
     await _unless_gone(client.resource(LEASES, NODE_LEASES).delete(name))
 
 
+def _leaving(pods: Store[Pod], node: str) -> list[Pod]:
+    """The pods that have to leave the node; of those that cannot be decoded it is what can be read."""
+    rest = (rest_of(Pod, what)[0] for what in pods.undecodable.values())
+    return [pod for pod in (*pods.list(), *filter(None, rest)) if _must_go(pod, node)]
+
+
 def _must_go(pod: Pod, node: str) -> bool:
     owner = controller_of(pod)
     return pod.spec.node_name == node and (owner is None or owner.kind != "DaemonSet")
@@ -78,6 +85,8 @@ async def _delete(client: Client, pod: Pod, grace: int | None) -> None:
 async def _unless_gone(deletion: Awaitable[object]) -> None:
     try:
         await deletion
+    except UndecodableObject:
+        return  # it was deleted: the answer alone was of no use
     except StatusError as error:
         if not error.is_not_found:
             raise
