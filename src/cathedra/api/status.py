@@ -17,6 +17,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import from_dict, to_dict
 
 __all__ = [
+    "MAX_CAUSES",
     "StatusError",
     "already_exists",
     "bad_request",

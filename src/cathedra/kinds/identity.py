@@ -7,6 +7,9 @@ less than a comparison. The objects are held as long as they are known: no other
 What clients send is decoded anew each time. `by_json` makes the very same object of equal ones; and where the server
 then writes a name of its own making into each, `Likeness` still tells that they are alike. Short values that come again
 and again, as keys and names, are known by what they say (`KnownValues`).
+
+What is known of a frozen object keeps the object. That of a request of three megabytes takes 36 in memory, so nothing
+that is known outlasts the next large object (`forget_large`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from cathedra.api.struct import KubeStruct, encode
 
-__all__ = ["KnownObjects", "KnownValues", "Likeness", "by_identity", "by_json"]
+__all__ = ["LARGEST_KNOWN", "KnownObjects", "KnownValues", "Likeness", "by_identity", "by_json", "forget_large"]
 
 A = TypeVarTuple("A")
 R = TypeVar("R")
@@ -31,6 +34,23 @@ LARGEST: Final = 16 * 1024
 """Bytes of JSON up to which an object is known by them."""
 
 
+LARGEST_KNOWN: Final = 64 * 1024
+"""Bytes of JSON of an object beyond which it is large."""
+_TABLES: Final[list[dict[Any, Any]]] = []
+"""Everything that keeps objects; one table for each rule, made when its module is loaded."""
+
+
+def forget_large(size: int) -> None:
+    """Drop all known objects if one of ``size`` bytes of JSON is large.
+
+    To be called for each object that comes from outside, before or after what is made of it becomes known: so at most
+    the last large one is kept. Forgetting is always right; what was known is worked out again.
+    """
+    if size > LARGEST_KNOWN:
+        for table in _TABLES:
+            table.clear()
+
+
 class KnownObjects:
     """Groups of objects of which the same is known."""
 
@@ -38,6 +58,7 @@ class KnownObjects:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[object, ...]] = {}
+        _TABLES.append(self._known)
 
     def knows(self, *objects: object) -> bool:
         """Whether these very objects were added together."""
@@ -67,6 +88,7 @@ def by_identity(function: Callable[[Unpack[A]], R]) -> Callable[[Unpack[A]], R]:
     """The function, which works on frozen objects alone, with its results remembered by the arguments themselves;
     it takes them by position."""
     known: dict[tuple[int, ...], tuple[R, tuple[Any, ...]]] = {}
+    _TABLES.append(known)
 
     @wraps(function)
     def remembered(*args: *A) -> R:
@@ -115,6 +137,7 @@ class Likeness:
 
     def __init__(self) -> None:
         self._patterns: dict[int, tuple[object, object]] = {}
+        _TABLES.append(self._patterns)
 
     def note(self, obj: object, pattern: object) -> None:
         """Remember that an object is like all others of that pattern, for the next few that are noted."""

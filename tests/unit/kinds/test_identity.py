@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Container
 from cathedra.kinds.identity import (
     LARGEST,
+    LARGEST_KNOWN,
     LIMIT,
     MOST_VALUES,
     KnownObjects,
@@ -15,6 +16,7 @@ from cathedra.kinds.identity import (
     Likeness,
     by_identity,
     by_json,
+    forget_large,
 )
 
 
@@ -120,3 +122,23 @@ def test_values_are_known_by_what_they_say_and_few_at_a_time() -> None:
     assert len(known) == MOST_VALUES - 1
     known.note(*range(MOST_VALUES + 1))
     assert not known
+
+
+def test_nothing_known_outlasts_the_next_large_object() -> None:
+    calls: list[int] = []
+
+    @by_identity
+    def number(one: Thing) -> int:
+        calls.append(one.number)
+        return one.number
+
+    thing, known, likeness = Thing(1), KnownObjects(), Likeness()
+    number(thing)
+    known.add(thing)
+    likeness.note(thing, "pattern")
+    forget_large(LARGEST_KNOWN)
+    assert (number(thing), known.knows(thing), likeness.pattern(thing)) == (1, True, "pattern")
+    assert calls == [1]
+    forget_large(LARGEST_KNOWN + 1)
+    assert (number(thing), known.knows(thing), likeness.pattern(thing)) == (1, False, thing)
+    assert calls == [1, 1]

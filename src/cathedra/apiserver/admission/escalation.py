@@ -7,14 +7,16 @@ the object, before its validation.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from cathedra.api.core.rbac_v1 import PolicyRule, RoleRef
+from cathedra.api.field import shortened_text
 from cathedra.api.status import forbidden, not_found
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
-from cathedra.apiserver.authorization.policyrules import EVERYTHING, compact, describe, uncovered
+from cathedra.apiserver.authorization.policyrules import EVERYTHING, TooManyParts, compact, describe, uncovered
 from cathedra.apiserver.authorization.rbac import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -55,11 +57,10 @@ class EscalationCheck(AdmissionPlugin):
         aggregates = getattr(new, "aggregation_rule", None)
         if self._may(request, "escalate", _name(request), request.definition.plural):
             return
-        if aggregates is not None and (old is None or old.aggregation_rule != aggregates):
-            missing = uncovered(self._held(request), EVERYTHING)
-            if missing:
-                why = "must have cluster-admin privileges to use an aggregationRule"
-                raise forbidden(request.definition.group_resource, _name(request), why)
+        is_new = aggregates is not None and (old is None or old.aggregation_rule != aggregates)
+        if is_new and self._lacks(request, EVERYTHING):
+            why = "must have cluster-admin privileges to use an aggregationRule"
+            raise forbidden(request.definition.group_resource, _name(request), why)
         if old is not None and (new.rules or ()) == (old.rules or ()):
             return
         self._check_rules(request, new.rules or ())
@@ -78,7 +79,7 @@ class EscalationCheck(AdmissionPlugin):
         self._check_rules(request, rules)
 
     def _check_rules(self, request: AdmissionAttributes, rules: tuple[PolicyRule, ...]) -> None:
-        missing = uncovered(self._held(request), rules)
+        missing = self._lacks(request, rules)
         if not missing:
             return
         user = request.user
@@ -87,12 +88,24 @@ class EscalationCheck(AdmissionPlugin):
         raise forbidden(
             request.definition.group_resource,
             _name(request),
-            f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently '
-            f"held:\n{lines}",
+            shortened_text(
+                f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently '
+                f"held:\n{lines}"
+            ),
         )
 
-    def _held(self, request: AdmissionAttributes) -> list[PolicyRule]:
-        return [grant.rule for grant in self._rbac.grants(request.user, request.namespace)]
+    def _lacks(self, request: AdmissionAttributes, rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+        """What the user does not have of some rules.
+
+        Raises:
+            StatusError: 403, they are too many to say.
+        """
+        held = [grant.rule for grant in self._rbac.grants(request.user, request.namespace)]
+        try:
+            return uncovered(held, rules)
+        except TooManyParts:
+            why = "the rules stand for too many single permissions to be compared with those that the user has"
+            raise forbidden(request.definition.group_resource, _name(request), why) from None
 
     def _may(self, request: AdmissionAttributes, verb: str, name: str, plural: str) -> bool:
         question = Attributes(

@@ -7,13 +7,13 @@ disagree about what a rule means.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.apiserver.authorization.authorizer import Attributes
 
-__all__ = ["EVERYTHING", "allows", "compact", "describe", "uncovered"]
+__all__ = ["EVERYTHING", "TooManyParts", "allows", "compact", "describe", "uncovered"]
 
 ALL: Final = "*"
 
@@ -37,9 +37,46 @@ def allows(rule: PolicyRule, attributes: Attributes) -> bool:
     )
 
 
+MOST_COMPARISONS: Final = 2_000_000
+"""Comparisons of parts of rules with rules, which take about a second."""
+MOST_PARTS: Final = 50_000
+"""Parts into which rules are taken. Those of ``cluster-admin`` are two, those of ``admin`` some thousand."""
+
+
+class TooManyParts(Exception):
+    """Rules stand for more single permissions than can be compared with others."""
+
+
 def uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The parts of ``wanted``, each of one verb on one thing, that ``held`` does not allow."""
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(owned, part) for owned in held)]
+    """The parts of ``wanted``, each of one verb on one thing, that ``held`` does not allow.
+
+    A rule of a few kilobytes can stand for millions of parts: each of its verbs on each resource of each group, with
+    each name. So a rule that one held rule covers as a whole is not taken apart.
+
+    Raises:
+        TooManyParts: too many would have to be compared.
+    """
+    held = list(dict.fromkeys(held))
+    wanted = list(dict.fromkeys(wanted))
+    texts = sum(sum(map(len, _lists(rule))) for rule in wanted)
+    if texts * len(held) > MOST_COMPARISONS:
+        raise TooManyParts
+    owners = [_Owned(rule) for rule in held]
+    rules = [rule for rule in wanted if not any(owned.covers(rule) for owned in owners)]
+    parts = sum(map(_count, rules))
+    if parts > MOST_PARTS or parts * len(held) > MOST_COMPARISONS:
+        raise TooManyParts
+    return [part for rule in rules for part in _parts(rule) if not any(owned.covers(part) for owned in owners)]
+
+
+def _lists(rule: PolicyRule) -> tuple[tuple[str, ...], ...]:
+    return rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls
+
+
+def _count(rule: PolicyRule) -> int:
+    """How many parts a rule has."""
+    things = len(rule.api_groups) * len(rule.resources) * max(len(rule.resource_names), 1)
+    return len(rule.verbs) * (things + len(rule.non_resource_urls))
 
 
 def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
@@ -74,7 +111,7 @@ def _has(values: Sequence[str], wanted: str) -> bool:
     return ALL in values or wanted in values
 
 
-def _resource_matches(resources: Sequence[str], full: str, subresource: str) -> bool:
+def _resource_matches(resources: Container[str], full: str, subresource: str) -> bool:
     if ALL in resources or full in resources:
         return True
     return bool(subresource) and f"*/{subresource}" in resources
@@ -96,18 +133,35 @@ def _parts(rule: PolicyRule) -> Iterator[PolicyRule]:
             yield PolicyRule(verbs=(verb,), non_resource_urls=(url,))
 
 
-def _covers(owned: PolicyRule, part: PolicyRule) -> bool:
-    if not _has(owned.verbs, part.verbs[0]):
-        return False
-    if part.non_resource_urls:
-        wanted = part.non_resource_urls[0]
-        return any(_path_matches(url, wanted) for url in owned.non_resource_urls)
-    if not _has(owned.api_groups, part.api_groups[0]):
-        return False
-    resource = part.resources[0]
-    _, slash, subresource = resource.partition("/")
-    if not _resource_matches(owned.resources, resource, subresource if slash else ""):
-        return False
-    if not owned.resource_names:
-        return True
-    return bool(part.resource_names) and part.resource_names[0] in owned.resource_names
+class _Owned:
+    """A held rule, with its lists as sets."""
+
+    def __init__(self, rule: PolicyRule) -> None:
+        self._verbs, self._groups = frozenset(rule.verbs), frozenset(rule.api_groups)
+        self._resources, self._names = frozenset(rule.resources), frozenset(rule.resource_names)
+        self._urls = frozenset(rule.non_resource_urls)
+        self._beginnings = [url for url in rule.non_resource_urls if url.endswith(ALL)]
+
+    def covers(self, rule: PolicyRule) -> bool:
+        """Return True if this rule alone allows everything that another does."""
+        if ALL not in self._verbs and not self._verbs.issuperset(rule.verbs):
+            return False
+        return self._covers_urls(rule) and self._covers_resources(rule)
+
+    def _covers_urls(self, rule: PolicyRule) -> bool:
+        return all(
+            wanted in self._urls or any(_path_matches(url, wanted) for url in self._beginnings)
+            for wanted in rule.non_resource_urls
+        )
+
+    def _covers_resources(self, rule: PolicyRule) -> bool:
+        if not rule.api_groups or not rule.resources:
+            return bool(rule.non_resource_urls)
+        if ALL not in self._groups and not self._groups.issuperset(rule.api_groups):
+            return False
+        if not all(map(self._has_resource, rule.resources)):
+            return False
+        return not self._names or (bool(rule.resource_names) and self._names.issuperset(rule.resource_names))
+
+    def _has_resource(self, resource: str) -> bool:
+        return _resource_matches(self._resources, resource, resource.partition("/")[2])

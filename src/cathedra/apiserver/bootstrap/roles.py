@@ -22,7 +22,7 @@ from cathedra.apiserver.authorization.bootstrap.defaults import (
     role_bindings,
     roles,
 )
-from cathedra.apiserver.authorization.policyrules import compact, uncovered
+from cathedra.apiserver.authorization.policyrules import TooManyParts, compact, uncovered
 from cathedra.apiserver.authorization.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -87,7 +87,10 @@ def _completed_role(stored: Any, role: ClusterRole | Role) -> Any:
     if isinstance(role, ClusterRole):
         completed = replace(completed, aggregation_rule=role.aggregation_rule)
     if not isinstance(role, ClusterRole) or role.aggregation_rule is None:
-        missing = compact(uncovered(stored.rules or (), role.rules or ()))
+        try:
+            missing = compact(uncovered(stored.rules or (), role.rules or ()))
+        except TooManyParts:
+            missing = []  # an administrator has put thousands of rules into it
         if missing:
             completed = replace(completed, rules=(*(stored.rules or ()), *missing))
     return completed if completed != stored else None

@@ -35,6 +35,7 @@ from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems
+from cathedra.kinds.identity import forget_large
 
 __all__ = [
     "PROTOBUF",
@@ -86,6 +87,7 @@ def load_values(raw: bytes) -> Any:
     Raises:
         DecodeError: they do not parse.
     """
+    forget_large(len(raw))
     try:
         return load_json(raw)
     except NestingError as error:
@@ -111,6 +113,7 @@ async def load_applied(raw: bytes) -> YAMLDocument:
     Raises:
         DecodeError: it does not parse.
     """
+    forget_large(len(raw))
     if raw.lstrip().startswith(b"{") and not _FRACTION.search(raw):
         with contextlib.suppress(msgspec.DecodeError, ValueError):
             value = load_json(raw)
@@ -132,6 +135,7 @@ async def decode_object(
     target = type_of(kind) if kind else call.version.type
     media = media_type(request, protobuf=has_message(target))
     raw = await request.body()
+    forget_large(len(raw))
     if media == PROTOBUF:
         return from_protobuf(raw, expected, target, call.release)
     repeated: tuple[str, ...] = ()

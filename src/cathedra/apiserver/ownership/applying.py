@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cathedra.api.field import shortened_text
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.apiserver.ownership.typed import check, field_shape, is_leaf, merge
 from cathedra.apiserver.patches.schema import ListShape, Shape
@@ -23,7 +24,7 @@ def apply_configuration(live: JSONObject, configuration: JSONObject, shape: Shap
     """
     applied = {name: value for name, value in configuration.items() if name not in {"kind", "apiVersion"}}
     if problems := check(applied, shape):
-        text = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
+        text = problems[0] if len(problems) == 1 else shortened_text("errors:\n  " + "\n  ".join(problems))
         raise NotApplicable(f"failed to convert patch object to typed object: {text}")
     if atomics := list(_atomics(applied, shape, "")):
         raise NotApplicable(

@@ -6,8 +6,9 @@ Here is what any write may do; most are of a plain sort that takes less work
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,8 @@ import msgspec
 
 from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
+from cathedra.api.field import MAX_TEXT, shortened_text
+from cathedra.api.status import MAX_CAUSES
 from cathedra.api.struct import RawJSON, Time
 from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
 from cathedra.apiserver.ownership.fieldset import FieldSet
@@ -108,18 +111,26 @@ class Conflict(Exception):
         super().__init__(self.message)
 
     def causes(self) -> list[tuple[str, str]]:
-        """Manager's words and field path of each conflict."""
-        return [
-            (_words(manager), "".join(shown_element(element) for element in path))
-            for manager in sorted(self.fields)
-            for path in self.fields[manager].paths()
-        ]
+        """Manager's words and field path of each conflict, of as many as a Status shows of errors."""
+        shown: list[tuple[str, str]] = []
+        room = MAX_TEXT
+        for manager, path in islice(self._all(), MAX_CAUSES):
+            cause = _words(manager), "".join(shortened_text(shown_element(element), room) for element in path)
+            shown.append(cause)
+            room -= sum(map(len, cause))
+            if room <= 0:
+                break
+        return shown
+
+    def _all(self) -> Iterator[tuple[Manager, tuple[str, ...]]]:
+        return ((manager, path) for manager in sorted(self.fields) for path in self.fields[manager].paths())
 
     @property
     def message(self) -> str:
         """The text for people, a line per manager."""
         causes = self.causes()
-        if len(causes) == 1:
+        count = sum(1 for _ in self._all())
+        if count == 1:
             return f"Apply failed with 1 conflict: conflict with {causes[0][0]}: {causes[0][1]}"
         lines: list[str] = []
         previous = ""
@@ -128,7 +139,9 @@ class Conflict(Exception):
                 lines.append(f"conflicts with {words}:")
                 previous = words
             lines.append(f"- {path}")
-        return f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+        if count > len(causes):
+            lines.append(f"and {count - len(causes)} more")
+        return f"Apply failed with {count} conflicts: " + "\n".join(lines)
 
 
 def _words(manager: Manager) -> str:
@@ -347,7 +360,6 @@ class ManagedFields:
         return result
 
 
-@lru_cache(maxsize=256)
 def after_first_apply(
     held: tuple[tuple[Manager, bytes], ...],
     manager: Manager,
@@ -356,11 +368,26 @@ def after_first_apply(
     ignored: bytes,
     force: bool,
 ) -> tuple[tuple[Manager, FieldSet, bool], ...]:
-    """What every manager holds after the first apply of one, and whether that is what was just applied.
+    """What every manager holds after the first apply of one, and whether that is what was just applied. It is
+    remembered where all fields together are `REMEMBERED_SIZE` bytes at most.
 
     Raises:
         Conflict: others own what would change, and ``force`` is not given.
     """
+    size = len(fields) + sum(len(owned) for _, owned in held)
+    found = _after_first_apply if size <= REMEMBERED_SIZE else _after_first_apply.__wrapped__
+    return found(held, manager, fields, outlined, ignored, force)
+
+
+@lru_cache(maxsize=256)
+def _after_first_apply(
+    held: tuple[tuple[Manager, bytes], ...],
+    manager: Manager,
+    fields: bytes,
+    outlined: Outline | None,
+    ignored: bytes,
+    force: bool,
+) -> tuple[tuple[Manager, FieldSet, bool], ...]:
     managed = ManagedFields(
         {one: VersionedSet(FieldSet.from_raw(RawJSON(owned)), None) for one, owned in (*held, (manager, fields))}
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry, StatusCause, StatusDetails
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
+from cathedra.api.field import shortened_text
 from cathedra.api.goform import go_values
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, Time, encode, from_dict, replace
@@ -276,7 +277,7 @@ def _check_body(call: Call, body: dict[str, Any], shape: Shape) -> None:
         raise bad_request("metadata.managedFields must be nil")
     problems = check({key: value for key, value in body.items() if key not in _TYPE}, shape)
     if problems:
-        text = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
+        text = problems[0] if len(problems) == 1 else shortened_text("errors:\n  " + "\n  ".join(problems))
         raise failure(500, "", f"failed to create typed patch object ({_named(call, body)}): {text}")
 
 

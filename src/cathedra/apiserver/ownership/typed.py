@@ -115,6 +115,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[
     left, right = list(elements(live, shape)), list(elements(applied, shape))
     left_items, right_items = dict(left), dict(right)
     shared = [element for element, _ in right if element in left_items]
+    next_shared = 0  # the place of the first element of both that has not been reached yet
     merged: list[Any] = []
     done: set[str] = set()
     i = j = 0
@@ -124,10 +125,9 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[
             if element == right[j][0]:
                 done.add(element)
                 merged.append(merge(left[i][1], right[j][1], shape.element))
-                i, j = i + 1, j + 1
-                shared = shared[1:]
+                i, j, next_shared = i + 1, j + 1, next_shared + 1
                 continue
-            if element in right_items and shared and shared[0] != element:
+            if element in right_items and next_shared < len(shared) and shared[next_shared] != element:
                 i += 1
                 continue
         if i < len(left):
@@ -143,8 +143,8 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: ListShape) -> list[
             done.add(element)
             merged.append(merge(left_items.get(element, MISSING), item, shape.element))
             j += 1
-            if shared and shared[0] == element:
-                shared = shared[1:]
+            if next_shared < len(shared) and shared[next_shared] == element:
+                next_shared += 1
     return merged
 
 

@@ -18,6 +18,7 @@ from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.kinds.definition import VersionDefinition
+from cathedra.kinds.identity import forget_large
 
 __all__ = ["StoredObject", "split_key"]
 
@@ -85,6 +86,7 @@ class StoredObject(msgspec.Struct, eq=False):
         found = self._bodies.get(version.type)
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
+            forget_large(len(found))
         return found
 
     def body_in(self, kind: type) -> bytes | None:

@@ -39,6 +39,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
 from cathedra.apiserver.verbs.update import Written, as_addressed, change
 from cathedra.client.transport import PatchType
+from cathedra.kinds.identity import forget_large
 
 __all__ = ["patch", "patched_part"]
 
@@ -68,6 +69,7 @@ async def patch(
 
     def patched(entry: StoredObject) -> Any:
         live = View(entry.body(call.version), struct_shape(call.version.type))
+        forget_large(len(live.body))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
         after = _applied(patch_type, before, body, live.shape)
         values = _PatchedValues(patch_type, before, after, body, repeated)
@@ -128,6 +130,8 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
         return Written(await create_defaulted(server, call, obj, context), created=True)
 
     def merged(entry: StoredObject) -> Any:
+        forget_large(len(entry.body(call.version)))
+
         def apply(views: OtherViews | None) -> Any:
             obj = in_namespace(
                 call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), views)

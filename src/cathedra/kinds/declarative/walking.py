@@ -48,6 +48,8 @@ _RECURRING: Final = {True: KnownValues(), False: KnownValues()}
 """Tags, and what the fields that have them said in elements of lists in which nothing was found wrong; kept apart in
 the same way."""
 _ELEMENT: Final = FieldPath("element")
+_FEW: Final = 8
+"""Entries of lists in such an element up to which it is remembered."""
 
 
 class _Walk:
@@ -151,14 +153,16 @@ class _Walk:
     def _is_sound(self, tags: TypeTags, item: KubeStruct) -> bool:
         """Whether nothing is wrong with what the fields of a recurring element say that have tags."""
         read, _ = _plan(type(item), tags)
-        key = tags, read(item)
+        values = read(item)
+        key = tags, values
         if key in self._recurring:
             return True
         alone = _Walk(beta=self._beta)
         alone.struct(_ELEMENT, tags, item, None)
         if alone.errors:
             return False
-        self._recurring.note(key)
+        if all(len(value) <= _FEW for value in values if isinstance(value, tuple)):
+            self._recurring.note(key)
         return True
 
     def _map(

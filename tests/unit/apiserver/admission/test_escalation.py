@@ -45,3 +45,15 @@ def test_an_aggregated_role_needs_all_permissions() -> None:
         assert message.endswith("must have cluster-admin privileges to use an aggregationRule")
 
     guarded(body)
+
+
+def test_a_rule_for_millions_of_permissions_is_refused() -> None:
+    async def body(api: Guarded) -> None:
+        await api.role("author", rule("create", "clusterroles", RBAC_GROUP))
+        await api.bind("author", user("alice"))
+        many = " ".join(f"n{number}" for number in range(700))
+        role = ClusterRole(metadata=ObjectMeta(name="huge"), rules=(rule(many, many, many),))
+        message = await refused(api.of("alice").resource(CLUSTERROLES).create(role))
+        assert message.endswith("too many single permissions to be compared with those that the user has")
+
+    guarded(body)

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
-from cathedra.apiserver.authorization.policyrules import EVERYTHING, allows, compact, describe, uncovered
+from cathedra.apiserver.authorization.policyrules import (
+    EVERYTHING,
+    TooManyParts,
+    allows,
+    compact,
+    describe,
+    uncovered,
+)
+from tests.costs import costs_less_than
 from tests.unit.apiserver.guarded import rule
 
 ALICE = UserInfo("alice")
@@ -93,3 +101,20 @@ def test_covered_rules_allow_no_more_than_covering_ones(held: list[PolicyRule], 
                 asked = Attributes(ALICE, verb, "a", "v1", resource, subresource, "", name)
                 if any(allows(one, asked) for one in wanted):
                     assert any(allows(one, asked) for one in held)
+
+
+def test_a_rule_that_stands_for_billions_of_permissions_is_not_taken_apart() -> None:
+    """Twelve kilobytes are enough for 700 verbs on 700 resources of 700 groups."""
+    many = " ".join(f"n{number}" for number in range(700))
+    huge = rule(many, many, many)
+    assert uncovered([huge], [huge]) == []
+    assert uncovered(EVERYTHING, [huge]) == []
+    with costs_less_than(2), pytest.raises(TooManyParts):
+        uncovered([rule("get", "pods")], [huge])
+
+
+def test_thousands_of_rules_are_not_compared_with_thousands() -> None:
+    held = [rule("get", f"a{number}") for number in range(5000)]
+    wanted = [rule("get", f"b{number}") for number in range(5000)]
+    with costs_less_than(2), pytest.raises(TooManyParts):
+        uncovered(held, wanted)

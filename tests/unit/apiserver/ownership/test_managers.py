@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.struct import Time, encode
+from cathedra.apiserver.ownership import managers
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.managers import (
     APPLY,
@@ -101,3 +102,25 @@ def test_what_no_client_may_set_is_not_taken() -> None:
     assert [versioned.fields for versioned in managed.managers.values()] == [
         FieldSet.from_json({"f:data": {".": {}, "f:a": {}}})
     ]
+
+
+def test_five_hundred_conflicts_are_told_and_the_rest_are_counted() -> None:
+    fields = FieldSet.from_json({f"f:n{number}": {} for number in range(5000)})
+    conflict = Conflict({Manager("ann", UPDATE, "v1"): fields})
+    assert len(conflict.causes()) == 500
+    assert conflict.message.startswith("Apply failed with 5000 conflicts: conflicts with ")
+    assert conflict.message.endswith("\nand 4500 more")
+
+
+def test_the_paths_of_conflicts_are_cut() -> None:
+    fields = FieldSet.from_json({"f:" + "k" * 1_000_000: {f"f:n{number}": {} for number in range(5000)}})
+    causes = Conflict({Manager("ann", UPDATE, "v1"): fields}).causes()
+    assert len(causes) == 1
+    assert len(causes[0][1]) < 70_000
+
+
+def test_what_follows_from_a_large_first_apply_is_not_remembered() -> None:
+    fields = FieldSet.from_json({f"f:n{number}": {} for number in range(5000)})
+    before = managers._after_first_apply.cache_info().currsize
+    managers.after_first_apply((), Manager("ann", APPLY, "v1"), fields.raw.data, None, b"{}", False)
+    assert managers._after_first_apply.cache_info().currsize == before

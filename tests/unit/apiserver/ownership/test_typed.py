@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.apps_v1 import Deployment
 from cathedra.api.core.core_v1 import ConfigMap, Pod
+from cathedra.api.resource import ResourceSlice
 from cathedra.api.struct import KubeStruct
-from cathedra.apiserver.ownership.typed import check, elements
+from cathedra.apiserver.ownership.typed import check, elements, merge
 from cathedra.apiserver.patches.schema import STRING, DocumentShape, ListShape, struct_shape
+from tests.costs import costs_less_than
 
 CASES: list[tuple[type[KubeStruct], Any, list[str]]] = [
     (ConfigMap, {"data": {"a": 1}}, [".data.a: expected string, got &value.valueUnstructured{Value:1}"]),
@@ -54,3 +56,27 @@ def test_elements_of_lists_are_named_by_json_without_blanks(item: dict[str, Any]
     assert [element for element, _ in elements(list(item.values()), ListShape(STRING, list_type="set"))] == [
         f"v:{json.dumps(value, ensure_ascii=False)}" for value in item.values()
     ]
+
+
+def test_a_hundred_misfits_are_told_and_long_keys_in_their_paths_are_cut() -> None:
+    device = {"name": "d", "attributes": {"k" * 500_000: {"strings": [1] * 5000}}}
+    problems = check({"spec": {"devices": [device]}}, struct_shape(ResourceSlice))
+    assert len(problems) == 100
+    assert max(map(len, problems)) < 1000
+    assert problems[-1].startswith(".spec.devices[0].attributes.kkk")
+    assert ".strings[99]: expected string" in problems[-1]
+
+
+@given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True))
+def test_the_applied_order_leads_and_nothing_is_lost(live: list[int], applied: list[int]) -> None:
+    shape = ListShape(STRING, list_type="set")
+    merged = merge(live, applied, shape)
+    assert sorted(merged) == sorted({*live, *applied})
+    assert [one for one in merged if one in applied] == applied
+
+
+def test_long_lists_are_merged_in_one_pass() -> None:
+    shape = ListShape(STRING, list_type="set")
+    live, applied = list(range(200_000)), list(range(100_000, 300_000))
+    with costs_less_than(6):
+        assert len(merge(live, applied, shape)) == 300_000
