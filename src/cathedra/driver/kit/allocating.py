@@ -36,8 +36,11 @@ async def results_for(client: Client, driver: str, node: str, claim: resource.Re
         metadata=ObjectMeta(name=driver),
         spec=resource.DeviceClassSpec(selectors=(resource.DeviceSelector(cel=expression),)),
     )
-    nodes = (await client.resource(NODES).list()).items
-    slices = (await client.resource(RESOURCESLICES).list()).items
-    claims = (await client.resource(RESOURCECLAIMS).list()).items
-    outcome = allocate(node, claim, Cluster.of([*nodes, kind, *slices, *claims]))
+    nodes = await client.resource(NODES).list()
+    slices = await client.resource(RESOURCESLICES).list()
+    claims = await client.resource(RESOURCECLAIMS).list()
+    cluster = Cluster.of([*nodes.items, kind, *slices.items, *claims.items])
+    for what in (*slices.undecodable, *claims.undecodable):
+        cluster.add_undecodable(what)
+    outcome = allocate(node, claim, cluster)
     return outcome if isinstance(outcome, Allocation) else str(outcome)

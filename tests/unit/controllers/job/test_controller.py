@@ -33,6 +33,7 @@ from cathedra.client.resources import JOBS, NAMESPACES, PODS
 from cathedra.controllers.job.controller import JobController
 from tests.unit.controllers.job.objects import active, end, job
 from tests.unit.controllers.world import World, play
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 async def status(world: World, name: str = "j") -> Any:
@@ -482,3 +483,31 @@ def test_nothing_is_told_of_pods_that_a_namespace_that_goes_away_refuses() -> No
         assert "FailedCreate" not in {reason for _, reason, _ in await world.events()}
 
     play(JobController, story)
+
+
+def test_pods_that_cannot_be_decoded_are_not_replaced_again_and_again() -> None:
+    async def story(world: World) -> None:
+        made = job(completions=2, parallelism=2)
+        template = made.spec.template
+        metadata = replace(template.metadata, annotations={SPOILED: "spec.new"})
+        odd = replace(made, spec=replace(made.spec, template=replace(template, metadata=metadata)))
+        await world.create(JOBS, odd)
+        await world.clock.sleep(3000)
+        assert len(await world.names(PODS)) == 2
+
+    play(JobController, story, through=SpoiledTransport)
+
+
+def test_pods_of_a_job_that_cannot_be_decoded_stay_tracked() -> None:
+    async def story(world: World) -> None:
+        await world.create(JOBS, job(completions=2, parallelism=2))
+        await world.quiet()
+        await world.change(JOBS, "j", lambda one: with_metadata(one, annotations={SPOILED: "spec.new"}))
+        await end(world, await first_active(world))
+        await world.clock.sleep(60)
+        assert all(pod.metadata.finalizers for pod in await world.list(PODS))
+        await world.change(JOBS, "j", lambda one: with_metadata(one, annotations={}))
+        await world.quiet()
+        assert (await status(world)).succeeded == 1
+
+    play(JobController, story, through=SpoiledTransport)

@@ -12,6 +12,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.namespaces.deletion import NamespaceController
 from tests.unit.controllers.namespaces.objects import make
 from tests.unit.controllers.world import World, play
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 def emptier(context: ControllerContext) -> NamespaceController:
@@ -116,3 +117,22 @@ def test_a_pod_that_is_not_gone_in_time_is_told_as_a_failure() -> None:
         assert (await told(world))["NamespaceDeletionContentFailure"] == expected
 
     play(emptier, story)
+
+
+def test_what_cannot_be_decoded_goes_too_and_a_namespace_with_it_left_stays() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        for name, finalizers in (("free", ()), ("held", ("a.b/c",))):
+            metadata = ObjectMeta(name=name, namespace="ns", finalizers=finalizers, annotations={SPOILED: "data"})
+            await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+        await world.of(NAMESPACES).delete("ns")
+        await world.clock.sleep(60)
+        assert await world.names(CONFIGMAPS, "ns") == ["held"]
+        left = "ConfigMap ns/held cannot be decoded: Expected `array`, got `null` at data"
+        assert left in (await told(world))["NamespaceDeletionContentFailure"][2]
+        held = await world.of(CONFIGMAPS, "ns").get("held")
+        await world.of(CONFIGMAPS, "ns").update(with_metadata(held, finalizers=()))
+        await world.clock.sleep(60)
+        assert not await exists(world)
+
+    play(emptier, story, through=SpoiledTransport)
