@@ -475,7 +475,7 @@ def _walk(of: Scene, asked: list[ResourceClaim]) -> str:
     states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
     problem = Problem(allocator.plans_of(asked), of.nodes[0], view, states, allocator.features)
     expand(problem)
-    meter = Meter(Budget(states=WALK))
+    meter = Meter(Budget(states=WALK).begin())
     try:
         PlainSearch(problem, meter).run()
     except BudgetExceeded:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from cathedra.allocation.answers import Allocation, Answers, FittingNodes, NodeClass, SharedAnswer
 from cathedra.allocation.checks.selectors import Interrupted, SelectorCache, SelectorList
 from cathedra.allocation.claims.asked import KNOWN_REQUESTS, Asked
@@ -179,7 +181,7 @@ class PreparedRequests:
         """The answer of ``node``, which sees ``view`` and so is of that class."""
         answer = self._answers.get(node_class)
         if answer is None or answer.node_error or self._may_go_on(answer):
-            answer = self._answers[node_class] = self._solve(node, view, node_class)
+            answer = self._kept(node_class, self._solve(node, view, node_class))
         name = node.metadata.name
         if answer.solution is None:
             refusal = Refusal(name, lambda: self._explain(node, view), answer.stopped, answer.seconds, self._undecided)
@@ -225,6 +227,16 @@ class PreparedRequests:
 
         return Answers(nodes, classes_of, followed, lambda node_class: self._answer(node_class, nodes), write)
 
+    def stop(self, node: core_v1.Node) -> str:
+        """Where the last search for ``node`` was stopped, for people; empty if it came to an end, or was not made."""
+        view = self._views.of(node)
+        answer = self._answers.get(self._equivalence.class_of(node, view, self.allocator.ledger))
+        if answer is None or answer.stopped is None:
+            return ""
+        return Refusal(
+            node.metadata.name, lambda: self._explain(node, view), answer.stopped, answer.seconds, self._undecided
+        ).stop
+
     def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
         """How far each request comes on ``node``, whether or not the claims fit there or a selector fails.
 
@@ -240,8 +252,15 @@ class PreparedRequests:
         """The answer of all who stand so, found now unless it is known."""
         known = self._answers.get(node_class)
         if known is None or self._may_go_on(known):
-            known = self._answers[node_class] = self._search_class(node_class, nodes)
+            known = self._kept(node_class, self._search_class(node_class, nodes))
         return known
+
+    def _kept(self, node_class: NodeClass, answer: SharedAnswer) -> SharedAnswer:
+        """Keep an answer, unless it is that of a search that was stopped earlier than the last one."""
+        known = self._answers.get(node_class)
+        if answer.stopped is None or known is None or (known.stopped or 0) <= answer.stopped:
+            self._answers[node_class] = answer
+        return answer
 
     def _may_go_on(self, known: SharedAnswer) -> bool:
         """Return True if the search for ``known`` was stopped, and there is time to make it again."""
@@ -322,7 +341,7 @@ class PreparedRequests:
         constraints = [str(constraint) for plan in self.plans for constraint in plan.constraints]
         counted = Counter(constraints)
         rules = ", ".join(f"{number} × {text}" if number > 1 else text for text, number in counted.items())
-        return f"{requests} requests" + (f" with {rules}" if rules else "")
+        return f"{requests} request{'s' if requests != 1 else ''}" + (f" with {rules}" if rules else "")
 
     def _search(self, problem: Problem, meter: Meter) -> Solution | None:
         meter.step()
@@ -339,13 +358,17 @@ class PreparedRequests:
     def _explain(self, node: core_v1.Node, view: NodeView, *, trials: bool = True) -> RefusalExplanation:
         allocator = self.allocator
         states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
-        # Not the allowance of the search: a refusal may be explained long after it.
-        allowance = allocator.budget.begin()
+        # Not the allowance of the search: a refusal may be explained long after it. Where that was used up, the counts
+        # of devices are worth a moment, and further searches are not made.
+        budget = allocator.budget
+        if self.allowance.exhausted:
+            budget = structs.replace(budget, seconds=min(budget.seconds, _MOMENT))
+        allowance = budget.begin()
         problem = Problem(self.plans, node, view, states, allocator.features, allowance.look)
         freed = Allocator(allocator.features, allocator.classes, allocator.inventory, Ledger().snapshot())
 
         def trial(claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
-            if not trials:
+            if not trials or self.allowance.exhausted:
                 return None
             try:
                 asked = freed if all_free else allocator
@@ -364,5 +387,6 @@ class PreparedRequests:
 
 
 _SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCache)
+_MOMENT: Final = 1.0
 _TRIAL: Final = 20_000
 """States of a search that is made for an explanation only."""

@@ -33,7 +33,7 @@ import msgspec
 
 from cathedra.allocation.allocator import Allocator
 from cathedra.allocation.answers import Allocation
-from cathedra.allocation.errors import InvalidInput, NodeError
+from cathedra.allocation.errors import Aborted, InvalidInput, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.questions import Key, Question, read_question
 from cathedra.allocation.reading import Input, plain_objects, typed_object
@@ -46,9 +46,12 @@ from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict
 from cathedra.api.undecodable import Undecodable
+from cathedra.deadline import Interruption
 
 __all__ = ["Cluster", "allocate", "fits", "how_many"]
 
+TIMEOUT: Final = 10.0
+"""Seconds that a call may take, as long as Kubernetes searches for a pod."""
 CONSUMERS: Final = 256
 """Pods that can share one claim: so many entries ``status.reservedFor`` takes."""
 
@@ -128,10 +131,14 @@ class Cluster(msgspec.Struct, eq=False):
             self.ledger.hold_for(effect.key, effect.holder, effect.held)
             self.inventory.withhold(effect.key, effect.withheld)
 
-    def allocator(self) -> Allocator:
-        """An allocator for this moment."""
+    def allocator(self, budget: Budget | None = None) -> Allocator:
+        """An allocator for this moment, with another budget than the cluster's if one is given."""
         return Allocator(
-            self.features, self.classes, self.inventory.snapshot(), self.ledger.snapshot(), budget=self.budget
+            self.features,
+            self.classes,
+            self.inventory.snapshot(),
+            self.ledger.snapshot(),
+            budget=budget or self.budget,
         )
 
     def node(self, node: core_v1.Node | Mapping[str, Any] | str) -> core_v1.Node:
@@ -163,9 +170,15 @@ class Cluster(msgspec.Struct, eq=False):
 
 
 def allocate(
-    node: core_v1.Node | Mapping[str, Any] | str, claims: Input, cluster: Cluster | Input
+    node: core_v1.Node | Mapping[str, Any] | str,
+    claims: Input,
+    cluster: Cluster | Input,
+    *,
+    timeout: float | None = TIMEOUT,
 ) -> Allocation | Refusal:
     """Allocate ``claims`` together on ``node``, all or none. ``cluster`` is not changed.
+
+    After ``timeout`` seconds the search is stopped: then the refusal is ``stopped``. None is no limit.
 
     Raises:
         InvalidInput: something is no object, names what is not there, or is invalid.
@@ -176,26 +189,35 @@ def allocate(
     question, target = known.question(claims), known.node(node)
     if not question.reaches(target):
         raise NodeError("resourceclaim not available on the node")
-    return known.allocator().allocate(target, question.claims)
+    return known.allocator(_budget(known, timeout)).allocate(target, question.claims)
 
 
-def fits(claims: Input, cluster: Cluster | Input) -> list[str]:
+def fits(claims: Input, cluster: Cluster | Input, *, timeout: float | None = TIMEOUT) -> list[str]:
     """The names of the nodes on which ``claims`` fit together, in the order in which they were entered.
 
     Raises:
         InvalidInput: something is no object, names what is not there, or is invalid.
         FatalError: the claims cannot be allocated anywhere until something changes.
+        Aborted: all searches together take longer than ``timeout`` seconds, or one more states than the budget has.
     """
     known = _cluster(cluster)
     question = known.question(claims)
     nodes = [node for node in known.nodes.values() if question.reaches(node)]
     if not question.claims:
         return [node.metadata.name for node in nodes]
-    prepared = known.allocator().prepare(question.claims)
-    return [nodes[place].metadata.name for place in prepared.on_each(nodes).fitting()]
+    prepared = known.allocator(_budget(known, timeout)).prepare(question.claims)
+    answers = prepared.on_each(nodes)
+    fitting = set(answers.fitting())
+    if len(fitting) < len(nodes):
+        kinds = {answers.kind(place): place for place in range(len(nodes)) if place not in fitting}
+        for place in kinds.values():
+            _require_end(answers[place])
+    return [nodes[place].metadata.name for place in sorted(fitting)]
 
 
-def how_many(claims: Input, cluster: Cluster | Input, *, limit: int = 1000) -> dict[str, int]:
+def how_many(
+    claims: Input, cluster: Cluster | Input, *, limit: int = 1000, timeout: float | None = TIMEOUT
+) -> dict[str, int]:
     """How many more copies of ``claims`` fit, and on which nodes: name → copies, without nodes that take none.
 
     Copies are placed one after the other, each node being filled before the next. ``limit`` bounds the sum. ``cluster``
@@ -204,8 +226,10 @@ def how_many(claims: Input, cluster: Cluster | Input, *, limit: int = 1000) -> d
     Raises:
         InvalidInput: something is no object, names what is not there, or is invalid.
         FatalError: the claims cannot be allocated anywhere until something changes.
+        Aborted: all searches together take longer than ``timeout`` seconds, or one more states than the budget has.
     """
     known = _cluster(cluster)
+    budget = _budget(known, timeout)
     question = known.question(claims)
     inventory = known.inventory.snapshot()
     ledger = known.ledger.copy()
@@ -217,12 +241,13 @@ def how_many(claims: Input, cluster: Cluster | Input, *, limit: int = 1000) -> d
                 # Only claims that are shared already: what bounds the copies is how many may reserve them.
                 copies = min(limit, CONSUMERS) - total
                 return found | ({node.metadata.name: found.get(node.metadata.name, 0) + copies} if copies > 0 else {})
-            allocator = Allocator(known.features, known.classes, inventory, ledger.snapshot(), budget=known.budget)
+            allocator = Allocator(known.features, known.classes, inventory, ledger.snapshot(), budget=budget)
             try:
                 answer = allocator.allocate(node, question.claims)
             except NodeError:
                 break
             if not isinstance(answer, Allocation):
+                _require_end(answer)
                 break
             for claim, result in zip(question.claims, answer.results, strict=True):
                 ledger.assume(_copy_of(claim, total), result)
@@ -230,6 +255,18 @@ def how_many(claims: Input, cluster: Cluster | Input, *, limit: int = 1000) -> d
             total += 1
             found[node.metadata.name] = found.get(node.metadata.name, 0) + 1
     return found
+
+
+def _budget(cluster: Cluster, timeout: float | None) -> Budget:
+    """The cluster's budget, with a deadline for everything that is done with it."""
+    if timeout is None:
+        return cluster.budget
+    return msgspec.structs.replace(cluster.budget, seconds=timeout, until=Interruption(timeout))
+
+
+def _require_end(answer: Allocation | Refusal | NodeError) -> None:
+    if isinstance(answer, Refusal) and answer.stopped:
+        raise Aborted(f"node {answer.node}: the search was {answer.stop}")
 
 
 def _copy_of(claim: ResourceClaim, number: int) -> ResourceClaim:

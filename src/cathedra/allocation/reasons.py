@@ -7,6 +7,7 @@ requests take from each other, and by constraints: there the search is asked aga
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Final, Protocol
 
@@ -16,7 +17,7 @@ from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Choice, Problem
 from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
-from cathedra.allocation.refusal import ConstraintReason, RefusalExplanation, RequestReason, SelectorReason
+from cathedra.allocation.refusal import ConstraintReason, GroupReason, RefusalExplanation, RequestReason, SelectorReason
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.allocation.supply.pools import PoolView
 from cathedra.api.resource import ResourceClaim
@@ -41,13 +42,81 @@ def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> RefusalEx
         for index, plan in enumerate(problem.plans)
         for number in range(len(plan.constraints))
     }
-    reasons = tuple(
-        _Explanation(problem, ledger, choice, decisive, trial([_only(claims, choice.option)])).reason()
+    explanations = [
+        _Explanation(problem, ledger, choice, decisive, trial([_only(claims, choice.option)]))
         for requests in problem.requests
         for request in requests
         for choice in request.choices
+    ]
+    reasons = [one.reason() for one in explanations]
+    groups = _groups(problem, explanations)
+    return RefusalExplanation(
+        tuple([one.in_groups(reason, groups) for one, reason in zip(explanations, reasons, strict=True)]),
+        trial(claims, all_free=True),
     )
-    return RefusalExplanation(reasons, trial(claims, all_free=True))
+
+
+def _groups(problem: Problem, explanations: Sequence[_Explanation]) -> dict[tuple[int, int], GroupReason]:
+    """What the requests of each matchAttribute constraint can have in common: claim and place → reason.
+
+    Constraints on requests with alternatives are left out, as are those of a single request. So are devices that may
+    serve several requests: their number limits nothing.
+    """
+    members: dict[tuple[int, int], list[_Explanation]] = {}
+    for one in explanations:
+        option = one.option
+        for number, rule in enumerate(problem.plans[option.claim].constraints):
+            if not rule.distinct and rule.concerns(option):
+                members.setdefault((option.claim, number), []).append(one)
+    forms: dict[tuple[int, int], object] = {}
+    for (claim, number), of in members.items():
+        if len(of) > 1 and all(one.counts_devices() for one in of):
+            rule = problem.plans[claim].constraints[number]
+            asked = Counter((tuple(one.usable), one.choice.count, one.option.derived) for one in of)
+            forms[claim, number] = (claim, rule.attribute, frozenset(asked.items()))
+    alike: dict[object, list[tuple[int, int]]] = {}
+    for key, form in forms.items():
+        alike.setdefault(form, []).append(key)
+    found: dict[tuple[int, int], GroupReason] = {}
+    for keys in alike.values():
+        first = keys[0]
+        reason = _group(problem, first, members[first], _apart([members[key] for key in keys]))
+        found.update(dict.fromkeys(keys, reason))
+    return found
+
+
+def _apart(constraints: Sequence[Sequence[_Explanation]]) -> int:
+    """How many of the constraints have no request in common with one before."""
+    taken: set[int] = set()
+    count = 0
+    for requests in constraints:
+        own = {one.option.request for one in requests}
+        if not own & taken:
+            taken |= own
+            count += 1
+    return count
+
+
+def _group(problem: Problem, key: tuple[int, int], members: Sequence[_Explanation], alike: int) -> GroupReason:
+    rule = problem.plans[key[0]].constraints[key[1]]
+    held = [one.devices_by_value(rule) for one in members]
+    asked = Counter(tuple(one.usable) for one in members for _ in range(one.choice.count))
+    served = values = 0
+    lacking: dict[str, tuple[str, ...]] = {}
+    for value in dict.fromkeys(value for of in held for value in of):
+        short = tuple(
+            [
+                one.option.name
+                for one, of in zip(members, held, strict=True)
+                if of.get(value, 0) < asked[tuple(one.usable)]
+            ]
+        )
+        if not short:
+            values += 1
+            served += min([of[value] // asked[tuple(one.usable)] for one, of in zip(members, held, strict=True)])
+        elif len(short) < len(members) and len(lacking) < _SHOWN:
+            lacking[_shown(value)] = short
+    return GroupReason(tuple([one.option.name for one in members]), values, served, alike, lacking)
 
 
 def _without(claim: ResourceClaim, constraint: int) -> ResourceClaim:
@@ -83,6 +152,8 @@ class _Explanation:
         self.problem, self.ledger, self.choice = problem, ledger, choice
         self.option: RequestOption = choice.option
         self.decisive, self.alone = decisive, alone
+        self.usable: list[int] = []
+        """The devices that pass all tests but constraints, once `reason` was called."""
 
     def reason(self) -> RequestReason:
         problem, option = self.problem, self.option
@@ -104,7 +175,7 @@ class _Explanation:
         tolerated = [one for one in operable if self._tolerates(one, taints)]
         roomy = [one for one in tolerated if self._has_capacity(one)]
         counter_holders: dict[str, int] = {}
-        counted = [one for one in roomy if self._has_counters(one, counter_holders)]
+        counted = self.usable = [one for one in roomy if self._has_counters(one, counter_holders)]
         rules = [(number, rule) for number, rule in enumerate(plan.constraints) if rule.concerns(option)]
         valued = [one for one in counted if all(self._value(one, rule) is not None for _, rule in rules)]
         return RequestReason(
@@ -226,12 +297,34 @@ class _Explanation:
             for holding in self.ledger.holders(*record.id)
         }
 
-    def _constraint(self, number: int, rule: Constraint, positions: list[int]) -> ConstraintReason:
-        counts: dict[object, int] = {}
-        for position in positions:
+    def in_groups(self, reason: RequestReason, groups: Mapping[tuple[int, int], GroupReason]) -> RequestReason:
+        """The reason, with what its constraints' requests can have in common."""
+        plan = self.problem.plans[self.option.claim]
+        numbers = [number for number, rule in enumerate(plan.constraints) if rule.concerns(self.option)]
+        constraints = [
+            replace(constraint, group=groups.get((self.option.claim, number)))
+            for number, constraint in zip(numbers, reason.constraints, strict=True)
+        ]
+        return replace(reason, constraints=tuple(constraints))
+
+    def counts_devices(self) -> bool:
+        """Whether the request takes each of its devices from the others, and has no alternatives."""
+        problem, option = self.problem, self.option
+        if option.admin or not self.choice.count or problem.requests[option.claim][option.request].alternatives:
+            return False
+        return not any(problem.is_shareable(problem.devices[one]) for one in self.usable)
+
+    def devices_by_value(self, rule: Constraint) -> dict[tuple[str, object], int]:
+        """How many usable devices have each value; of lists, each element."""
+        counts: dict[tuple[str, object], int] = {}
+        for position in self.usable:
             value = self._value(position, rule)
             for one in () if value is None else _single(value):
                 counts[one] = counts.get(one, 0) + 1
+        return counts
+
+    def _constraint(self, number: int, rule: Constraint, positions: list[int]) -> ConstraintReason:
+        counts = self.devices_by_value(rule)
         missing = sum(self._value(position, rule) is None for position in positions)
         frequent = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))[:_SHOWN]
         return ConstraintReason(

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["ConstraintReason", "Refusal", "RefusalExplanation", "RequestReason", "SelectorReason"]
+__all__ = ["ConstraintReason", "GroupReason", "Refusal", "RefusalExplanation", "RequestReason", "SelectorReason"]
 
 
 class SelectorReason(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,6 +24,27 @@ class SelectorReason(msgspec.Struct, frozen=True, rename="camel"):
     missing: int
     """Devices without something that the selector asks for."""
     errors: int
+
+
+class GroupReason(msgspec.Struct, frozen=True, rename="camel"):
+    """The requests of one matchAttribute constraint, which need devices with a common value.
+
+    Counted are devices that pass all other tests of a request.
+    """
+
+    requests: tuple[str, ...]
+    values: int
+    """Values of which each request has enough devices."""
+    served: int
+    """How many constraints like this one these values can serve at most."""
+    alike: int
+    """Constraints of the claim like this one: over the same attribute, with requests for the same devices."""
+    lacking: Mapping[str, tuple[str, ...]]
+    """Value that only some of the requests have enough devices of → the others; of many values only a few."""
+
+    def __str__(self) -> str:
+        """The values that only some requests have."""
+        return "; ".join([f"{value}: too few for {', '.join(requests)}" for value, requests in self.lacking.items()])
 
 
 class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,6 +63,22 @@ class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
     """So many of the devices agree (matchAttribute), or differ (distinctAttribute); of lists, at most so many."""
     decisive: bool | None
     """Whether the claims would fit without it; None if that search was stopped."""
+    group: GroupReason | None = None
+    """For matchAttribute over several requests: which values they can have in common."""
+
+    @property
+    def shortage(self) -> str:
+        """Why its requests cannot all have a common value, if counting values shows it; "" otherwise."""
+        group = self.group
+        if group is None or group.served >= group.alike:
+            return ""
+        names = f"{', '.join(group.requests[:-1])} and {group.requests[-1]}"
+        if group.alike == 1:
+            return f"{self}: no value has enough devices for {names}"
+        return (
+            f"{group.alike} constraints {self}, one of them over {names}, need one value each; "
+            f"there are devices for {group.served}"
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.attribute}"
@@ -114,6 +151,11 @@ class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
             return "constraint"
         return "other requests" if self.fits_alone else "combination"
 
+    @property
+    def short(self) -> ConstraintReason | None:
+        """A constraint for which there are too few values, as counting shows; None if there is none."""
+        return next((one for one in self.constraints if one.decisive is not False and one.shortage), None)
+
     def __str__(self) -> str:
         parts = [f"{self.claim}, request {self.request}: {self.wanted} wanted", f"{self.in_reach} in reach"]
         for label, count, before in (
@@ -134,6 +176,9 @@ class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
         if self.obstacle == "constraint":
             worst = min(self.constraints, key=lambda one: one.together)
             parts.append(f"of which only {worst.together} satisfy {worst} together")
+        elif self.obstacle == "other requests" and (short := self.short) is not None:
+            lacking = str(short.group)
+            parts.append(f"but {short.shortage}" + (f" ({lacking})" if lacking else ""))
         elif self.obstacle == "other requests":
             parts.append("but other requests need them" + (f" under {', '.join(decisive)}" if decisive else ""))
         elif self.obstacle == "combination":

@@ -7,7 +7,6 @@ and reads the rest of it here.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Mapping
@@ -30,6 +29,8 @@ FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises for JSON that is not what it expects."""
 MOST_FAULTS: Final = 32
 """Values that `rest_of` leaves out of one object; an object with more of them is not read at all."""
+MOST_BYTES: Final = 2 * 1024 * 1024
+"""Bytes that `rest_of` decodes for one object, which it reads anew for each fault: about 60 ms."""
 
 _CUT_MARK: Final = '"\\u0000nested too deeply"'
 """Stands where `cut_at_depth` has left something out; no server writes a text with this character there."""
@@ -38,6 +39,7 @@ _PATH: Final = re.compile(r" - at `(\$[^`]*)`\Z")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ESCAPES: Final = re.compile(rb"(?:\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(?:\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 """Pairs of surrogates, halves of pairs, and all other escapes."""
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF: Final = len("\\ud800")
 _Fields = dict[str, msgspec.Raw]
 
@@ -137,23 +139,29 @@ def identify(kind: type[KubeStruct] | str, body: bytes, error: Exception) -> Und
 
 
 def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]]:
-    """The object without the values that cannot be decoded, and their paths; None if too much is wrong with it.
+    """The object without the values that cannot be decoded, and their paths.
 
-    A value in a map is left out together with its map, for the decoder does not say which one it is.
+    A value in a map is left out together with its map, for the decoder does not say which one it is. Of an object with
+    too many faults nothing but the metadata is left; None if these cannot be read either.
     """
-    if what.values is None:
+    values = _plain(what.body)  # of its own, for it is changed
+    if not isinstance(values, dict):
         return None, ()
-    values = copy.deepcopy(dict(what.values))
+    most = min(MOST_FAULTS, max(MOST_BYTES // len(what.body), 1))
     paths: list[str] = []
-    while len(paths) < MOST_FAULTS:
+    while len(paths) <= most:
         try:
             return from_dict(kind, values), tuple(paths)
         except msgspec.ValidationError as error:
             path, _ = _fault(error)
-            if not path or not _leave_out(values, path):
-                return None, (*paths, path)
             paths.append(path)
-    return None, tuple(paths)
+            if not path or not _leave_out(values, path):
+                break
+    rest = [name for name in values if name != "metadata"]
+    try:
+        return from_dict(kind, {"metadata": values.get("metadata") or {}}), (*paths, *rest)
+    except msgspec.ValidationError:
+        return None, (*paths, *rest)
 
 
 def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
@@ -180,7 +188,7 @@ def readable(body: bytes) -> bytes:
     """The same JSON in a form that decoders take. As Go reads it, what is no UTF-8, and half of a surrogate pair, is
     U+FFFD; what is nested too deeply is left out (`is_cut`)."""
     text = body.decode("utf-8", "replace").encode()
-    if b"\\u" in text:
+    if _SURROGATE.search(text):
         text = _ESCAPES.sub(_whole_escapes, text)
     try:
         check_nesting(text, WRAPPED_DEPTH)

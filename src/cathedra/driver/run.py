@@ -38,6 +38,7 @@ from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.publishing.republishing import keep_published
 from cathedra.driver.serving.registration import PluginInfo, Registration, supported_services
 from cathedra.driver.serving.sockets import socket_paths
+from cathedra.files.waiting import wait_for_files
 
 __all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "only_error", "run"]
 
@@ -46,6 +47,9 @@ DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
 
 HEALTH_RESTART_PAUSE = 5.0
 """Seconds after which a driver's failed health source is asked again."""
+
+_DOCUMENTS_RETRY = (1.0, 30.0)
+"""First and longest pause, in seconds, before CDI documents that were removed are written again."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -91,6 +95,7 @@ class DriverRunner:
         self.node_name = node_name
         self._client = client
         self._plugin_dir = plugin_dir
+        self._cdi_dir = cdi_dir
         self._clock = clock
         self._random = random
         self._observer = observer or Silent()
@@ -135,6 +140,8 @@ class DriverRunner:
                     keep_published(self.slices, self._desired, self._wanted, clock=self._clock, on_error=self._on_error)
                 )
                 group.create_task(self._background())
+                if self.registry_dir is not None:
+                    group.create_task(self._keep_documents())
                 if self.registration is not None:
                     group.create_task(self._follow_registration(self.registration))
                 if self.health is not None:
@@ -186,6 +193,19 @@ class DriverRunner:
             if registration.registered:
                 self.slices.agent_came()
             await registration.changed().wait()
+
+    async def _keep_documents(self) -> None:
+        """Write CDI documents again that were removed: containers that start need them."""
+        pause = _DOCUMENTS_RETRY[0]
+        while True:
+            await wait_for_files(self.service.documents_missing, (self._cdi_dir, self._cdi_dir.parent))
+            try:
+                self.service.restore_documents()
+                pause = _DOCUMENTS_RETRY[0]
+            except OSError as error:
+                self._on_error(error, "writing CDI documents again that were removed")
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, _DOCUMENTS_RETRY[1])
 
     async def _background(self) -> None:
         await resolve(self.driver.background(self._client, self.driver.directory))

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 __all__ = ["Inotify", "Notification"]
 
 _MODIFY: Final = 0x2
+_MOVED_FROM: Final = 0x40
 _MOVED_TO: Final = 0x80
 _CREATE: Final = 0x100
 _DELETE: Final = 0x200
@@ -55,9 +56,13 @@ class Inotify:
 
     def watch(self, directory: Path, *, writes: bool = False) -> None:
         """Report names that appear in or vanish from ``directory``; with ``writes`` also files that are written."""
-        mask = _CREATE | _DELETE | _ONLYDIR | (_MODIFY | _MOVED_TO if writes else 0)
+        mask = _CREATE | _DELETE | _MOVED_FROM | _ONLYDIR | (_MODIFY | _MOVED_TO if writes else 0)
         watch = self._checked(self._libc.inotify_add_watch(self.fd, os.fsencode(directory), mask))
         self._directories[watch] = directory
+
+    def watches(self, directory: Path) -> bool:
+        """Return whether ``directory`` is watched. The kernel ends the watch of one that was removed."""
+        return directory in self._directories.values()
 
     def read(self) -> Iterator[Notification]:
         """What has happened since the last call; never waits."""
@@ -78,7 +83,7 @@ class Inotify:
                 self._directories.pop(watch, None)
             elif watch in self._directories:
                 path = self._directories[watch] / os.fsdecode(name)
-                yield Notification(path, not mask & _DELETE, bool(mask & _DIRECTORY))
+                yield Notification(path, not mask & (_DELETE | _MOVED_FROM), bool(mask & _DIRECTORY))
 
     def close(self) -> None:
         """Stop watching."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from cathedra.api.core.core_v1 import Node, Pod, PodSpec
+from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NODES, PODGROUPS, PODS
@@ -195,12 +196,10 @@ def _readable(what: Undecodable) -> Pod | None:
     if not what.uid:
         return None
     rest, _ = rest_of(Pod, what)
-    if rest is not None:
-        return rest
+    pod = rest or Pod(metadata=ObjectMeta(namespace=what.namespace, name=what.name, uid=what.uid))
     spec = (what.values or {}).get("spec")
     node = spec.get("nodeName") if isinstance(spec, dict) else None
-    metadata = ObjectMeta(namespace=what.namespace, name=what.name, uid=what.uid)
-    return Pod(metadata=metadata, spec=PodSpec(node_name=node if isinstance(node, str) else ""))
+    return replace(pod, spec=replace(pod.spec, node_name=node)) if isinstance(node, str) else pod
 
 
 def node_actions(old: Node, new: Node) -> Action:

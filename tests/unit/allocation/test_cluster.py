@@ -9,7 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from cathedra.allocation import Allocation, Cluster, FatalError, InvalidInput, Refusal, allocate, fits, how_many
+from cathedra.allocation import (
+    Aborted,
+    Allocation,
+    Cluster,
+    FatalError,
+    InvalidInput,
+    Refusal,
+    allocate,
+    fits,
+    how_many,
+)
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict, to_dict
 from tests.unit.allocation.building import claim, device, exactly, held, resource_slice, rule
@@ -109,3 +119,19 @@ def test_the_package_needs_no_event_loop_and_no_server() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.split() == ["[]", "[]"]
+
+
+def test_a_call_ends_with_its_time() -> None:
+    """A refusal says that it is one of time; where the answer is a list or numbers, none is given."""
+    cube = str(list(range(18)))
+    slow = f"{cube}.all(a, {cube}.all(b, {cube}.all(c, a + b + c >= 0 || device.driver == 'x')))"
+    asked = claim(exactly("r", 1, f'{slow} && device.attributes["drv"].n >= 0'))
+    made = resource_slice(*(device(f"d{n}", attributes={"n": n}) for n in range(100)), name="s3", node="n3", pool="n3")
+    known = cluster({"kind": "Node", "metadata": {"name": "n3"}}, made)
+    answer = allocate("n3", asked, known, timeout=0.1)
+    assert isinstance(answer, Refusal)
+    assert str(answer) == "n3: stopped in 0.1 s before all selectors were evaluated: 1 request"
+    with pytest.raises(Aborted, match=r"node n\d: the search was stopped in 0.1 s"):
+        fits(claim(exactly("r", 1, f'{slow} && device.attributes["drv"].n >= 1'), name="other"), known, timeout=0.1)
+    with pytest.raises(Aborted, match=r"node n\d: the search was stopped in 0.1 s"):
+        how_many(claim(exactly("r", 1, f'{slow} && device.attributes["drv"].n >= 2'), name="third"), known, timeout=0.1)

@@ -126,3 +126,45 @@ def test_reasons_cost_nothing_before_they_are_asked_for() -> None:
     refusal = refused(world, claim(exactly()))
     assert repr(refusal) == "Refusal('alder', states=None)"
     assert refusal.reasons is refusal.reasons
+
+
+def pairs(groups: int, nics: list[int]) -> tuple[World, ResourceClaim]:
+    """A GPU on each root, NICs on these, and a claim for pairs on a common root."""
+    made = [device(f"gpu{n}", attributes={"kind": "gpu", "root": n}) for n in range(groups)]
+    made += [device(f"nic{n}", attributes={"kind": "nic", "root": root}) for n, root in enumerate(nics)]
+    asked = [
+        exactly(f"{kind}{n}", 1, f'device.attributes["drv"].kind == "{kind}"')
+        for kind in ("gpu", "nic")
+        for n in range(groups)
+    ]
+    constraints = [{"requests": [f"gpu{n}", f"nic{n}"], "matchAttribute": "drv/root"} for n in range(groups)]
+    return World([resource_slice(*made)]), claim(*asked, constraints=constraints)
+
+
+def test_constraints_that_need_more_values_than_there_are_say_how_many_and_which_devices_lack() -> None:
+    world, asked = pairs(4, [9, 1, 2, 3])
+    refusal = refused(world, asked)
+    group = refusal.reasons[0].constraints[0].group
+    assert group is not None
+    assert (group.requests, group.values, group.served, group.alike) == (("gpu0", "nic0"), 3, 3, 4)
+    assert dict(group.lacking) == {"0": ("nic0",), "9": ("gpu0",)}
+    shortage = "4 constraints matchAttribute drv/root, one of them over gpu0 and nic0, need one value each"
+    assert {one.short.shortage for one in refusal.reasons if one.short} == {f"{shortage}; there are devices for 3"}
+    assert f"but {shortage}; there are devices for 3 (0: too few for nic0; 9: too few for gpu0)" in str(refusal)
+
+
+def test_a_single_constraint_without_a_common_value_says_so() -> None:
+    world, asked = pairs(1, [9])
+    reason = refused(world, asked).reasons[0]
+    assert reason.short is not None
+    assert reason.short.shortage == "matchAttribute drv/root: no value has enough devices for gpu0 and nic0"
+
+
+def test_values_are_not_counted_where_devices_may_be_shared() -> None:
+    made = [device("gpu", attributes={"root": 0}), device("nic", attributes={"root": 1}, shareable=True)]
+    kinds = [
+        exactly("a", 1, 'device.attributes["drv"].root == 0'),
+        exactly("b", 1, 'device.attributes["drv"].root == 1'),
+    ]
+    asked = claim(*kinds, constraints=[{"matchAttribute": "drv/root"}])
+    assert refused(World([resource_slice(*made)]), asked).reasons[0].constraints[0].group is None

@@ -10,7 +10,17 @@ import pytest
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
 from cathedra.api.struct import decode
-from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, cut_at_depth, identify, is_cut, readable, rest_of
+from cathedra.api.undecodable import (
+    FAULTS,
+    MOST_BYTES,
+    NotAnObject,
+    Undecodable,
+    cut_at_depth,
+    identify,
+    is_cut,
+    readable,
+    rest_of,
+)
 
 
 def undecodable(value: Any) -> Undecodable:
@@ -84,9 +94,12 @@ def test_the_rest_is_everything_but_the_faulty_values() -> None:
     )
 
 
-def test_an_object_with_too_many_faults_has_no_rest() -> None:
-    what = undecodable({"spec": {"containers": [{"name": number} for number in range(100)]}})
-    assert rest_of(Pod, what)[0] is None
+def test_of_an_object_with_too_many_faults_the_metadata_are_left() -> None:
+    containers = [{"name": number} for number in range(100)]
+    rest, paths = rest_of(Pod, undecodable({"metadata": {"name": "p"}, "spec": {"containers": containers}}))
+    assert rest is not None
+    assert (rest.metadata.name, rest.spec.containers, paths[-1]) == ("p", (), "spec")
+    assert rest_of(Pod, undecodable({"metadata": {"name": 3, "labels": 4, "uid": 5}, "spec": 3}))[0] is not None
 
 
 @pytest.mark.parametrize("brackets", [(b"[", b"]"), (b'{"a":', b"}")])
@@ -111,3 +124,15 @@ def test_numbers_that_no_decoder_takes_leave_the_rest_readable() -> None:
     assert rest is not None
     assert rest.spec.node_name == "n1"
     assert what.values["spec"]["priority"] == float("inf"), "reading the rest changes nothing"
+
+
+def test_a_large_object_is_not_read_again_and_again() -> None:
+    annotations = {"large": "x" * MOST_BYTES}
+    one = {"metadata": {"name": "p", "annotations": annotations}, "spec": {"nodeName": "n1", "volumes": [{"name": 1}]}}
+    rest, _ = rest_of(Pod, undecodable(one))
+    assert rest is not None
+    assert rest.spec.node_name == "n1"
+    two = {**one, "spec": {"nodeName": 2, "volumes": [{"name": 1}]}}
+    rest, paths = rest_of(Pod, undecodable(two))
+    assert rest is not None
+    assert (rest.spec.node_name, len(paths)) == ("", 3)

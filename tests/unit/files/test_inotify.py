@@ -49,6 +49,6 @@ def test_writes_to_files_are_told_if_asked_for(tmp_path: Path) -> None:
         path.write_bytes(b"y")
         assert {event.path for event in inotify.read()} == {path}
         path.rename(tmp_path / "c")
-        assert [event.path for event in inotify.read()] == [tmp_path / "c"]
+        assert [(event.path, event.created) for event in inotify.read()] == [(path, False), (tmp_path / "c", True)]
     finally:
         inotify.close()

@@ -119,13 +119,13 @@ def play(
     metrics: SchedulerMetrics | None = None,
     served: Sequence[str] | None = None,
     clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
-    compute: ComputeThread | None = None,
+    compute: type[ComputeThread] = ComputeThread,
 ) -> None:
     """Run ``body`` beside a scheduler; ``transport`` may wrap the scheduler's way to the server.
 
     With ``served`` the API server is that of the release, with all rules for objects and these versions switched on;
     otherwise it takes every kind in its newest version as it comes. ``clock`` makes the scheduler's clock,
-    ``compute`` is its thread.
+    ``compute`` the class of its thread.
     """
 
     async def main() -> None:
@@ -145,14 +145,15 @@ def play(
         client = Client(server.transport(), clock=time)
         recorder = CallRecorder(server.transport_of(SCHEDULER))
         own = Client(transport(recorder), clock=time)
+        scheduling = clock(asyncio.get_running_loop())
         scheduler = Scheduler(
             own,
-            clock=clock(asyncio.get_running_loop()),
+            clock=scheduling,
             random=random.Random(2),
             gates=chosen,
             configuration=configuration,
             metrics=metrics,
-            compute=compute,
+            compute=compute(monotonic=scheduling.monotonic),
         )
         running = asyncio.ensure_future(scheduler.run())
         try:

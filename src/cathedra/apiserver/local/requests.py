@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
+from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_json
 from cathedra.api.field import ErrorList
 from cathedra.api.nesting import MAX_DEPTH, WRAPPED_DEPTH, check_nesting, load_json
 from cathedra.api.parts import PartsDecoder, parts_decoder
-from cathedra.api.scheme import GroupResource, kind_of, type_of
+from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of, type_of
 from cathedra.api.status import StatusError, bad_request, failure, invalid, method_not_supported
 from cathedra.api.struct import KubeStruct, encode, json_reader
 from cathedra.apiserver.catalog import Catalog
@@ -41,8 +42,32 @@ class RequestedResource(msgspec.Struct, frozen=True):
     ref: ResourceRef[Any]
     definition: AnyDefinition
     version: VersionDefinition
-    decoder: PartsDecoder[Any]
+    decoder: PartsDecoder[Any] | _SchemasDecoder
     """Of what is posted: to a sub-resource, another kind than that of the resource."""
+
+
+class _SchemasDecoder:
+    """Decodes kinds with schemas inside, which are opaque JSON to a struct: nulls and unknown fields are left out."""
+
+    def __init__(self, gvk: GroupVersionKind) -> None:
+        self._kind = type_of(gvk)
+        self._gvk = gvk
+
+    def new(self, body: bytes) -> Any:
+        """Decode an object.
+
+        Raises:
+            DecodeError: a value has the wrong type or form.
+        """
+        return decode_json(self._kind, self._gvk, body).object
+
+    def later(self, body: bytes, earlier: Any, earlier_body: bytes) -> Any:
+        """Decode a later state of an object.
+
+        Raises:
+            DecodeError: a value has the wrong type or form.
+        """
+        return self.new(body)
 
 
 class Routes:
@@ -102,7 +127,10 @@ def _found(definition: AnyDefinition, version: VersionDefinition, request: Local
         definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
     )
     posted = _posted(definition, version, request.subresource) if request.verb == "create" else version.type
-    return RequestedResource(ref, definition, version, parts_decoder(posted))
+    decoder: PartsDecoder[Any] | _SchemasDecoder = parts_decoder(posted)
+    if definition.kind in KINDS_WITH_SCHEMAS and posted is version.type:
+        decoder = _SchemasDecoder(GroupVersionKind(definition.group, version.name, definition.kind))
+    return RequestedResource(ref, definition, version, decoder)
 
 
 def carry_out(
@@ -276,7 +304,7 @@ def _read(read: Callable[..., Any], body: bytes, *others: Any) -> Any:
     try:
         check_nesting(body, WRAPPED_DEPTH)
         return read(body, *others)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, DecodeError) as error:
         raise bad_request(f"the body does not decode: {error}") from None
 
 

@@ -7,7 +7,7 @@ import asyncio
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_source, follow, read_state
+from cathedra.cli.dra.source import add_source, add_timeout, follow, read_state
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.text import devices_text
 from cathedra.insight.reading.state import ClusterState
@@ -24,6 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help="show them again after every change")
     parser.add_argument("-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="for whom")
     add_source(parser)
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_namespace, add_source, namespace_of, read_state
+from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state
 
 __all__ = ["add", "run"]
 
@@ -28,6 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", default="", metavar="NAME", help="look at this node only")
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="for whom")
     add_source(parser)
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

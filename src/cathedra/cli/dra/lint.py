@@ -8,7 +8,7 @@ from pathlib import Path
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.gates import parse_overrides
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_source, read_state
+from cathedra.cli.dra.source import add_source, add_timeout, read_state
 
 __all__ = ["add", "run"]
 
@@ -33,6 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="for whom")
     add_source(parser, dump=False)
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

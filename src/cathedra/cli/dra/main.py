@@ -8,8 +8,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from cathedra import __version__
@@ -60,8 +63,14 @@ def add_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(arguments: argparse.Namespace, program: str) -> int:
     """Run the command that ``arguments`` call; errors of input are told in one line."""
     module = importlib.import_module(f"cathedra.cli.{arguments.module}")
+    # A watch goes on until it is interrupted.
+    timeout: float = 0.0 if getattr(arguments, "watch", False) else getattr(arguments, "timeout", 0.0)
     try:
-        return int(module.run(arguments))
+        with _time_limit(timeout):
+            return int(module.run(arguments))
+    except _TimedOut:
+        print(f"{program}: no answer after {timeout:g} s; --timeout gives it more (0: no limit)", file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -77,6 +86,29 @@ def run(arguments: argparse.Namespace, program: str) -> int:
             raise
         print(f"{program}: {line}", file=sys.stderr)
         return EXIT_USAGE
+
+
+class _TimedOut(KeyboardInterrupt):
+    """Time is up. As a `KeyboardInterrupt` it ends event loops and passes handlers of errors, as Ctrl-C does."""
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise `_TimedOut` in the main thread after ``seconds``, wherever it is; 0 is no limit."""
+
+    def end(*_: object) -> None:
+        raise _TimedOut
+
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _examples(command: DraCommand) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_source, read_state
+from cathedra.cli.dra.source import add_source, add_timeout, read_state
 
 __all__ = ["add", "run"]
 
@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--driver", default="", metavar="NAME", help="ask the devices of this driver only")
     parser.add_argument("-o", "--output", choices=("text", "wide", "json", "yaml"), default="text", help="for whom")
     add_source(parser)
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

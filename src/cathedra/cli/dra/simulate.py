@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_namespace, add_source, namespace_of, read_state
+from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state
 from cathedra.cli.terminal import styled
 
 __all__ = ["add", "run"]
@@ -52,6 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_namespace(parser, "of names and manifests without one (default: that of the context)")
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="for whom")
     add_source(parser)
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,9 +21,11 @@ from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.live import read_live, served_refs
 from cathedra.insight.reading.state import ClusterState
 
-__all__ = ["add_namespace", "add_source", "follow", "namespace_of", "read_state", "target_of"]
+__all__ = ["add_namespace", "add_source", "add_timeout", "follow", "namespace_of", "read_state", "target_of"]
 
 
+TIMEOUT: Final = 120.0
+"""Seconds that a command may take."""
 PAUSE: Final = 0.3
 """Seconds between two screens: changes that come together are shown together."""
 
@@ -47,6 +49,24 @@ def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
         metavar="1.N",
         help="whose defaults hold (default: the server's version; for dumps the newest)",
     )
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add ``--timeout``, which `cathedra.cli.dra.main.run` keeps."""
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help=f"give up after so long (default {TIMEOUT:g}; 0: never)",
+    )
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 1e6:
+        raise ValueError(text)
+    return seconds
 
 
 def add_namespace(parser: argparse.ArgumentParser, purpose: str) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
+from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.objects import ObjectKey, key_of
@@ -97,7 +98,14 @@ class AttachingController:
         self._claims: Informer[ResourceClaim] = Informer(client, RESOURCECLAIMS, clock=client.clock)
         self._claims.store.add_index(_RECORDED, lambda claim: map(str, recorded(claim, driver.name)))
         self._claims.store.add_index(_ALLOCATED, lambda claim: map(str, allocated_attachments(claim, driver.name)))
-        self._claims.add_handler(self._look, self._changed, self._vanished)
+        self._claims.add_handler(
+            self._look,
+            self._changed,
+            self._vanished,
+            # A claim that cannot be decoded has not gone: what is attached for it stays.
+            on_undecodable=lambda _: None,
+            on_resolved=self._resolved,
+        )
 
     async def run(self) -> None:
         """Work until cancelled; what is being attached then is attached again by the next leader."""
@@ -124,6 +132,12 @@ class AttachingController:
             if uid == claim.metadata.uid:
                 attempt.cancel()
         self._look_at_those_who_wait(recorded(claim, self._driver.name))
+
+    def _resolved(self, what: Undecodable, claim: ResourceClaim | None) -> None:
+        """A claim that could not be decoded is reported next, or has gone."""
+        rest, _ = rest_of(ResourceClaim, what)
+        if claim is None and rest is not None:
+            self._vanished(rest)
 
     def _look_at_those_who_wait(self, detached: Iterable[Attachment]) -> None:
         for attachment in detached:
@@ -187,7 +201,12 @@ class AttachingController:
         )
 
     def _others(self, claim: ResourceClaim, index: str, attachment: Attachment) -> list[ResourceClaim]:
-        found = self._claims.store.by_index(index, str(attachment))
+        """Other claims that may have the attachment; among them all that cannot be decoded, as far as they can be."""
+        found = list(self._claims.store.by_index(index, str(attachment)))
+        for what in self._claims.store.undecodable.values():
+            rest, _ = rest_of(ResourceClaim, what)
+            if rest is not None:
+                found.append(rest)
         return [one for one in found if one.metadata.uid != claim.metadata.uid]
 
     # --- attaching

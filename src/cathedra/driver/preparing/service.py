@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -29,7 +30,7 @@ from cathedra.driver.metrics import Observer, Silent
 from cathedra.driver.preparing.checkpoint import Checkpoint, CheckpointDevice, CheckpointEntry, DeviceAnswer, memory_key
 from cathedra.driver.preparing.lock import Serializer
 from cathedra.driver.preparing.metadata import MetadataFiles, device_document
-from cathedra.driver.preparing.specs import ClaimSpecs
+from cathedra.driver.preparing.specs import COMMON_DEVICE, ClaimSpecs
 from cathedra.driver.preparing.status import device_entries, write_device_status
 
 __all__ = ["CALL_TIMEOUT", "ClaimService", "NamedClaim", "PrepareResult"]
@@ -110,6 +111,26 @@ class ClaimService:
         self._write_common()
         self._driver.resume([entry.public() for entry in self._checkpoint if not entry.recovered])
 
+    def documents_missing(self) -> bool:
+        """Return whether a CDI document that containers need was removed."""
+        return any(not path.exists() for path in self._documents())
+
+    def restore_documents(self) -> None:
+        """Write the CDI documents that are missing, of all containers and of completed claims.
+
+        Raises:
+            OSError: one cannot be written.
+        """
+        self._write_common()
+        for entry in self._checkpoint:
+            if entry.spec is not None:
+                self._specs.ensure(entry.uid, entry.spec)
+
+    def _documents(self) -> Iterator[Path]:
+        if self._common:
+            yield self._specs.path(COMMON_DEVICE)
+        yield from (self._specs.path(entry.uid) for entry in self._checkpoint if entry.spec is not None)
+
     @property
     def prepared(self) -> tuple[Ref, ...]:
         """The claims that are prepared or on their way there."""
@@ -182,6 +203,8 @@ class ClaimService:
 
     async def _prepare_one(self, raw: ResourceClaim, deadline: float) -> tuple[DeviceAnswer, ...]:
         driver = self._driver
+        # The files live in a directory that a reboot or a tidy administrator empties; the container would never start.
+        self._write_common()
         claim = Claim.of(raw, driver.name, driver.configs)
         devices = _devices(claim)
         known = self._checkpoint.get(claim.uid)
@@ -245,8 +268,6 @@ class ClaimService:
         )
 
     def _replay(self, claim: Claim, entry: CheckpointEntry) -> tuple[DeviceAnswer, ...]:
-        # The files live in a directory that a reboot or a tidy administrator empties; the container would never start.
-        self._write_common()
         if entry.spec is not None:
             self._specs.ensure(claim.uid, entry.spec)
         self._write_metadata(claim, entry.metadata)

@@ -6,10 +6,12 @@ are the newer ones repacked (docs/spec/protocols.md §3 to §7).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
@@ -40,11 +42,15 @@ from cathedra.driver.serving.registration import (
     HEALTH_V1ALPHA1,
     Registration,
 )
+from cathedra.files.waiting import wait_for_files
 
 __all__ = ["PluginServers", "RegistrationServicer", "listening"]
 
 _GRACE = 5.0
 """Seconds that calls in progress get to finish when a server stops."""
+_RETRY: Final = (1.0, 30.0)
+"""First and longest pause, in seconds, before a socket that was removed is made again."""
+_LOG = logging.getLogger(__name__)
 
 
 class _Context(Protocol):
@@ -83,19 +89,25 @@ class PluginServers:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Listen on both sockets; they are gone when the context ends, and calls in progress have finished."""
-        service_socket = Path(self._registration.info.endpoint)
-        async with (
-            listening(service_socket, self._add_service, self._interceptors),
-            # Only now may the node agent come: what it will call is there.
-            listening(self._registration_socket, self._add_registration, self._interceptors),
-        ):
+        """Listen on both sockets; they are gone when the context ends, and calls in progress have finished.
+
+        A socket that is removed meanwhile, alone or with its directory, is made again.
+        """
+        # The service first: what the node agent will call is there when it finds the registration socket.
+        service = _KeptSocket(
+            Path(self._registration.info.endpoint), self._add_service, self._interceptors, self._clock
+        )
+        registration = _KeptSocket(self._registration_socket, self._add_registration, self._interceptors, self._clock)
+        async with service.serving(), registration.serving(), asyncio.TaskGroup() as group:
+            keepers = [group.create_task(service.keep()), group.create_task(registration.keep())]
             try:
                 yield
             finally:
                 # Calls in progress are waited for, and a stream would go on for ever.
                 if self._health is not None:
                     self._health.close()
+                for keeper in keepers:
+                    keeper.cancel()
 
     def _add_service(self, server: grpc.aio.Server) -> None:
         served = self._registration.info.supported_versions
@@ -125,6 +137,66 @@ class PluginServers:
         )
 
 
+class _KeptSocket:
+    """A unix socket that is served, and made again if it is removed."""
+
+    def __init__(
+        self,
+        path: Path,
+        add: Callable[[grpc.aio.Server], object],
+        interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]],
+        clock: Clock,
+    ) -> None:
+        self._path = path
+        self._add = add
+        self._interceptors = interceptors
+        self._clock = clock
+        self._server: grpc.aio.Server | None = None
+        self._mine: int | None = None
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve the socket. At the end it is gone, and calls in progress have finished.
+
+        Raises:
+            OSError: the socket cannot be made.
+        """
+        await self._start()
+        try:
+            yield
+        finally:
+            await self._stop()
+            _clear_away(self._path, self._mine)
+
+    async def keep(self) -> None:
+        """Serve the socket anew each time it was removed, until cancelled."""
+        while True:
+            # Another instance's socket in its place is not ours to remove, and is left.
+            await wait_for_files(lambda: _identity(self._path) is None, (self._path.parent, self._path.parent.parent))
+            _LOG.warning("%s was removed and is made again", self._path)
+            # Before the next server starts: gRPC removes whatever has the socket's name when a server stops.
+            await self._stop()
+            await self._start_again()
+
+    async def _start(self) -> None:
+        self._server, self._mine = await _started(self._path, self._add, self._interceptors)
+
+    async def _start_again(self) -> None:
+        pause = _RETRY[0]
+        while True:
+            try:
+                return await self._start()
+            except (OSError, RuntimeError) as error:  # gRPC raises RuntimeError where it cannot bind
+                _LOG.error("%s cannot be made again, next attempt in %g s: %s", self._path, pause, error)
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _RETRY[1])
+
+    async def _stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(_GRACE)
+
+
 @contextlib.asynccontextmanager
 async def listening(
     socket: Path,
@@ -132,17 +204,26 @@ async def listening(
     interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
 ) -> AsyncIterator[None]:
     """A server on a unix socket with what ``add`` puts into it; the socket is gone when the context ends."""
-    _make_way(socket)
-    server = grpc.aio.server(interceptors=interceptors, options=(("grpc.so_reuseport", 0),))
-    add(server)
-    server.add_insecure_port(f"unix:{socket}")
-    await server.start()
-    mine = _identity(socket)
+    server, mine = await _started(socket, add, interceptors)
     try:
         yield
     finally:
         await server.stop(_GRACE)
         _clear_away(socket, mine)
+
+
+async def _started(
+    socket: Path,
+    add: Callable[[grpc.aio.Server], object],
+    interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]],
+) -> tuple[grpc.aio.Server, int | None]:
+    """Start a server; return it with the identity of its socket."""
+    _make_way(socket)
+    server = grpc.aio.server(interceptors=interceptors, options=(("grpc.so_reuseport", 0),))
+    add(server)
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    return server, _identity(socket)
 
 
 def _make_way(socket: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from cathedra.allocation import Allocation, AllocationError, NodeError, PreparedRequests
+from cathedra.allocation import Allocation, AllocationError, NodeError, PreparedRequests, Refusal
 from cathedra.allocation.refusal import RefusalExplanation
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import ResourceClaim
@@ -88,6 +88,7 @@ def _refused(text: str) -> Status:
 
 
 _NO_FIT: Final = _refused("cannot allocate all claims")
+_TIMED_OUT: Final = _refused("timed out trying to allocate devices")
 
 
 def _answers(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Status | None]:
@@ -105,15 +106,22 @@ def _answers(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Stat
             found.append(None)
             continue
         if kind not in texts:
-            answer = answers[place]
-            texts[kind] = _refused(str(answer)) if isinstance(answer, NodeError) else _NO_FIT
+            texts[kind] = _told(answers[place]) or _NO_FIT
         found.append(texts[kind])
     return found
 
 
+def _told(answer: Allocation | Refusal | NodeError) -> Status | None:
+    if isinstance(answer, Allocation):
+        return None
+    if isinstance(answer, NodeError):
+        return _refused(str(answer))
+    return _TIMED_OUT if answer.stopped else _NO_FIT
+
+
 def _alone(prepared: PreparedRequests, node: Node) -> Status | None:
     try:
-        return None if isinstance(prepared.on(node), Allocation) else _NO_FIT
+        return _told(prepared.on(node))
     except NodeError as problem:
         return _refused(str(problem))
     except AllocationError as broken:

@@ -264,11 +264,13 @@ def _without_constraint(
     changed = replace(claim, spec=replace(claim.spec, devices=replace(devices, constraints=rest)))
     kind = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
     name = constraint.match_attribute or constraint.distinct_attribute or ""
+    # A claim may have a constraint over one attribute for each pair of its requests.
+    over = f" over {' and '.join(constraint.requests)}" if len(rest) > 0 and constraint.requests else ""
     edit = Edit(where, f"spec.devices.constraints[{number}]", to_dict(constraint), None)
     return Candidate(
         "drop constraint",
         30,
-        f"drop the constraint {kind} {name} of {where}",
+        f"drop the constraint {kind} {name}{over} of {where}",
         (edit,),
         claims={index: changed},
         target=f"{where} constraint {number}",

@@ -111,7 +111,7 @@ def _group_causes(analysis: Analysis, group: NodeGroup) -> Iterator[tuple[tuple[
         yield (_NOT_HERE,), Cause("allocated elsewhere", f"{text}: {_places(analysis)}")
         return
     if text != _NO_FIT:
-        yield (error_shape(text),), Cause(_error_kind(text), text)
+        yield _error_cause(analysis, text)
         return
     # What a request lacks by itself decides; that requests take from each other matters only where none does.
     alone = [one for one in group.requests if one.obstacle and one.obstacle != "other requests"]
@@ -119,9 +119,24 @@ def _group_causes(analysis: Analysis, group: NodeGroup) -> Iterator[tuple[tuple[
     if not chosen:
         yield (text,), Cause("devices", text)
     alternatives = _are_alternatives(group)
+    found: dict[tuple[str, ...], Cause] = {}
     for one in chosen:
         if one.obstacle or not alternatives:
-            yield (one.obstacle, one.claim, one.request), Cause(one.obstacle or "other requests", _where(one, analysis))
+            # Constraints of one form lack the same: their requests are one cause.
+            key = (one.obstacle, one.claim, one.shortage or one.request)
+            found.setdefault(key, Cause(one.obstacle or "other requests", _where(one, analysis)))
+    yield from found.items()
+
+
+def _error_cause(analysis: Analysis, text: str) -> tuple[tuple[str, ...], Cause]:
+    """An error of the allocator. A time-out is told with what was left undecided, once for all nodes."""
+    found = re.fullmatch(r"(?:node (\S+): )?(timed out trying to allocate devices)", text)
+    if not found:
+        return (error_shape(text),), Cause(_error_kind(text), text)
+    for node in analysis.representatives or analysis.state.nodes:
+        if analysis.prepared is not None and (stop := analysis.prepared.stop(node)):
+            return (found[2],), Cause("time", f"{found[2]}: the search was {stop}")
+    return (found[2],), Cause("time", found[2])
 
 
 def _are_alternatives(group: NodeGroup) -> bool:

@@ -51,7 +51,8 @@ _EVERYWHERE: Final = 200
 
 def smallest_changes(analysis: Analysis, subject: PodSubject | None) -> tuple[Remedy, ...]:
     """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps."""
-    if analysis.fitting:
+    if analysis.fitting or (analysis.prepared is not None and analysis.prepared.allowance.exhausted):
+        # What the allocator could not decide in its time, it would not decide with other claims.
         return ()
     finder = _Finder(analysis, subject)
     return tuple(finder.find())

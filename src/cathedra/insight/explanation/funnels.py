@@ -79,12 +79,16 @@ def funnels(
             constraints=tuple(_constraints(reason)),
             obstacle=obstacle(reason),
             text=sentence(reason, option, attributes),
+            shortage=_shortage(reason),
         )
 
 
 def obstacle(reason: RequestReason) -> str:
     """The first test that leaves too few; "" if nothing is wrong with the request by itself."""
-    if reason.obstacle == "other requests" and not any(one.decisive for one in reason.constraints):
+    if reason.fits_alone is None and reason.obstacle in ("constraint", "combination"):
+        return ""  # not decided: the search was stopped
+    tied = _shortage(reason) or any(one.decisive for one in reason.constraints)
+    if reason.obstacle == "other requests" and not tied:
         return ""
     return reason.obstacle
 
@@ -213,6 +217,8 @@ def _obstacle_text(reason: RequestReason, option: RequestOption, attributes: Att
 
 
 def _together(reason: RequestReason, *, alone: bool) -> str:
+    if alone and reason.short is not None:
+        return _with(f": it fits alone, but {reason.short.shortage}", str(reason.short.group))
     decisive = [one for one in reason.constraints if one.decisive]
     if not alone:
         under = f" under {', '.join(map(str, decisive))}" if decisive else ""
@@ -221,6 +227,10 @@ def _together(reason: RequestReason, *, alone: bool) -> str:
         clash = "; ".join(f"{one} (it could have {_values(one)})" for one in decisive)
         return f": it fits alone, but not together with the others under {clash}"
     return ": it fits alone, but the other requests take what it needs"
+
+
+def _shortage(reason: RequestReason) -> str:
+    return reason.short.shortage if reason.obstacle == "other requests" and reason.short is not None else ""
 
 
 def _with(text: str, detail: str) -> str:

@@ -80,6 +80,8 @@ class RequestFunnel(msgspec.Struct, frozen=True, rename="camel"):
     obstacle: str
     """The first test that leaves too few; "" if the request fits by itself."""
     text: str
+    shortage: str = ""
+    """What constraints of one form lack together, if that is decisive; the same for all their requests."""
 
 
 class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):

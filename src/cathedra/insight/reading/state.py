@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from cathedra.allocation import Cluster, Features, behaviour_of
+from cathedra.allocation import Budget, Cluster, Features, behaviour_of
 from cathedra.allocation.supply.merging import merged_rules
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
@@ -19,6 +19,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 from cathedra.api.undecodable import Undecodable
+from cathedra.clock import SystemClock
 from cathedra.insight.reading.kinds import READ_KINDS
 
 __all__ = ["ClusterState", "Key", "Note", "key_of", "note_on"]
@@ -130,6 +131,8 @@ class ClusterState:
         cluster = Cluster.of([self.nodes, *(self.all(kind) for kind in kinds)], self.features)
         for what in self.undecodable:
             cluster.add_undecodable(what)
+        # As long as the scheduler searches for a pod.
+        cluster.budget = Budget(monotonic=SystemClock.monotonic)
         return cluster
 
 

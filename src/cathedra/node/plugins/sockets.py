@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from cathedra.clock import Clock
 from cathedra.files.inotify import Inotify
 
 __all__ = ["SocketWatcher"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class SocketWatcher:
@@ -73,6 +76,19 @@ class SocketWatcher:
                 self._appeared(event.path)
             else:
                 self._vanished(event.path)
+        if not inotify.watches(self._root):
+            self._begin_again(inotify)
+
+    def _begin_again(self, inotify: Inotify) -> None:
+        """Make the directory again after it was removed with all that was in it: drivers put their sockets there."""
+        try:
+            self._root.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            _LOG.error("%s was removed and cannot be made again: %s", self._root, error)
+            return
+        _LOG.warning("%s was removed and is made again", self._root)
+        self._look()
+        self._enter_directory(inotify, self._root)
 
     def _appeared(self, path: Path) -> None:
         identity = _socket_identity(path)

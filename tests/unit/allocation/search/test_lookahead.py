@@ -29,7 +29,7 @@ def parts(*asked: dict[str, Any], counters: bool = False, **more: Any) -> list[i
     world = World(slices)
     prepared, problem = problem_of(world, [claim(*asked, **more)])
     tables = OptionTables(prepared.plans, world.features, problem.view.interner)
-    lookahead = Lookahead(Candidates(problem, bases(tables, problem)), Meter(UNLIMITED))
+    lookahead = Lookahead(Candidates(problem, bases(tables, problem)), Meter(UNLIMITED.begin()))
     return [lookahead.component(0, number) for number in range(len(asked))]
 
 

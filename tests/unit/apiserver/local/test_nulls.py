@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
@@ -20,11 +21,12 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
+from cathedra.client.resources import resource_ref
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock
 from cathedra.kinds.definition import ResourceDefinition
 from tests.unit.api.nulled import nulled
-from tests.unit.apiserver.local.serving import ADMIN, TOKENS
+from tests.unit.apiserver.local.serving import ADMIN, TOKENS, served
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 DEFINITIONS = plain_definitions()
@@ -79,3 +81,21 @@ async def test_an_object_that_is_written_with_nulls_is_the_one_with_nothing_ther
                     request = api._request(verb, ref, namespace, at, body=body_of(value, name))
                     outcomes.append(await outcome(connection.request(request), name))
                 assert outcomes[0] == outcomes[1]
+
+
+async def test_null_is_nothing_in_the_schemas_of_a_definition(tmp_path: Path) -> None:
+    """They are opaque JSON to the struct, and Kubernetes' types to the API."""
+    holes = dict.fromkeys(("required", "properties", "allOf", "enum", "x-kubernetes-validations", "items"))
+    schema = {"type": "object", "properties": {"spec": {"type": "object", **holes}}, "required": None}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "things", "kind": "Thing", "shortNames": None}
+    spec = {"group": "x.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    body = json.dumps({"metadata": {"name": "things.x.io"}, "spec": spec}).encode()
+    ref = resource_ref(CustomResourceDefinition, "customresourcedefinitions", namespaced=False)
+    async with served(tmp_path) as there:
+        api = there.user()
+        made = await there.connection.request(api._request("create", ref, "", body=body))
+        again = await there.connection.request(api._request("update", ref, "", "things.x.io", body=body))
+    expected = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    for shown in (made, again):
+        assert shown.spec.versions[0].schema.open_apiv3_schema.load() == expected

@@ -147,6 +147,32 @@ def test_a_write_has_the_store_s_revision_and_can_be_read_at_once() -> None:
     virtual(test)
 
 
+@pytest.mark.parametrize("faster", [0, 1])
+def test_an_object_ends_in_two_writes_unless_another_server_is_faster(faster: int) -> None:
+    async def test(store: FakeStore) -> None:
+        registry, table = await opened(store)
+        made = await registry.put(table, "d/a", None, config_map("a"))
+        ending = registry.end(table, made, config_map("a", k="last"))
+        with pytest.raises(WriteConflict):
+            registry.put(table, "d/a", made, config_map("a"))
+        if faster:
+            store.put("configmaps/d/a", store.objects["configmaps/d/a"].value)
+            with pytest.raises(WriteConflict):
+                await ending
+            assert table.get("d/a") is not None
+        else:
+            assert (await ending).revision == 13
+            seen = table.watch(Selection(), 11).taken()
+            assert [(one.type.value, one.entry.object.data) for one in seen] == [
+                ("MODIFIED", {"k": "last"}),
+                ("DELETED", {"k": "last"}),
+            ]
+        assert not table.under_way
+        await registry.close()
+
+    virtual(test)
+
+
 def test_values_have_kubernetes_form_and_no_resource_version() -> None:
     async def test(store: FakeStore) -> None:
         registry, table = await opened(store)

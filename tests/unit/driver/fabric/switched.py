@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,8 +69,8 @@ class Switch(FabricDriver):
         self.errors.append(f"{message}: {error}")
 
 
-def client_of(world: World) -> Client:
-    return Client(world.server.transport(), clock=world.clock, field_manager=NAME)
+def client_of(world: World, through: Callable[[Any], Any] = lambda inner: inner) -> Client:
+    return Client(through(world.server.transport()), clock=world.clock, field_manager=NAME)
 
 
 def elector_of(world: World, seed: int = 1) -> LeaderElector:
@@ -86,10 +86,15 @@ def elector_of(world: World, seed: int = 1) -> LeaderElector:
 
 @asynccontextmanager
 async def controlling(
-    world: World, driver: FabricDriver, *, seed: int = 1, **options: Any
+    world: World,
+    driver: FabricDriver,
+    *,
+    seed: int = 1,
+    through: Callable[[Any], Any] = lambda inner: inner,
+    **options: Any,
 ) -> AsyncIterator[FabricController]:
-    """An instance of the controller at work for the duration of the context."""
-    controller = FabricController(driver, client_of(world), elector=elector_of(world, seed), **options)
+    """An instance of the controller at work for the duration of the context; ``through`` may wrap its transport."""
+    controller = FabricController(driver, client_of(world, through), elector=elector_of(world, seed), **options)
     task = asyncio.ensure_future(controller.run())
     try:
         await asyncio.sleep(1)

@@ -28,6 +28,7 @@ from tests.unit.driver.fabric.switched import (
     told,
 )
 from tests.unit.driver.world import SHARES, World, in_virtual_time, opaque, result
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 @pytest.mark.parametrize(
@@ -338,5 +339,31 @@ def test_what_the_nodes_driver_says_of_the_device_stays() -> None:
             await node.apply("c", fields, "status")
             await asyncio.sleep(5)
             assert await told(world, "c", "gpu-0") == {"Attached": "True", "Ready": "True "}
+
+    in_virtual_time(test)
+
+
+def test_what_is_attached_for_a_claim_that_cannot_be_decoded_stays_attached() -> None:
+    """No other claim gets the device until the claim can be decoded, and is looked at, or has gone."""
+
+    async def test(world: World) -> None:
+        claims = world.client.resource(RESOURCECLAIMS, "default")
+        switch = Switch()
+        async with controlling(world, switch, through=SpoiledTransport):
+            await allocate(world, "first", "node-a", bound("gpu-0"))
+            await asyncio.sleep(1)
+            first = await world.claim("first")
+            annotations = first.metadata.annotations
+            await claims.update(with_metadata(first, annotations={**annotations, SPOILED: "spec.new"}))
+            await asyncio.sleep(1)
+            await deallocate(world, "first")
+            await allocate(world, "next", "node-b", bound("gpu-0"))
+            await asyncio.sleep(30)
+            assert switch.ports == {"gpu-0": "node-a"}
+            waiting = "False still attached to node-a for claim default/first"
+            assert await told(world, "next", "gpu-0") == {"Attached": waiting}
+            await claims.update(with_metadata(await world.claim("first"), annotations=annotations))
+            await asyncio.sleep(60)
+            assert switch.ports == {"gpu-0": "node-b"}
 
     in_virtual_time(test)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from cathedra.driver import (
     DiskFiles,
     Driver,
     DriverRunner,
+    Edits,
     Health,
     OptionError,
     Pool,
@@ -314,3 +316,70 @@ async def test_health_without_a_pool_is_that_of_the_pool_with_the_device(sockets
                 'reporting the health of a device: device "lamp-0": it is in the pools upper, lower; name one',
                 'reporting the health of a device: device "lamp-7": no such device is published',
             ]
+
+
+async def condition(met: Callable[[], bool]) -> None:
+    """Wait for something that the driver's tasks and gRPC's threads do."""
+    async with asyncio.timeout(60):
+        while not met():  # noqa: ASYNC110 - gRPC's threads set no event
+            await asyncio.sleep(0.01)
+
+
+def remove(*paths: Path) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@pytest.mark.parametrize("removed", ["the registration socket", "its directory", "the service socket", "everything"])
+async def test_sockets_that_are_removed_are_made_again(sockets: Path, removed: str) -> None:
+    world = await in_real_time()
+    runner = served(world, Lamps(), sockets)
+    async with running(runner):
+        assert runner.registration is not None
+        service = Path(runner.registration.info.endpoint)
+        (registration,) = (sockets / "registry").glob("*.sock")
+        await runner.slices.wait_published()
+        targets = {
+            "the registration socket": [registration],
+            "its directory": [sockets / "registry"],
+            "the service socket": [service],
+            "everything": [sockets / "registry", service.parent],
+        }
+        remove(*targets[removed])
+        await condition(lambda: registration.exists() and service.exists())
+        ref = await world.allocate("c", "lamp-0")
+        async with calling(registration) as channel:
+            stub = pluginregistration_v1_pb2_grpc.RegistrationStub(channel)
+            info = await stub.GetInfo(pluginregistration_v1_pb2.InfoRequest(), wait_for_ready=True)
+        async with calling(info.endpoint) as channel:
+            claims: Any = [{"namespace": ref.namespace, "name": ref.name, "uid": ref.uid}]
+            request = dra_v1_pb2.NodePrepareResourcesRequest(claims=claims)
+            answer = await dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources(request, wait_for_ready=True)
+            assert answer.claims[ref.uid].error == ""
+    assert sockets_in(sockets) == []
+
+
+async def test_cdi_documents_that_are_removed_are_written_again(sockets: Path) -> None:
+    class Common(Lamps):
+        def common_edits(self) -> Edits:
+            return Edits(env={"LAMPS": "yes"})
+
+    world = await in_real_time()
+    runner = served(world, Common(), sockets)
+    async with running(runner):
+        ref = await world.allocate("c", "lamp-0")
+        assert (await runner.service.node_prepare_resources([ref]))[ref.uid].error == ""
+        documents = {path: path.read_bytes() for path in (sockets / "cdi").iterdir()}
+        assert len(documents) == 2
+        for path in documents:
+            path.unlink()
+        await condition(lambda: all(path.exists() for path in documents))
+        shutil.rmtree(sockets / "cdi")
+        await condition(lambda: all(path.exists() for path in documents))
+        assert {path: path.read_bytes() for path in documents} == documents
+        await runner.service.node_unprepare_resources([ref])
+        await asyncio.sleep(0)
+        assert len(list((sockets / "cdi").iterdir())) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -85,3 +86,27 @@ async def test_a_socket_that_was_made_again_is_another(tmp_path: Path) -> None:
         while (last := await changes.get()) == ("a.sock", None):
             pass
         assert last == ("a.sock", 2)
+
+
+@pytest.mark.usefixtures("way")
+async def test_sockets_are_found_in_a_directory_that_was_removed_and_made_again(tmp_path: Path) -> None:
+    root = tmp_path / "plugins_registry"
+    async with watching(root) as changes:
+        await asyncio.sleep(0)
+        listen(root / "a.sock")
+        assert await changes.get() == ("a.sock", 1)
+        shutil.rmtree(root)
+        assert await changes.get() == ("a.sock", None)
+        root.mkdir(exist_ok=True)
+        listen(root / "a.sock")
+        assert await changes.get() == ("a.sock", 2)
+
+
+async def test_a_socket_that_is_moved_away_is_gone(tmp_path: Path) -> None:
+    root = tmp_path / "plugins_registry"
+    root.mkdir()
+    listen(root / "a.sock")
+    async with watching(root) as changes:
+        assert await changes.get() == ("a.sock", 1)
+        (root / "a.sock").rename(tmp_path / "elsewhere")
+        assert await changes.get() == ("a.sock", None)
