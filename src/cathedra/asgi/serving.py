@@ -73,6 +73,7 @@ class ConnectionServer:
             date_header=True,
             backlog=BACKLOG,
             ws_max_size=32 * 1024 * 1024,
+            ws_per_message_deflate=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             **options,

@@ -6,12 +6,17 @@ put the same connection into a WebSocket for port forwarding. The frames are tho
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Final
 
 from cathedra.node.server.bytechannel import ByteChannel
 from cathedra.node.spdy import Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
 
 __all__ = ["SpdyConnection", "StreamFrame"]
+
+_TURN: Final = 64
+"""Frames that are taken in one turn of the loop: a megabyte can hold 130,000 that are empty."""
 
 StreamFrame = OpenStream | Data | Reset
 
@@ -28,7 +33,9 @@ class SpdyConnection:
         """What the client does with streams, until it is gone; pings are answered. Frames that make no sense end it."""
         async for piece in self._channel.pieces():
             try:
-                for frame in self._reader.feed(piece):
+                for number, frame in enumerate(self._reader.feed(piece), 1):
+                    if number % _TURN == 0:
+                        await asyncio.sleep(0)
                     match frame:
                         case Ping():
                             await self._channel.put(self._writer.ping(frame.number))
