@@ -61,7 +61,10 @@ class WebhookClient:
         url = f"{target.url}{'&' if '?' in target.url else '?'}timeout={timeout_seconds:g}s"
         shown = f"{target.shown}{'&' if '?' in target.shown else '?'}timeout={timeout_seconds:g}s"
         if self._session is None:
-            self._session = aiohttp.ClientSession(auto_decompress=True)
+            # Requests that wait for a webhook hold seats of flow control, which bounds them. In a pool with a limit,
+            # calls to a webhook that hangs would let those to all others time out.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(auto_decompress=True, connector=connector)
         options: dict[str, Any] = {"server_hostname": target.server_name} if target.server_name else {}
         try:
             async with (

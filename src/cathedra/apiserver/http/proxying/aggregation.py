@@ -23,6 +23,7 @@ from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.answerbody import read_whole
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.proxying.limits import PassedRequests
 from cathedra.apiserver.http.proxying.passing import PassedBody, pass_back, passed_headers
 from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
 from cathedra.apiserver.http.proxying.websockets import pass_websocket
@@ -55,6 +56,7 @@ class AggregatedServers:
         """``identity`` is what is shown to them, once the server has its keys."""
         self._registry = registry
         self._identity = identity
+        self._passed = PassedRequests()
         self._session: aiohttp.ClientSession | None = None
         self._by_name: aiohttp.ClientSession | None = None
         self._known_addresses: KnownAddresses | None = None
@@ -129,12 +131,17 @@ class AggregatedServers:
         Raises:
             StatusError: 503, the server cannot be reached.
         """
-        import aiohttp  # as above
-
         headers = [*passed_headers(request), *_identity_headers(request.user)]
         upgrade: Upgrade | None = request.scope.get("extensions", {}).get(UPGRADE)
-        if upgrade is not None:
-            return await self._upgrade(request, service, headers, upgrade, send)
+        with self._passed.admitted(request.user.name, f"API service {service.metadata.name}"):
+            if upgrade is not None:
+                return await self._upgrade(request, service, headers, upgrade, send)
+            await self._pass(request, service, headers, send)
+        return None
+
+    async def _pass(self, request: Request, service: APIService, headers: list[tuple[str, str]], send: Send) -> None:
+        import aiohttp  # as above
+
         body = await PassedBody.of(request)
         try:
             async with self._client().request(
@@ -150,7 +157,6 @@ class AggregatedServers:
             raise _unavailable(str(error)) from None
         except (aiohttp.ClientError, OSError) as error:
             raise _unavailable(network_text(error)) from None
-        return None
 
     async def websocket(self, request: Request, service: APIService, send: Send) -> None:
         """Pass an authorized WebSocket on.
@@ -165,14 +171,15 @@ class AggregatedServers:
             address, port = self._endpoint(service)
             name = options["server_hostname"]
             self._addresses().remember(name, address)
-            await pass_websocket(
-                request,
-                send,
-                self._named(),
-                f"wss://{name}:{port}{_target(request)}",
-                headers=[*passed_headers(request), *_identity_headers(request.user)],
-                ssl=options["ssl"],
-            )
+            with self._passed.admitted(request.user.name, f"API service {service.metadata.name}"):
+                await pass_websocket(
+                    request,
+                    send,
+                    self._named(),
+                    f"wss://{name}:{port}{_target(request)}",
+                    headers=[*passed_headers(request), *_identity_headers(request.user)],
+                    ssl=options["ssl"],
+                )
         except NoEndpoint as error:
             raise _unavailable(str(error)) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -207,6 +214,7 @@ class AggregatedServers:
 
             self._session = aiohttp.ClientSession(
                 auto_decompress=False,
+                connector=aiohttp.TCPConnector(limit=0),  # as in `kubelet`
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PROBE_SECONDS),
             )
@@ -218,7 +226,7 @@ class AggregatedServers:
             import aiohttp  # as above
 
             self._by_name = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(resolver=self._addresses(), use_dns_cache=False),
+                connector=aiohttp.TCPConnector(resolver=self._addresses(), use_dns_cache=False, limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PROBE_SECONDS),
             )

@@ -59,7 +59,11 @@ class KubeletConnections:
         self._scheme_suffix = "" if tls is None else "s"
         self._addresses = KnownAddresses()
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._context or True, resolver=self._addresses, use_dns_cache=False),
+            # Without a limit: what is passed on is counted before (`cathedra.apiserver.http.proxying.limits`), and a
+            # pool that is full would let others wait without an end.
+            connector=aiohttp.TCPConnector(
+                ssl=self._context or True, resolver=self._addresses, use_dns_cache=False, limit=0
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[_no_redirects()],
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),

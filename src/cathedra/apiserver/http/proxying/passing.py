@@ -45,7 +45,7 @@ def passed_headers(request: Request) -> list[tuple[str, str]]:
     return [
         (key.decode("latin-1"), value.decode("latin-1"))
         for key, value in request.scope["headers"]
-        if not _is_withheld(key.replace(b"_", b"-"))
+        if not _is_withheld(key.lower().replace(b"_", b"-"))
     ]
 
 

@@ -18,6 +18,7 @@ from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request, failure, not_found
 from cathedra.apiserver.answerbody import read_start, read_whole
 from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.proxying.limits import PassedRequests
 from cathedra.apiserver.http.proxying.places import NodeEndpoint, agent_of
 from cathedra.apiserver.http.proxying.podoptions import (
     check_log_options,
@@ -62,7 +63,8 @@ class Proxy:
         self._connections: KubeletConnections | None = None
         self.own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
         """What a node of this very process says that its pods use; None: it is no such node."""
-        self._reverse = ReverseProxy(server.registry, self._nodes)
+        self._passed = PassedRequests()
+        self._reverse = ReverseProxy(server.registry, self._nodes, self._passed)
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -88,7 +90,8 @@ class Proxy:
             raise bad_request("Upgrade request required")
         # An upgrade can do what a POST can: who may only get must not run commands through it.
         self._server.authorize(call.but(verb="create"))
-        return await self._upgrade(request, send, backend, stream_path(pod, call, request), upgrade)
+        with self._passed.admitted(request.user.name, f"node {backend.node}"):
+            return await self._upgrade(request, send, backend, stream_path(pod, call, request), upgrade)
 
     async def node_summary(self, name: str) -> Any:
         """What the agent of the node ``name`` says that its pods use; None if it cannot be asked."""
@@ -123,7 +126,8 @@ class Proxy:
             raise failure(404, "NotFound", "the server could not find the requested resource")
         pod, backend = self._pod_backend(call, request)
         path = stream_path(pod, call, request)
-        await self._tunnel(request, send, self._url("ws", backend, path, stream_query(request)))
+        with self._passed.admitted(request.user.name, f"node {backend.node}"):
+            await self._tunnel(request, send, self._url("ws", backend, path, stream_query(request)))
 
     def _authorize_upgrade(self, call: Call) -> None:
         """Let an upgrade behind ``proxy`` pass.
@@ -149,14 +153,18 @@ class Proxy:
         import aiohttp  # see `_nodes`
 
         try:
-            async with self._nodes().session.get(self._url("http", backend, path, query)) as answer:
-                if answer.status != 200:
-                    raise refusal_of(answer.status, (await read_start(answer, _LONGEST_ERROR)).decode(errors="replace"))
-                async with _until_gone(request, answer):
-                    await self._stream(answer, send, request.audit_id)
+            with self._passed.admitted(request.user.name, f"node {backend.node}"):
+                await self._pass_log(request, send, self._url("http", backend, path, query))
         except aiohttp.ClientError as error:
             raise failure(500, "InternalError", f"Internal error occurred: {error}") from None
         return None
+
+    async def _pass_log(self, request: Request, send: Send, url: str) -> None:
+        async with self._nodes().session.get(url) as answer:
+            if answer.status != 200:
+                raise refusal_of(answer.status, (await read_start(answer, _LONGEST_ERROR)).decode(errors="replace"))
+            async with _until_gone(request, answer):
+                await self._stream(answer, send, request.audit_id)
 
     @staticmethod
     async def _stream(answer: aiohttp.ClientResponse, send: Send, audit_id: bytes) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 from cathedra.api.status import StatusError, failure
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.answers.response import Response
+from cathedra.apiserver.http.proxying.limits import PassedRequests
 from cathedra.apiserver.http.proxying.links import through, with_links
 from cathedra.apiserver.http.proxying.passing import PassedBody, pass_back, passed_headers
 from cathedra.apiserver.http.proxying.places import NodeEndpoint, ProxyTarget, place_of
@@ -46,8 +47,9 @@ _QUERY: Final = f"{_UNRESERVED}%?"
 class ReverseProxy:
     """Passes requests on to nodes, pods and services. ``nodes`` makes, or finds, the connections to node agents."""
 
-    def __init__(self, registry: Registry, nodes: Callable[[], KubeletConnections]) -> None:
+    def __init__(self, registry: Registry, nodes: Callable[[], KubeletConnections], passed: PassedRequests) -> None:
         self._registry = registry
+        self._passed = passed
         self._nodes = nodes
         self._session: aiohttp.ClientSession | None = None
 
@@ -70,9 +72,10 @@ class ReverseProxy:
             return Response(301, b"", b"text/plain; charset=utf-8", headers)
         target = f"{quote(below or '/', safe=_UNRESERVED)}{suffix}"
         upgrade: Upgrade | None = request.scope.get("extensions", {}).get(UPGRADE)
-        if upgrade is not None:
-            return await self._upgrade(request, send, place, target, upgrade)
-        await self._pass(request, send, place, target, prefix)
+        with self._passed.admitted(request.user.name, _named(place)):
+            if upgrade is not None:
+                return await self._upgrade(request, send, place, target, upgrade)
+            await self._pass(request, send, place, target, prefix)
         return None
 
     async def _pass(
@@ -112,7 +115,8 @@ class ReverseProxy:
         url = yarl.URL(f"{origin}{quote(below or '/', safe=_UNRESERVED)}{_suffix(request)}", encoded=True)
         headers = [*passed_headers(request), _forwarded(request)]
         try:
-            await pass_websocket(request, send, session, url, headers=headers)
+            with self._passed.admitted(request.user.name, _named(place)):
+                await pass_websocket(request, send, session, url, headers=headers)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _unreachable(error) from None
 
@@ -146,11 +150,15 @@ class ReverseProxy:
             import aiohttp  # as above
 
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=False),
+                connector=aiohttp.TCPConnector(ssl=False, limit=0),  # as in `kubelet`
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             )
         return self._session
+
+
+def _named(place: NodeEndpoint | ProxyTarget) -> str:
+    return f"node {place.node}" if isinstance(place, NodeEndpoint) else place.origin
 
 
 def _suffix(request: Request) -> str:

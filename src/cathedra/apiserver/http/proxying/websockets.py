@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["pass_websocket", "refusal_of"]
 
 _SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+_LONGEST_MESSAGE: Final = 32 * 1024 * 1024
+"""Bytes of a message from the other server: as many as a client's may have."""
 _HANDSHAKE: Final = "sec-websocket-"
 
 
@@ -36,7 +38,7 @@ async def pass_websocket(
     offered = request.scope.get("subprotocols", [])
     try:
         async with session.ws_connect(
-            url, protocols=offered, max_msg_size=0, autoping=True, headers=headers, **options
+            url, protocols=offered, max_msg_size=_LONGEST_MESSAGE, autoping=True, headers=headers, **options
         ) as upstream:
             await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
             await _pump(request, send, upstream)

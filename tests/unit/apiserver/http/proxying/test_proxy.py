@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.http.proxying.limits import PASSED_ON
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS
@@ -50,7 +53,10 @@ class Kubelet:
         socket = web.WebSocketResponse(protocols=(V5,))
         await socket.prepare(request)
         await socket.send_bytes(b"\x01line\n")
-        if self.ending == "abort":
+        if self.ending == "hold":
+            async for _ in socket:
+                pass
+        elif self.ending == "abort":
             request.transport.close()
         else:
             await socket.close(code=int(self.ending))
@@ -125,3 +131,31 @@ async def test_the_node_sees_the_api_servers_certificate_and_the_kubelets_parame
     await way.exec()
     assert way.kubelet.callers == ["kube-apiserver-kubelet-client"]
     assert way.kubelet.queries == ["command=id&command=-u&output=1"]
+
+
+async def test_more_streams_than_a_pool_of_a_hundred_are_served_and_too_many_of_a_user_are_refused(way: Way) -> None:
+    way.kubelet.ending = "hold"
+    url = f"{way.url}/api/v1/namespaces/default/pods/p/exec"
+    query = [("command", "id"), ("stdout", "true")]
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session, AsyncExitStack() as streams:
+        for _ in range(PASSED_ON.of_user):
+            asking = session.ws_connect(url, params=query, ssl=way.tls, protocols=(V5,))
+            socket = await streams.enter_async_context(asking)
+            assert (await socket.receive()).data == b"\x01line\n"
+        async with session.get(f"{way.url}/api/v1/namespaces/default/pods/p/log", ssl=way.tls) as refused:
+            assert refused.status == 429
+            assert refused.headers["Retry-After"] == "1"
+            assert "has 128 logs and streams open: close some of them" in (await refused.json())["message"]
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(url, params=query, ssl=way.tls, protocols=(V5,))
+        assert caught.value.status == 429
+        await streams.aclose()
+        way.kubelet.ending = "1000"
+        async with asyncio.timeout(60):
+            while (await _status_of_log(session, way)) == 429:
+                pass
+
+
+async def _status_of_log(session: aiohttp.ClientSession, way: Way) -> int:
+    async with session.get(f"{way.url}/api/v1/namespaces/default/pods/p/log", ssl=way.tls) as answer:
+        return answer.status
