@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -33,6 +33,7 @@ from cathedra.allocation.reasons import explain
 from cathedra.allocation.refusal import Refusal, RefusalExplanation
 from cathedra.allocation.search.budget import Allowance, Budget, BudgetExceeded, LongSearch, Meter
 from cathedra.allocation.search.fast import FastSearch
+from cathedra.allocation.search.form import form_of
 from cathedra.allocation.search.greedy import greedy
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.supply.caches import CacheSlot
@@ -353,7 +354,23 @@ class PreparedRequests:
         decided, solution = greedy(problem, found)
         if decided:
             return solution
-        return FastSearch(problem, found, meter).run()
+        forms = self._known.forms
+        form = form_of(problem, found) if forms else None
+        if form is not None and form in forms:
+            return forms[form]
+        solution = FastSearch(problem, found, meter).run()
+        if meter.states > _LONG:
+            self._remember(form or form_of(problem, found), solution)
+        return solution
+
+    def _remember(self, form: Hashable | None, solution: Solution | None) -> None:
+        """Keep the solution of a long search for other nodes of its form. Short ones cost less than their form."""
+        forms = self._known.forms
+        if form is None:
+            return
+        if len(forms) >= _FORMS:
+            forms.clear()
+        forms[form] = solution
 
     def _explain(self, node: core_v1.Node, view: NodeView, *, trials: bool = True) -> RefusalExplanation:
         allocator = self.allocator
@@ -388,5 +405,9 @@ class PreparedRequests:
 
 _SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCache)
 _MOMENT: Final = 1.0
+_LONG: Final = 64
+"""States of a search whose solution is kept for other nodes of the same form."""
+_FORMS: Final = 1_024
+"""Solutions kept for the claims of one key."""
 _TRIAL: Final = 20_000
 """States of a search that is made for an explanation only."""

@@ -5,7 +5,7 @@ Nodes of one class share an answer; it is found when one of them is asked, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import msgspec
@@ -106,10 +106,12 @@ class FittingNodes:
 class KnownAnswers:
     """What is known of all claims that ask for the same, from pod to pod."""
 
-    __slots__ = ("nodes", "shared")
+    __slots__ = ("forms", "nodes", "shared")
 
     def __init__(self) -> None:
         self.shared: dict[NodeClass, SharedAnswer] = {}
+        self.forms: dict[Hashable, Solution | None] = {}
+        """Form of a long search (`cathedra.allocation.search.form`) → what it found."""
         self.nodes = FittingNodes()
 
 
