@@ -160,7 +160,7 @@ async def test_a_request_is_passed_on_with_its_user_and_the_servers_certificate(
         "GET",
         f"{NODES}?limit=5",
         user="j",
-        **{"x-remote-user": "root", "x_remote_user": "root", "X_Remote-Group": "system:masters"},
+        **{"x-remote-user": "root", "x_remote_user": "root", "x_remote-group": "system:masters"},
     )
     assert (answer.status, answer.header("x-own")) == (200, "yes")
     assert answer.json["kind"] == "NodeMetricsList"
