@@ -14,6 +14,7 @@ from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.local.records import request_info_of
 from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines, timed_out
 from cathedra.apiserver.traffic.flow import Flow, Place
+from cathedra.apiserver.traffic.levels import Seat
 from cathedra.client.local.messages import LocalRequest
 
 __all__ = ["Traffic", "Turnstile"]
@@ -56,16 +57,27 @@ class Turnstile:
         Raises:
             StatusError: 429, it finds no seat; 504, it takes too long; or what the work raises.
         """
-        place = self._place(request)
-        level = place.level
-        if level is None:
-            return await self._in_time(request, work)
-        if not level.acquire():
-            await level.queue_up(place.flow)
+        seat = self.take_seat(request) or await self.wait_for_seat(request)
         try:
             return await self._in_time(request, work)
         finally:
-            level.release()
+            seat.release()
+
+    def take_seat(self, request: LocalRequest) -> Seat | None:
+        """Take a seat for a request; None if it has to wait for one."""
+        level = self._place(request).level
+        return Seat(level) if level is None or level.acquire() else None
+
+    async def wait_for_seat(self, request: LocalRequest) -> Seat:
+        """Wait for a seat for a request.
+
+        Raises:
+            StatusError: 429, it finds none.
+        """
+        place = self._place(request)
+        if place.level is not None:
+            await place.level.queue_up(place.flow)
+        return Seat(place.level)
 
     async def _in_time(self, request: LocalRequest, work: Callable[[], Awaitable[Any]]) -> Any:
         if request.verb in _READS:

@@ -109,6 +109,8 @@ def _find(catalog: Catalog, request: LocalRequest) -> RequestedResource:
         return _found(route.definition, route.served, request)
     review = REVIEWS.get(GroupResource(request.group, request.resource))
     if review is not None and not request.subresource and (version := _served(review.definition, request.version)):
+        if request.verb != "create":
+            raise method_not_supported(GroupResource(request.group, request.resource), request.verb)
         return _found(review.definition, version, request)
     raise not_served()
 

@@ -2,12 +2,17 @@
 
 It may be that of a process of the same cluster, over a unix socket, or that of one user over the network, whose
 requests pay for seats and have deadlines. Nothing more is worked on for a client that does not take its answers.
+
+A frame may hold thousands of requests, each of which may list thousands of objects. So requests are begun a few at a
+time, and other connections are served in between; lists and the first events of watches are encoded piece by piece, as
+the client takes them. Until all that has arrived is begun nothing more is read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -36,6 +41,8 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
+from cathedra.apiserver.traffic.audit import shortened_agent
+from cathedra.apiserver.traffic.levels import Seat
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.read import WatchStart
@@ -67,6 +74,20 @@ MOST_REQUESTS: Final = 4096
 """Requests of a connection that are worked on at once; more are left in the socket."""
 MOST_UNDER_WAY: Final = 16 * 1024 * 1024
 """Bytes of bodies of such requests."""
+MOST_LISTS: Final = 64
+"""Lists, and watches whose first events are not sent, that are under way at once: each holds all objects of a table."""
+MOST_BEGUN: Final = 256
+"""Requests that are begun in one turn of the loop, at most: fewer if turns take long, as many as cost the same if they
+are costly."""
+TURN_SECONDS: Final = 0.01
+"""For which a turn may take before fewer requests are begun in one."""
+_COSTLY: Final = frozenset({"list", "watch", "deletecollection"})
+_COST: Final = 16
+"""What such a request costs, where another one costs 1."""
+_COST_BYTES: Final = 16 * 1024
+"""Bytes of a body that cost as much as a request."""
+_MOST_SHOWN: Final = 1024
+"""Events that are put on the way in one turn."""
 MOST_WATCHES: Final = 65_536
 MOST_USERS: Final = 65_536
 BOOKMARK_SECONDS: Final = 60.0
@@ -81,6 +102,11 @@ _PIECE: Final = 512 * 1024
 """Bytes of objects in one message of a list, about."""
 _ENVELOPE: Final = 64
 """What a message has beside its object, about."""
+
+
+def _cost(request: LocalRequest) -> int:
+    """Return how much of a turn of the loop a request may take, where most take 1."""
+    return (_COST if request.verb in _COSTLY else 1) + len(request.body) // _COST_BYTES
 
 
 class LocalServer(msgspec.Struct, frozen=True):
@@ -112,9 +138,9 @@ class _User(msgspec.Struct, frozen=True):
 class _Watch:
     """A watch under way."""
 
-    __slots__ = ("_first", "bookmarks", "call", "form", "id", "quiet", "record", "start")
+    __slots__ = ("_taken", "bookmarks", "call", "form", "id", "is_beginning", "quiet", "record", "seat", "start")
 
-    def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord) -> None:
+    def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord, seat: Seat) -> None:
         self.id = request.id
         self.form = request.form
         self.call = call
@@ -123,12 +149,20 @@ class _Watch:
         self.bookmarks = request.options.bookmarks
         self.quiet = True
         """Whether nothing has been shown since it was last looked at."""
-        self._first = start.initial_events()
+        self.seat = seat
+        """Held until the first events are sent."""
+        self.is_beginning = True
+        """Whether some of them are not sent yet."""
+        self._taken = start.initial_events()
 
-    def taken(self) -> list[Seen]:
-        """The events that wait now; at first, what is there already."""
-        first, self._first = self._first, []
-        return first + self.start.watcher.taken()
+    def next(self) -> Seen | None:
+        """Return the next event; None if none waits now. What is there already comes first."""
+        seen = next(self._taken, None)
+        if seen is None:
+            self.is_beginning = False
+            self._taken = iter(self.start.watcher.taken())
+            seen = next(self._taken, None)
+        return seen
 
 
 class Session(asyncio.Protocol):
@@ -143,9 +177,19 @@ class Session(asyncio.Protocol):
         self._reader = MessageReader(FromClient, MOST_ASKED)
         self._sent = SentObjects()
         self._users: dict[int, _User] = {}
+        self._backlog: deque[Attach | LocalRequest | Cancel] = deque()
+        """Messages that have arrived and are not begun yet."""
+        self._turn: asyncio.Handle | None = None
+        """In which some of them will be."""
+        self._turn_ended = 0.0
+        self._most_begun = MOST_BEGUN // 4
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way = 0
         """Bytes of bodies."""
+        self._lists = 0
+        """Lists among the tasks."""
+        self._beginning: set[int] = set()
+        """Watches whose first events are not sent yet, also those that wait for a seat."""
         self._watching: dict[int, asyncio.Task[None]] = {}
         """Watches that have not begun yet, and those whose objects a webhook converts."""
         self._watches: dict[int, _Watch] = {}
@@ -170,9 +214,12 @@ class Session(asyncio.Protocol):
         """End what is under way; writes that have begun are carried out."""
         self._sessions.discard(self)
         self._stop_timer()
-        for timer in (self._bookmarks, self._retiring):
+        for timer in (self._bookmarks, self._retiring, self._turn):
             if timer is not None:
                 timer.cancel()
+        self._turn = None
+        self._backlog.clear()
+        self._reader = MessageReader(FromClient, MOST_ASKED)
         for task in (*self._tasks.values(), *self._watching.values()):
             self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
         for watch in tuple(self._watches.values()):
@@ -181,6 +228,10 @@ class Session(asyncio.Protocol):
             self._outgoing.close()
             self._outgoing = None
         self._transport = None
+        # Tasks that are still under way hold the session; none of this is theirs.
+        self._users.clear()
+        self._sent = SentObjects()
+        self._ready.clear()
 
     def close(self) -> None:
         """End the connection, behind what was written."""
@@ -210,20 +261,62 @@ class Session(asyncio.Protocol):
         """Begin what is asked for."""
         if self._transport is None or self._transport.is_closing():
             return
+        self._reader.add(data)
+        if self._turn is None:
+            self._begin_some()
+
+    def _begin_some(self) -> None:
+        """Begin some of what has arrived, and the rest in later turns of the loop."""
+        self._turn = None
+        if self._transport is None or self._transport.is_closing():
+            return
+        left = self._most_begun
         try:
-            for batch in self._reader.feed(data):
-                for message in batch:
-                    if type(message) is LocalRequest:
-                        self._begin(message)
-                    else:
-                        self._receive(message)
+            while left > 0 and not self._is_full() and (message := self._next_message()) is not None:
+                if isinstance(message, LocalRequest):
+                    self._begin(message)
+                    left -= _cost(message)
+                else:
+                    self._receive(message)
+                    left -= 1
+            if left <= 0:
+                self._turn_ended = self._loop.time()
+                self._turn = self._loop.call_soon(self._begin_more)
         except FrameError as error:
             LOG.warning("a connection is closed: %s", error)
+            self._backlog.clear()
             self._transport.close()
+        self._read_or_wait()
+
+    def _begin_more(self) -> None:
+        """Go on in the next turn of the loop, with fewer requests if those of the last one took long."""
+        if self._loop.time() - self._turn_ended > TURN_SECONDS:
+            self._most_begun = max(1, self._most_begun // 2)
+        else:
+            self._most_begun = min(MOST_BEGUN, self._most_begun * 2)
+        self._begin_some()
+
+    def _next_message(self) -> Attach | LocalRequest | Cancel | None:
+        if not self._backlog:
+            batch = self._reader.take()
+            if not batch:
+                return None
+            self._backlog.extend(batch)
+        return self._backlog.popleft()
+
+    def _is_full(self) -> bool:
+        """Return True if nothing more may be begun: as much is under way as may be, or the client takes no answers."""
+        return (
+            self._slow is not None
+            or len(self._tasks) >= MOST_REQUESTS
+            or self._under_way >= MOST_UNDER_WAY
+            or self._lists + len(self._beginning) >= MOST_LISTS
+        )
 
     def pause_writing(self) -> None:
         """The client is behind: hold up its requests and watches, but not for long."""
-        self._slow = self._loop.call_later(SLOW_SECONDS, self._cut)
+        if self._slow is None:
+            self._slow = self._loop.call_later(SLOW_SECONDS, self._cut)
         self._taken.clear()
         self._read_or_wait()
 
@@ -231,7 +324,7 @@ class Session(asyncio.Protocol):
         """Go on."""
         self._stop_timer()
         self._taken.set()
-        self._read_or_wait()
+        self._go_on()
         if self._outgoing is not None and self._ready:
             self._outgoing.schedule()
 
@@ -253,7 +346,8 @@ class Session(asyncio.Protocol):
         transport, traffic = self._server.transport_of(info), self._server.traffic
         turnstile = None if traffic is None else Turnstile(traffic, transport.user)
         manager = "" if traffic is None else manager_named(message.agent)
-        self._users[message.user] = _User(transport.user, message.agent, transport, turnstile, manager)
+        agent = shortened_agent(message.agent)
+        self._users[message.user] = _User(transport.user, agent, transport, turnstile, manager)
 
     def _begin(self, request: LocalRequest) -> None:
         if self._retiring is not None:
@@ -267,16 +361,18 @@ class Session(asyncio.Protocol):
             raise FrameError(f"a second request {request.id}")
         record = self._server.recorder.begin(request, user.info, user.agent, self._server.source)
         if request.verb == "watch":
-            if self._server.registry.shared:
-                self._watching[request.id] = self._loop.create_task(self._watch_latest(request, user, record))
+            seat = Seat() if user.turnstile is None else user.turnstile.take_seat(request)
+            if seat is None or self._server.registry.shared:
+                later = self._watch_later(request, user, record, seat)
+                self._watching[request.id] = self._loop.create_task(later)
+                self._beginning.add(request.id)
             else:
-                self._watch(request, user, record)
+                self._watch(request, user, record, seat)
             return
         task = self._loop.create_task(self._answer(request, user, record))
         self._tasks[request.id] = task
         self._under_way += len(request.body)
-        if len(self._tasks) >= MOST_REQUESTS or self._under_way >= MOST_UNDER_WAY:
-            self._read_or_wait()
+        self._lists += request.verb == "list"
 
     def _cancel(self, number: int) -> None:
         watch = self._watches.get(number)
@@ -286,16 +382,20 @@ class Session(asyncio.Protocol):
         if task is not None:
             self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
 
+    def _go_on(self) -> None:
+        """Begin more of what has arrived, if there is room again."""
+        if not self._reading and self._turn is None and not self._is_full():
+            self._turn = self._loop.call_soon(self._begin_some)
+
     def _read_or_wait(self) -> None:
-        """Read on, unless as much is under way as may be, or the client takes no answers."""
-        full = len(self._tasks) >= MOST_REQUESTS or self._under_way >= MOST_UNDER_WAY
-        less = len(self._tasks) < MOST_REQUESTS // 2 and self._under_way < MOST_UNDER_WAY // 2
+        """Read on, unless more has arrived than is begun, or nothing more may be."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._reading and (full or self._slow is not None):
+        behind = self._turn is not None or self._is_full()
+        if self._reading and behind:
             self._reading = False
             self._transport.pause_reading()
-        elif not self._reading and less and self._slow is None:
+        elif not self._reading and not behind:
             self._reading = True
             self._transport.resume_reading()
 
@@ -307,7 +407,10 @@ class Session(asyncio.Protocol):
                 await self._taken.wait()
             found, answer = await self._carried_out(request, user, transport, record)
             status = 201 if request.verb == "create" else 200
-            self._show(request, found, answer, record)
+            if isinstance(answer, Page):
+                await self._show_page(request, answer)
+            else:
+                self._show(request, found, answer, record)
         except StatusError as error:
             status = error.code
             self._put(StatusFailure(request.id, refused(error)))
@@ -324,8 +427,8 @@ class Session(asyncio.Protocol):
             recorder.end(record, status)
             del self._tasks[request.id]
             self._under_way -= len(request.body)
-            if not self._reading:
-                self._read_or_wait()
+            self._lists -= request.verb == "list"
+            self._go_on()
 
     async def _carried_out(
         self, request: LocalRequest, user: _User, transport: InProcessTransport, record: RequestRecord
@@ -375,14 +478,13 @@ class Session(asyncio.Protocol):
             self._put(ObjectAnswer(request.id, shown), len(shown.body))
         elif answer is None:
             self._put(Ended(request.id))
-        elif isinstance(answer, Page):
-            self._show_page(request, answer)
         else:
             assert isinstance(answer, KubeStruct)
             plain = plain_answer(request.id, answer)
             self._put(plain, len(plain.body))
 
-    def _show_page(self, request: LocalRequest, page: Page[Any]) -> None:
+    async def _show_page(self, request: LocalRequest, page: Page[Any]) -> None:
+        """Put a list on the way, piece by piece: the next one is encoded once the client has taken most of the last."""
         objects: list[Shown] = []
         size = 0
         for obj in page.items:
@@ -392,6 +494,9 @@ class Session(asyncio.Protocol):
             if size >= _PIECE:
                 self._put(Listed(request.id, objects), size)
                 objects, size = [], 0
+                await asyncio.sleep(0)
+                while self._slow is not None:
+                    await self._taken.wait()
         self._put(Listed(request.id, objects, page.resource_version, page.continue_, page.remaining), size)
 
     def _shown(self, obj: Any, form: int) -> Shown:
@@ -411,55 +516,74 @@ class Session(asyncio.Protocol):
         entry = self._server.registry.entry(found.definition.group_resource, key)
         return entry.body(found.version) if entry is not None and entry.object is obj else encode(obj)
 
-    async def _watch_latest(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
-        """Begin a watch when everything is here that other servers acknowledged before."""
+    async def _watch_later(self, request: LocalRequest, user: _User, record: RequestRecord, seat: Seat | None) -> None:
+        """Begin a watch once it has a seat, and everything is here that other servers acknowledged before."""
         try:
-            await self._server.registry.catch_up()
+            if seat is None and user.turnstile is not None:
+                seat = await user.turnstile.wait_for_seat(request)
+            if self._server.registry.shared:
+                await self._server.registry.catch_up()
         except StatusError as error:
-            del self._watching[request.id]
+            self._leave_watching(request.id, seat)
             self._refuse_watch(request, record, error)
             return
         except asyncio.CancelledError:
-            del self._watching[request.id]
+            self._leave_watching(request.id, seat)
             self._server.recorder.end(record, 499)
             if self._retiring is not None:
                 self._put(Ended(request.id))
             raise
         del self._watching[request.id]
-        self._watch(request, user, record)
+        self._watch(request, user, record, seat or Seat())
+
+    def _leave_watching(self, number: int, seat: Seat | None) -> None:
+        """A watch has not begun, and will not."""
+        del self._watching[number]
+        self._has_begun(number, seat or Seat())
 
     def _refuse_watch(self, request: LocalRequest, record: RequestRecord, error: StatusError) -> None:
         self._put(StatusFailure(request.id, refused(error)))
         self._server.recorder.end(record, error.code)
 
-    def _watch(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
+    def _watch(self, request: LocalRequest, user: _User, record: RequestRecord, seat: Seat) -> None:
         try:
             if len(self._watches) + len(self._watching) >= MOST_WATCHES:
                 raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
             found = self._found(request, user)
             if found.definition.conversion is not None:
-                self._watching[request.id] = self._loop.create_task(self._converted(request, user, found, record))
+                self._watching[request.id] = self._loop.create_task(self._converted(request, user, found, record, seat))
                 return
             call, start = user.transport.start_watch(found.ref, request.namespace, list_options(request.options))
         except StatusError as error:
+            self._has_begun(request.id, seat)
             self._refuse_watch(request, record, error)
             return
+        except Exception as error:
+            # The last resort: one watch must not end the connection, and all others with it.
+            LOG.exception("watch %s failed", request_path(request))
+            self._has_begun(request.id, seat)
+            self._refuse_watch(request, record, internal_error(f"{type(error).__name__}: {error}"))
+            return
         self._server.recorder.streams(record)
-        watch = self._watches[request.id] = _Watch(request, call, start, record)
+        watch = self._watches[request.id] = _Watch(request, call, start, record, seat)
+        self._beginning.add(watch.id)
         if watch.bookmarks and self._bookmarks is None:
             self._bookmarks = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_quiet)
         start.watcher.on_events = lambda: self._events_wait(watch.id)
         self._events_wait(watch.id)
 
     async def _converted(
-        self, request: LocalRequest, user: _User, found: RequestedResource, record: RequestRecord
+        self, request: LocalRequest, user: _User, found: RequestedResource, record: RequestRecord, seat: Seat
     ) -> None:
         """A watch whose objects a webhook converts: such events cannot be taken all at once."""
         options, status = list_options(request.options), 200
         try:
             async with user.transport.watch(found.ref, request.namespace, options) as events:
                 self._server.recorder.streams(record)
+                self._has_begun(request.id, seat)
                 async for event in events:
+                    while self._slow is not None:
+                        await self._taken.wait()
                     shown = self._shown(event.object, request.form)
                     self._put(Event(request.id, event.type, shown), len(shown.body))
             self._put(Ended(request.id))
@@ -468,7 +592,7 @@ class Session(asyncio.Protocol):
             self._put(StatusFailure(request.id, refused(error)))
         finally:
             self._server.recorder.end(record, status)
-            del self._watching[request.id]
+            self._leave_watching(request.id, seat)
             if self._retiring is not None:
                 self._put(Ended(request.id))
 
@@ -479,23 +603,48 @@ class Session(asyncio.Protocol):
 
     def _take_events(self) -> None:
         """Put the events of all watches that have some on the way."""
-        if self._slow is not None:
-            return
         ready, self._ready = self._ready, {}
+        left = _MOST_SHOWN
         for number in ready:
             watch = self._watches.get(number)
             if watch is None:
                 continue
-            version, form = watch.call.version, watch.form
-            for seen in watch.taken():
-                obj = seen.entry.view(version)
-                watch.quiet = False
-                sent = self._sent.number_of(obj, form)
-                shown = Shown(sent) if sent else self._first_shown(obj, form, seen.entry.body(version))
-                self._put(Event(number, seen.type, shown), len(shown.body))
-            if watch.start.watcher.closed:
-                self._put(Ended(number))
-                self._end_watch(watch)
+            if left > 0 and self._slow is None:
+                left = self._show_events(watch, left)
+            if left <= 0 or self._slow is not None:
+                self._ready[number] = None
+        if self._ready and self._slow is None:
+            self._loop.call_soon(self._events_go_on)
+
+    def _events_go_on(self) -> None:
+        if self._outgoing is not None:
+            self._outgoing.schedule()
+
+    def _show_events(self, watch: _Watch, left: int) -> int:
+        """Put events of a watch on the way, at most ``left`` of them, as long as the client takes them. Return how many
+        may follow in this turn; 0 if the watch may have more."""
+        version, form = watch.call.version, watch.form
+        while (seen := watch.next()) is not None:
+            obj = seen.entry.view(version)
+            watch.quiet = False
+            sent = self._sent.number_of(obj, form)
+            shown = Shown(sent) if sent else self._first_shown(obj, form, seen.entry.body(version))
+            self._put(Event(watch.id, seen.type, shown), len(shown.body))
+            left -= 1
+            if left <= 0 or self._slow is not None:
+                return 0
+        if watch.id in self._beginning and not watch.is_beginning:
+            self._has_begun(watch.id, watch.seat)
+        if watch.start.watcher.closed:
+            self._put(Ended(watch.id))
+            self._end_watch(watch)
+        return left
+
+    def _has_begun(self, number: int, seat: Seat) -> None:
+        """The first events of a watch are all sent, or it is refused or over: another one may begin."""
+        self._beginning.discard(number)
+        seat.release()
+        self._go_on()
 
     def _bookmark_quiet(self) -> None:
         """Tell watches that had nothing to show how far they have come."""
@@ -504,7 +653,7 @@ class Session(asyncio.Protocol):
         if self._slow is not None:
             return
         for watch in self._watches.values():
-            if watch.quiet:
+            if watch.quiet and watch.id not in self._ready:
                 self._mark(watch)
             watch.quiet = True
 
@@ -519,6 +668,7 @@ class Session(asyncio.Protocol):
 
     def _end_watch(self, watch: _Watch) -> None:
         self._watches.pop(watch.id, None)
+        self._has_begun(watch.id, watch.seat)
         watch.start.watcher.on_events = None
         watch.start.stop()
         self._server.recorder.end(watch.record, 200)

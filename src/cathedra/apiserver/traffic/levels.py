@@ -19,7 +19,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import StatusError, failure
 
-__all__ = ["QUEUE", "Level", "LevelShape", "SharedSeats"]
+__all__ = ["QUEUE", "Level", "LevelShape", "Seat", "SharedSeats"]
 
 QUEUE: Final = 200
 """Requests of one user that may wait where no priority level says otherwise."""
@@ -30,6 +30,21 @@ def refused() -> StatusError:
     """429: come again."""
     text = "Too many requests, please try again later."
     return failure(429, "TooManyRequests", text, StatusDetails(retry_after_seconds=1))
+
+
+class Seat:
+    """A seat of a level, or none where requests wait for no seat. It is given back once."""
+
+    __slots__ = ("_level",)
+
+    def __init__(self, level: Level | None = None) -> None:
+        self._level = level
+
+    def release(self) -> None:
+        """Give the seat back, if that was not done yet."""
+        level, self._level = self._level, None
+        if level is not None:
+            level.release()
 
 
 class LevelShape(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -57,7 +57,7 @@ class Listing(msgspec.Struct, frozen=True):
     remaining: int | None = None
 
 
-class WatchStart(msgspec.Struct, frozen=True):
+class WatchStart(msgspec.Struct):
     """A watch under way: what is there already, and the watcher of what follows ``revision``."""
 
     initial: list[StoredObject]
@@ -65,9 +65,13 @@ class WatchStart(msgspec.Struct, frozen=True):
     table: Table
     revision: int
 
-    def initial_events(self) -> list[Seen]:
-        """What is there already, as additions."""
-        return [Seen(EventType.ADDED, entry) for entry in self.initial]
+    def initial_events(self) -> Iterator[Seen]:
+        """Yield what is there already, as additions. What was yielded is not held any more: a watch lasts for hours,
+        and the states that it began with are replaced."""
+        initial, self.initial = self.initial, []
+        initial.reverse()
+        while initial:
+            yield Seen(EventType.ADDED, initial.pop())
 
     def stop(self) -> None:
         """Let go of the watcher."""

@@ -57,29 +57,39 @@ class MessageReader:
         Raises:
             FrameError: a frame is too long, has too many messages, or holds something else.
         """
+        self.add(data)
+        while (batch := self.take()) is not None:
+            yield batch
+
+    def add(self, data: bytes) -> None:
+        """Keep bytes that have arrived until their frames are taken."""
+        self._buffer += data
+
+    def take(self) -> list[Any] | None:
+        """Take the next batch; None if none is complete.
+
+        Raises:
+            FrameError: a frame is too long, has too many messages, or holds something else.
+        """
         buffer = self._buffer
-        buffer += data
-        start, end = 0, len(buffer)
-        try:
-            while end - start >= _LENGTH.size:
-                (length,) = _LENGTH.unpack_from(buffer, start)
-                if length > self._most:
-                    raise FrameError(f"a frame of {length} bytes; {self._most} are the most")
-                following = start + _LENGTH.size + length
-                if following > end:
-                    break
-                body = bytes(memoryview(buffer)[start + _LENGTH.size : following])
-                start = following
-                yield self._batch(body)
-        finally:
-            del buffer[:start]
+        if len(buffer) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(buffer)
+        if length > self._most:
+            raise FrameError(f"a frame of {length} bytes; {self._most} are the most")
+        end = _LENGTH.size + length
+        if len(buffer) < end:
+            return None
+        body = bytes(memoryview(buffer)[_LENGTH.size : end])
+        del buffer[:end]
+        return self._batch(body)
 
     def _batch(self, body: bytes) -> list[Any]:
         if _count(body) > MOST_MESSAGES:
             raise FrameError(f"a frame of more than {MOST_MESSAGES} messages")
         try:
             return self._decoder.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise FrameError(f"no frame of messages: {error}") from error
 
 

@@ -269,6 +269,7 @@ async def test_a_cancelled_request_is_forgotten_on_both_sides(tmp_path: Path) ->
         b"\xff\xff\xff\xff",  # a frame of 4 GiB
         b"\x00\x00\x00\x05hello",
         b"\x00\x00\x00\x01\x01",
+        b"\x00\x00\x00\x08\x91\x94\x00\x01\x00\xa2\xff\xfe",  # a token that is no UTF-8
         b"\x00\x00\x00\x05\xdd\x00\xff\xff\xff",  # an array of 16 million messages
     ],
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 import ssl
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,8 @@ from cathedra.apiserver.server import APIServer
 from cathedra.asgi.upgrade import SESSION
 from cathedra.client.http import HTTPTransport
 from cathedra.client.local.connection import Connection
-from cathedra.client.local.frames import BODY_LIMIT, MOST_ASKED, write_frame
-from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, LocalRequest, Options
+from cathedra.client.local.frames import BODY_LIMIT, MOST_ASKED, MessageReader, write_frame
+from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, Event, FromServer, LocalRequest, Options
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
@@ -296,11 +298,141 @@ async def test_a_client_that_takes_nothing_is_held_up_and_then_cut(
         writer.write(write_frame([Attach(PROTOCOL, 0, ""), *lists]))
         await until(lambda: any(one._slow is not None for one in before))
         slow = next(one for one in before if one._slow is not None)
-        assert len(slow._tasks) > 100, "what is left is not worked on"
+        waiting = len(slow._backlog)
+        assert waiting > 100, "what is left is not worked on"
+        assert len(slow._tasks) <= session.MOST_LISTS
         assert slow._transport.get_write_buffer_size() < 8 * 1024 * 1024
         await until(lambda: slow not in sessions_of(there.server))
         writer.close()
         assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+
+
+async def frame_of(there: Networked, messages: list[Any]) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
+    """A session that is sent one frame, and its connection, which does not read."""
+    before = set(sessions_of(there.server))
+    head, reader, writer = await asked(there, f"Authorization: Bearer {ADMIN}")
+    assert head.startswith(SWITCHED)
+    reader._transport.pause_reading()  # type: ignore[attr-defined]
+    (made,) = set(sessions_of(there.server)) - before
+    writer.write(write_frame([Attach(PROTOCOL, 0, ""), *messages]))
+    return made, reader, writer
+
+
+def asking(verb: str, count: int, resource: str = "configmaps", group: str = "", version: str = "v1") -> list[Any]:
+    """So many requests of one kind."""
+    return [
+        LocalRequest(number, 0, verb, group, version, resource, "", "", "", number, Options())
+        for number in range(1, count + 1)
+    ]
+
+
+async def test_a_frame_of_lists_leaves_turns_of_the_loop_to_others(tmp_path: Path) -> None:
+    async with networked(tmp_path) as there:
+        made, reader, writer = await frame_of(there, asking("list", 2000, "namespaces"))
+        await until(lambda: made._backlog or made._tasks)
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        turns, most = 0, 0
+        while made._backlog or made._tasks:
+            await asyncio.sleep(0)
+            turns, most = turns + 1, max(most, len(made._tasks))
+        assert turns >= 2000 * 16 // session.MOST_BEGUN // 2
+        assert most <= session.MOST_LISTS
+        writer.close()
+
+
+async def test_watches_that_are_not_read_hold_no_more_than_a_few_tables(tmp_path: Path) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        for number in range(20):
+            await way.create(CONFIGMAPS, "default", config_map(f"m-{number}", key="x" * 500_000), WRITE)
+        made, _, writer = await frame_of(there, asking("watch", 2000))
+        await until(lambda: made._slow is not None)
+        await asyncio.sleep(0.1)
+        assert len(made._watches) <= 2 * session.MOST_LISTS
+        assert len(made._backlog) > 1000
+        assert made._transport.get_write_buffer_size() < 8 * 1024 * 1024
+        writer.close()
+
+
+async def test_all_watches_of_a_frame_begin_where_the_client_reads(tmp_path: Path) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        for number in range(3):
+            await way.create(CONFIGMAPS, "default", config_map(f"m-{number}"), WRITE)
+        made, reader, writer = await frame_of(there, asking("watch", 500))
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        await until(lambda: len(made._watches) == 500 and not made._beginning and not made._ready)
+        shown = MessageReader(FromServer)
+        messages: list[Any] = []
+        await way.create(CONFIGMAPS, "default", config_map("last"), WRITE)
+        while sum(type(one) is Event for one in messages) < 4 * 500:
+            async with asyncio.timeout(60):
+                data = await reader.read(1 << 16)
+            messages += [message for batch in shown.feed(data) for message in batch]
+        writer.close()
+
+
+async def test_a_watch_takes_a_seat_until_its_first_events_are_sent(tmp_path: Path) -> None:
+    async with networked(tmp_path, seats=1) as there, there.user(VIEWER) as viewer:
+        await viewer.list(NAMESPACES, "", EVERYTHING)
+        app: Any = there.server.app
+        question = LocalRequest(1, 0, "watch", "", "v1", "namespaces", "", "", "", 0, Options())
+        level = app._flow.place(TOKENS[VIEWER], request_info_of(question)).level
+        assert level.acquire()
+        async with viewer.watch(NAMESPACES, "", EVERYTHING) as events:
+            first: asyncio.Future[Any] = asyncio.ensure_future(anext(events))
+            await until(lambda: level.waiting == 1)
+            level.release()
+            assert (await first).object.metadata.name
+            await until(lambda: level.taken == 0)
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "resource"),
+    [
+        ("authorization.k8s.io", "v1", "selfsubjectaccessreviews"),
+        ("authentication.k8s.io", "v1", "tokenreviews"),
+        ("", "v1", "componentstatuses"),
+        ("", "v1", "bindings"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["watch", "list", "get", "delete", "deletecollection", "patch", "update"])
+async def test_what_is_not_stored_is_refused_and_the_session_goes_on(
+    tmp_path: Path, group: str, version: str, resource: str, verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with networked(tmp_path) as there:
+        made, reader, writer = await frame_of(there, asking(verb, 1, resource, group, version))
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        async with asyncio.timeout(60):
+            assert await reader.read(1)
+        assert made._transport is not None
+        writer.close()
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_a_session_that_has_ended_leaves_nothing_to_the_collector(tmp_path: Path) -> None:
+    """An agent may have megabytes, and a session 64 of them."""
+    agents = [Attach(PROTOCOL, number, "", "a" * 300_000) for number in range(1, 16)]
+    async with networked(tmp_path) as there:
+
+        async def session_with_agents() -> None:
+            made, _, writer = await frame_of(there, [*agents, *asking("watch", 3, "namespaces")])
+            await until(lambda: len(made._watches) == 3)
+            assert all(len(user.agent) < 2000 for user in made._users.values())
+            writer.close()
+            await until(lambda: made._transport is None)
+
+        await session_with_agents()
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(4):
+                await session_with_agents()
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+    assert after - before < 4_000_000
 
 
 async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path) -> None:
