@@ -44,8 +44,11 @@ class DirectAnswer(Protocol):
             RuntimeError: an answer has begun already.
         """
 
-    def write(self, frames: bytes) -> None:
+    def write(self, frames: bytes | memoryview) -> None:
         """Send more of a stream that has begun, as `framed` makes it."""
+
+    def abort(self) -> None:
+        """Close the connection at once; what the client has not taken is dropped."""
 
     def on_ready(self, callback: Callable[[], None] | None) -> None:
         """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more."""

@@ -129,15 +129,24 @@ class Exchange(RequestResponseCycle):
             self.transport.close()
         self.on_response()
 
-    def write(self, frames: bytes) -> None:
+    def write(self, frames: bytes | memoryview) -> None:
         """Send more of a stream that has begun, as `framed` makes it."""
         if not (self.disconnected or self.response_complete):
             transport: Any = self.transport
             transport.send(frames)
 
+    def abort(self) -> None:
+        """Close the connection at once; what the client has not taken is dropped."""
+        self.transport.abort()
+
     def on_ready(self, callback: Callable[[], None] | None) -> None:
-        """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more."""
+        """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more. Until
+        then little is buffered: what waits with its owner may be shared."""
         self.flow.callback = callback
+        if callback is None:
+            self.transport.set_write_buffer_limits()
+        else:
+            self.transport.set_write_buffer_limits(high=LARGE)
 
     async def receive(self) -> Any:
         """The next message: a piece of the body, or that the client has left."""

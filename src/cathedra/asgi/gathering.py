@@ -72,6 +72,10 @@ class GatheringTransport(asyncio.Transport):
         """Take what arrives again."""
         self._transport.resume_reading()
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Say how much may be buffered before its protocol is told to pause."""
+        self._transport.set_write_buffer_limits(high, low)
+
     def is_closing(self) -> bool:
         """Whether it is closed, or about to be."""
         return self._transport.is_closing()
@@ -90,7 +94,7 @@ class GatheringTransport(asyncio.Transport):
             self._scheduled = True
             self._turn.add(self, self._loop)
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: _Data) -> None:
         """Send at once, behind what waits."""
         if self._waiting:
             self._waiting.append(data)

@@ -40,6 +40,7 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import AuditLog
 from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines, deadline_of, timed_out
 from cathedra.apiserver.traffic.flow import Flow
+from cathedra.apiserver.traffic.levels import Seat
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Message, Receive, Scope, Send
@@ -206,6 +207,8 @@ class Application:
         except StatusError as error:
             await self._authenticate_again(request, error)
         place = request.place = self._flow.place(request.user, request.info)
+        if request.info.verb == "watch":
+            return await self._watched(request, send)
         if request.info.long_running:
             return await self._handled(request, send)
         seconds = deadline_of(request.parameter("timeout")) if request.query else REQUEST_SECONDS
@@ -223,6 +226,18 @@ class Application:
         finally:
             if level is not None:
                 level.release()
+
+    async def _watched(self, request: Request, send: Send) -> Response | None:
+        """Answer a watch, which holds a seat until its first events are sent: they are as much work as a list."""
+        place = request.place
+        if place.level is not None and self._aggregated.behind(request.info) is None:
+            if not place.level.acquire():
+                await place.level.queue_up(place.flow)
+            request.seat = Seat(place.level)
+        try:
+            return await self._handled(request, send)
+        finally:
+            request.seat.release()
 
     async def _authenticate_again(self, request: Request, error: StatusError) -> None:
         """Take a credential that is no good for one that another server may just have given out.

@@ -11,6 +11,7 @@ from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.traffic.flow import Place
+from cathedra.apiserver.traffic.levels import Seat
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.asgi.application import Receive, Scope
 from cathedra.asgi.direct import EXCHANGE, DirectAnswer
@@ -24,6 +25,7 @@ QUERY_FIELDS: Final = 1000
 """Parameters in a query; far more than any client sends, and read in a millisecond."""
 _NOWHERE: Final = Place(None)
 """Before it is known whose request it is."""
+_NO_SEAT: Final = Seat()
 _NO_QUERY: Final[dict[str, list[str]]] = {}
 
 
@@ -45,6 +47,7 @@ class Request:
         "receive",
         "record",
         "scope",
+        "seat",
         "user",
     )
 
@@ -63,6 +66,8 @@ class Request:
         """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
         self.place: Place = _NOWHERE
         """Which flow schema and priority level it belongs to."""
+        self.seat: Seat = _NO_SEAT
+        """The seat of a watch, which it gives back when its first events are sent."""
         headers = scope["headers"]
         self.headers: RequestHeaders = headers if type(headers) is RequestHeaders else RequestHeaders(headers)
         """Every header."""

@@ -296,6 +296,7 @@ class ResourceHandler:
             revision=lambda: self._server.registry.revision,
             now=self._server.clock.now,
             seen=functools.partial(self._server.seen, call) if call.definition.conversion is not None else None,
+            has_begun=request.seat.release,
         )
         exchange = request.exchange
         push = (exchange, self._fanout) if exchange is not None else None

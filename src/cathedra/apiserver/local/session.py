@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -89,6 +89,8 @@ _COST_BYTES: Final = 16 * 1024
 _MOST_SHOWN: Final = 1024
 """Events that are put on the way in one turn."""
 MOST_WATCHES: Final = 65_536
+MOST_WATCHES_OF_USER: Final = 4096
+"""Of a user of the network in all of its sessions: each may have a selector that every write is compared with."""
 MOST_USERS: Final = 65_536
 BOOKMARK_SECONDS: Final = 60.0
 """After which a watch without events is told how far it has come."""
@@ -122,6 +124,8 @@ class LocalServer(msgspec.Struct, frozen=True):
     """None: requests take no seats, and as long as they need."""
     source: str = ""
     """The address of the client, for audit."""
+    siblings: Collection[Session] = ()
+    """All sessions of the same user, this one among them; none: there is no limit for all of them together."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -202,6 +206,11 @@ class Session(asyncio.Protocol):
         self._taken.set()
         self._retiring: asyncio.TimerHandle | None = None
         self._bookmarks: asyncio.TimerHandle | None = None
+
+    @property
+    def watches(self) -> int:
+        """How many watches are under way."""
+        return len(self._watches) + len(self._watching)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -547,8 +556,10 @@ class Session(asyncio.Protocol):
 
     def _watch(self, request: LocalRequest, user: _User, record: RequestRecord, seat: Seat) -> None:
         try:
-            if len(self._watches) + len(self._watching) >= MOST_WATCHES:
+            if self.watches >= MOST_WATCHES:
                 raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
+            if sum(one.watches for one in self._server.siblings) >= MOST_WATCHES_OF_USER:
+                raise failure(429, "TooManyRequests", "too many watches of one user", StatusDetails())
             found = self._found(request, user)
             if found.definition.conversion is not None:
                 self._watching[request.id] = self._loop.create_task(self._converted(request, user, found, record, seat))

@@ -74,14 +74,16 @@ class Sessions:
         if left <= 0:
             raise unauthorized()
         life = min(self._context.random.uniform(SHORTEST_LIFE, LONGEST_LIFE), left)
+        siblings = self._open.setdefault(user.name, set())
         server = msgspec.structs.replace(
             self._server,
             tokens=_OneUser(user),
             most_users=MOST_USERS,
             traffic=self._traffic,
+            siblings=siblings,
             source=(request.scope.get("client") or ("",))[0],
         )
-        term = _Term(upgrade.connections, self._open.setdefault(user.name, set()), credential, life)
+        term = _Term(upgrade.connections, siblings, credential, life)
         upgrade.lead_to(Session(server, term))
         await send({"type": "http.response.start", "status": SWITCHING, "headers": [(b"upgrade", SESSION)]})
 

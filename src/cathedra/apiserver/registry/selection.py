@@ -6,16 +6,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector
+from cathedra.api.selectors import (
+    DOUBLE_EQUALS,
+    EQUALS,
+    IN,
+    FieldTerm,
+    Selector,
+    SelectorError,
+    parse_field_selector,
+    parse_label_selector,
+)
 from cathedra.api.status import StatusError, bad_request
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Selection", "parse_field_terms", "single_name"]
+
+
+_SAYING_EQUAL: Final = frozenset({EQUALS, DOUBLE_EQUALS, IN})
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -27,6 +39,8 @@ class Selection(msgspec.Struct, frozen=True):
     """None if every object of the namespace matches."""
     text: tuple[str, ...] = ()
     """What it was made from: in one table equal texts select the same."""
+    label: tuple[str, str] | None = None
+    """A label that every object has which matches; None if the label selector asks for no certain one."""
 
     @staticmethod
     def parse(
@@ -41,7 +55,8 @@ class Selection(msgspec.Struct, frozen=True):
         if name:
             terms = (*terms, FieldTerm("metadata.name", name))
         text = (namespace, label_selector, field_selector, name)
-        return Selection(namespace, terms, _predicate(definition, label_selector, terms), text)
+        labels = _parse_labels(label_selector) if label_selector else None
+        return Selection(namespace, terms, _predicate(definition, labels, terms), text, _certain_label(labels))
 
     @property
     def filtered(self) -> bool:
@@ -81,17 +96,27 @@ def single_name(field_selector: str) -> str:
     return names[0] if len(names) == 1 else ""
 
 
+def _parse_labels(text: str) -> Selector:
+    try:
+        return parse_label_selector(text)
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+
+
+def _certain_label(selector: Selector | None) -> tuple[str, str] | None:
+    for requirement in () if selector is None else selector.requirements:
+        if requirement.operator in _SAYING_EQUAL and len(requirement.values) == 1:
+            return requirement.key, next(iter(requirement.values))
+    return None
+
+
 def _predicate(
-    definition: AnyDefinition, label_selector: str, terms: tuple[FieldTerm, ...]
+    definition: AnyDefinition, labels: Selector | None, terms: tuple[FieldTerm, ...]
 ) -> Callable[[Any], bool] | None:
     checks: list[Callable[[Any], bool]] = []
     for term in terms:
         checks.append(_field_check(getter(definition, term.field), term))
-    if label_selector:
-        try:
-            labels = parse_label_selector(label_selector)
-        except SelectorError as error:
-            raise bad_request(str(error)) from None
+    if labels is not None:
         checks.append(lambda obj: labels.matches(obj.metadata.labels))
     if not checks:
         return None

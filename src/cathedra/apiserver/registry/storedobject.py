@@ -89,6 +89,13 @@ class StoredObject(msgspec.Struct, eq=False):
             forget_large(len(found))
         return found
 
+    @property
+    def size(self) -> int:
+        """Bytes of its JSON in the form that was made first; 0 if none was, or all were dropped."""
+        for body in self._bodies.values():
+            return len(body)
+        return 0
+
     def body_in(self, kind: type) -> bytes | None:
         """JSON in the form of that type, if it was made and kept."""
         return self._bodies.get(kind)

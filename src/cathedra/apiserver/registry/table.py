@@ -15,7 +15,7 @@ from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection, getter
 from cathedra.apiserver.registry.sortedkeys import SortedKeys
-from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.apiserver.registry.watching import StoredChange, Watcher, Watchers
 from cathedra.kinds.definition import AnyDefinition
 
@@ -23,6 +23,10 @@ __all__ = ["Table", "TooOld", "wake"]
 
 HISTORY_LIMIT: Final = 10_000
 """Changes kept per resource."""
+HISTORY_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of JSON of their objects."""
+HISTORY_LEAST: Final = 16
+"""Changes that are kept however large they are."""
 
 
 class TooOld(LookupError):
@@ -52,8 +56,14 @@ class Table:
         self._history: deque[StoredChange] = deque()
         self._history_limit = history_limit
         self._floor = floor
+        self._history_bytes = 0
+        self._dropped_bytes = 0
+        """Bytes of changes that were dropped for their size since watchers were last looked at."""
         self._watchers = Watchers()
+        """Of every namespace."""
+        self._by_namespace: dict[str, Watchers] = {}
         self._by_field: dict[str, dict[str, Watchers]] = {}
+        self._by_label: dict[tuple[str, str], Watchers] = {}
         self._observers: list[Callable[[StoredChange], None]] = []
 
     def __len__(self) -> int:
@@ -111,14 +121,19 @@ class Table:
                 self._keys.add(key)
             self._entries[key] = change.entry
         self._history.append(change)
-        if len(self._history) > self._history_limit:
-            self._floor = self._history.popleft().revision
+        self._history_bytes += change.size
+        if len(self._history) > self._history_limit or self._history_bytes > HISTORY_BYTES:
+            self._drop_oldest()
         for observer in self._observers:
             observer(change)
         if self._watchers:
             change.broadcast(self._watchers)
+        if self._by_namespace and (here := self._by_namespace.get(split_key(key)[0])) is not None:
+            change.broadcast(here)
         if self._by_field:
             self._broadcast_by_field(change)
+        if self._by_label:
+            self._broadcast_by_label(change)
 
     def end(self, key: str) -> None:
         """A write on the object of that key has come to its end, whatever that is; its own future is done later."""
@@ -138,7 +153,7 @@ class Table:
             previous = self._entries.get(key)
             if previous is None or previous.revision != entry.revision:
                 self._observed(StoredChange(entry.revision, entry, previous))
-        self._history.clear()
+        self._forget_history()
         self._floor = revision
         self.load(entries)
         self.close_watchers()
@@ -151,16 +166,40 @@ class Table:
     def forget(self, revision: int) -> None:
         """Drop the history up to a revision: what starts before it is too old from now on."""
         while self._history and self._history[0].revision <= revision:
-            self._history.popleft()
+            self._drop()
         self._floor = max(self._floor, revision)
 
     def trim(self, revision: int) -> None:
         """Drop the history up to a revision, and the encoded forms of what was written in it; what starts behind the
         last change that is dropped goes on."""
         while self._history and self._history[0].revision <= revision:
-            change = self._history.popleft()
+            change = self._drop()
             self._floor = change.revision
             change.entry.forget_forms()
+
+    def _drop_oldest(self) -> None:
+        """Keep no more changes than may be kept. Watchers that still wait for what is dropped end: else those who take
+        no events would keep it."""
+        while len(self._history) > self._history_limit or (
+            self._history_bytes > HISTORY_BYTES and len(self._history) > HISTORY_LEAST
+        ):
+            change = self._drop()
+            self._floor = change.revision
+            self._dropped_bytes += change.size
+        if self._dropped_bytes > HISTORY_BYTES // 4:
+            self._dropped_bytes = 0
+            for bucket in self._buckets():
+                for watcher in tuple(bucket):
+                    watcher.end_if_behind(self._floor)
+
+    def _drop(self) -> StoredChange:
+        change = self._history.popleft()
+        self._history_bytes -= change.size
+        return change
+
+    def _forget_history(self) -> None:
+        self._history.clear()
+        self._history_bytes = 0
 
     def load(self, entries: dict[str, StoredObject]) -> None:
         """Take over what a store held; no events."""
@@ -172,7 +211,7 @@ class Table:
         """Go on with another definition and its objects; the history begins at ``floor``, watches end."""
         self.definition = definition
         self.load(entries)
-        self._history.clear()
+        self._forget_history()
         self._floor = floor
         self.close_watchers()
 
@@ -194,29 +233,44 @@ class Table:
 
     def unwatch(self, watcher: Watcher) -> None:
         """Let go of a watcher."""
-        bucket = self._bucket(watcher.selection)
+        selection = watcher.selection
+        bucket = self._bucket(selection)
         bucket.discard(watcher)
-        indexed = _indexed_term(watcher.selection)
-        if indexed and not bucket:
+        if bucket or bucket is self._watchers:
+            return
+        if (indexed := _indexed_term(selection)) is not None:
             values = self._by_field[indexed[0]]
             del values[indexed[1]]
             if not values:
                 del self._by_field[indexed[0]]
+        elif selection.label is not None:
+            del self._by_label[selection.label]
+        else:
+            del self._by_namespace[selection.namespace]
 
     def close_watchers(self) -> None:
         """End every stream."""
-        buckets = [self._watchers, *(b for values in self._by_field.values() for b in values.values())]
-        for bucket in buckets:
+        for bucket in self._buckets():
             for watcher in tuple(bucket):
                 watcher.close()
+
+    def _buckets(self) -> list[Watchers]:
+        by_field = [bucket for values in self._by_field.values() for bucket in values.values()]
+        return [self._watchers, *self._by_namespace.values(), *by_field, *self._by_label.values()]
 
     def _observed(self, change: StoredChange) -> None:
         for observer in self._observers:
             observer(change)
 
     def _bucket(self, selection: Selection) -> Watchers:
+        """Return the watchers among whom one with that selection is found by a change, so that a write costs no more
+        for all who watch something else."""
         indexed = _indexed_term(selection)
         if indexed is None:
+            if selection.label is not None:
+                return self._by_label.setdefault(selection.label, Watchers())
+            if selection.namespace:
+                return self._by_namespace.setdefault(selection.namespace, Watchers())
             return self._watchers
         return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], Watchers())
 
@@ -229,6 +283,14 @@ class Table:
             for value in touched:
                 if value in values:
                     change.broadcast(values[value])
+
+    def _broadcast_by_label(self, change: StoredChange) -> None:
+        touched = dict.fromkeys(change.entry.object.metadata.labels.items())
+        if change.previous is not None:
+            touched |= dict.fromkeys(change.previous.object.metadata.labels.items())
+        for label in touched:
+            if (bucket := self._by_label.get(label)) is not None:
+                change.broadcast(bucket)
 
     def _walk(
         self, entries: dict[str, StoredObject], in_order: Callable[[], list[str]], selection: Selection, start: str

@@ -25,6 +25,8 @@ _DELETED: Final = EventType.DELETED
 
 QUEUE_LIMIT: Final = 65_536
 """Events that may wait for one watcher before it is cut."""
+QUEUE_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the JSON of their objects."""
 FRESH_LIMIT: Final = 1024
 """Events that may gather before they are queued, whether a watcher takes them or not."""
 
@@ -38,6 +40,11 @@ class StoredChange(msgspec.Struct, eq=False):
     previous: StoredObject | None
     deleted: bool = False
     _departed: StoredObject | None = None
+    size: int = 0
+    """Bytes of JSON of the object, as they were when it was written."""
+
+    def __post_init__(self) -> None:
+        self.size = self.entry.size or (self.previous.size if self.previous is not None else 0)
 
     def broadcast(self, watchers: Watchers) -> None:
         """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
@@ -98,7 +105,7 @@ class Watcher:
     need one turn of the loop, and no task each.
     """
 
-    __slots__ = ("_waiter", "after", "alike", "closed", "on_events", "queue", "selection")
+    __slots__ = ("_bytes", "_waiter", "after", "alike", "closed", "on_events", "queue", "selection")
 
     def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
@@ -107,6 +114,8 @@ class Watcher:
         self.closed = False
         self.queue: deque[Seen] = deque()
         """What waits, but for what all that select the same have yet to be given."""
+        self._bytes = 0
+        """Of the objects of what waits."""
         self.alike: Alike | None = None
         """With whom it hears of changes; None: it does not."""
         self._waiter: asyncio.Future[None] | None = None
@@ -124,29 +133,39 @@ class Watcher:
         if self.closed or seen.entry.revision <= self.after:
             return
         queue = self.queue
-        if len(queue) >= QUEUE_LIMIT:
+        self._bytes += seen.entry.size
+        if queue and (len(queue) >= QUEUE_LIMIT or self._bytes > QUEUE_BYTES):
             self.close()
             return
         queue.append(seen)
         if len(queue) == 1:
             self.wake()
 
-    def extend(self, events: list[Seen]) -> None:
-        """Queue events of which those know who wait for them. What its client has seen on another server, which was
-        further, is left out; a stream that has ended gets nothing, for what came after a gap would hide it."""
+    def extend(self, events: list[Seen], size: int) -> None:
+        """Queue events, with objects of so many bytes, of which those know who wait for them. What its client has seen
+        on another server, which was further, is left out; a stream that has ended gets nothing, for what came after a
+        gap would hide it."""
         if self.closed:
             return
         if events[0].entry.revision <= self.after:
             events = [seen for seen in events if seen.entry.revision > self.after]
-        if len(self.queue) + len(events) > QUEUE_LIMIT:
+        self._bytes += size
+        if len(self.queue) + len(events) > QUEUE_LIMIT or (self.queue and self._bytes > QUEUE_BYTES):
             self.close()
         else:
             self.queue.extend(events)
+
+    def end_if_behind(self, revision: int) -> None:
+        """End the stream if an event up to a revision still waits: the history does not reach back so far, and what is
+        not in it is not kept for clients that do not take their events."""
+        if self.queue and self.queue[0].entry.revision <= revision:
+            self.close()
 
     def close(self) -> None:
         """End the stream; what waits is dropped."""
         self.closed = True
         self.queue.clear()
+        self._bytes = 0
         self.wake()
 
     def end(self) -> None:
@@ -165,10 +184,21 @@ class Watcher:
                 self._waiter = None
         return taken
 
-    def taken(self) -> list[Seen]:
-        """The events that wait now, which may be none."""
+    def taken(self, most: int = QUEUE_BYTES) -> list[Seen]:
+        """Take the events that wait now, which may be none, until their objects have ``most`` bytes."""
         self._gather()
+        if self._bytes > most:
+            return self._taken_some(most)
         taken, self.queue = list(self.queue), deque()
+        self._bytes = 0
+        return taken
+
+    def _taken_some(self, most: int) -> list[Seen]:
+        taken, size = [], 0
+        while self.queue and size < most:
+            taken.append(self.queue.popleft())
+            size += taken[-1].entry.size
+        self._bytes = self._bytes - size if self.queue else 0
         return taken
 
     def wake(self) -> None:
@@ -264,8 +294,9 @@ class Alike:
         """Queue what has gathered for each of them."""
         if self.fresh:
             fresh, self.fresh = self.fresh, []
-            for watcher in self.watchers:
-                watcher.extend(fresh)
+            size = sum([seen.entry.size for seen in fresh])
+            for watcher in tuple(self.watchers):
+                watcher.extend(fresh, size)
 
 
 def _made_from(selection: Selection) -> Hashable:

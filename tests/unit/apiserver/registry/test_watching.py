@@ -220,3 +220,43 @@ async def test_waiting_ends_with_the_next_event() -> None:
     assert not waiting.done()
     watcher.push(Seen(EventType.ADDED, stored("yes", 1)))
     assert len(await waiting) == 1
+
+
+def large(number: int, size: int) -> StoredObject:
+    """An object whose JSON has so many bytes."""
+    found = stored("yes", number)
+    found._bodies = {object: b"x" * size}
+    return found
+
+
+async def test_a_watcher_that_does_not_take_its_events_holds_no_more_than_some_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching, "QUEUE_BYTES", 1000)
+    alone, first, second = Watcher(READY), Watcher(ALL), Watcher(ALL)
+    watchers = together(alone, first, second)
+    for number in range(1, 11):
+        StoredChange(number, large(number, 100), None).broadcast(watchers)
+        assert len(second.taken()) == 1
+    assert (alone.closed, first.closed) == (False, False)
+    StoredChange(11, large(11, 100), None).broadcast(watchers)
+    assert len(second.taken()) == 1
+    assert (alone.closed, first.closed, second.closed) == (True, True, False)
+    assert not alone.queue
+    assert not first.queue
+
+
+async def test_one_event_is_queued_however_large_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "QUEUE_BYTES", 1000)
+    watcher = Watcher(ALL)
+    StoredChange(1, large(1, 5000), None).broadcast(together(watcher))
+    assert not watcher.closed
+    assert len(watcher.taken()) == 1
+
+
+async def test_events_are_taken_until_they_have_so_many_bytes() -> None:
+    watcher = Watcher(ALL)
+    watchers = together(watcher)
+    for number in range(1, 6):
+        StoredChange(number, large(number, 100), None).broadcast(watchers)
+    assert [len(watcher.taken(250)) for _ in range(3)] == [3, 2, 0]

@@ -24,6 +24,12 @@ __all__ = ["BOOKMARK_SECONDS", "SLOW_SECONDS", "Fanout", "PushedWatch"]
 BOOKMARK_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 60.0
 """For which a client may leave events lying in its connection; then it is cut."""
+FRAME_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of objects whose events are put together."""
+PIECE: Final = 64 * 1024
+"""Bytes of a frame that are written at once."""
+PIECES: Final = 16
+"""Pieces that a watch sends in one turn of the loop."""
 LONGEST_PAUSE: Final = 0.02
 ROUND_TURNS: Final = 10
 """Turns of the loop in which a round is sent at most. With one for each watch an event would be under way for as many
@@ -121,8 +127,8 @@ class PushedWatch:
         self._bookmark = bookmark
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._frame: bytes | None = None
-        """What goes out in this round."""
+        self._frame: bytes | memoryview | None = None
+        """What goes out in this round, or is left of the last one."""
         self._sent = self._loop.time()
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._slow_timer: asyncio.TimerHandle | None = None
@@ -159,7 +165,9 @@ class PushedWatch:
         if self._slow_timer is not None:
             self._slow_timer.cancel()
             self._slow_timer = None
-        events = tuple(self._watcher.taken())
+        if self._frame is not None:
+            return True
+        events = tuple(self._watcher.taken(FRAME_BYTES))
         if events:
             try:
                 self._frame = self._framed(events, frames)
@@ -171,18 +179,33 @@ class PushedWatch:
         return bool(events)
 
     def send(self) -> None:
-        """Send what was taken."""
-        frame, self._frame = self._frame, None
-        if frame is None or self._ended.done():
+        """Send what was taken, as far as the client takes it."""
+        if self._frame is None or self._ended.done():
             return
         try:
-            self._exchange.write(frame)
+            self._write_some(self._frame)
         except Exception as error:  # as above
             self._ended.set_exception(error)
             return
         self._sent = self._loop.time()
-        if self._watcher.closed:
-            self._enter()  # for the end, and what was queued meanwhile
+        if self._frame is not None and not self._exchange.ready:
+            self._wait_for_client()
+        elif self._frame is not None or self._watcher.closed or self._watcher.queue:
+            self._enter()  # for the rest, the end, and what was queued meanwhile
+
+    def _write_some(self, frame: bytes | memoryview) -> None:
+        """Write a piece at a time. What is encrypted is a copy for this client alone, and the frame is shared."""
+        if len(frame) <= PIECE:
+            self._frame = None
+            self._exchange.write(frame)
+            return
+        rest = memoryview(frame)
+        for _ in range(PIECES):
+            self._exchange.write(rest[:PIECE])
+            rest = rest[PIECE:]
+            if not (rest and self._exchange.ready):
+                break
+        self._frame = rest or None
 
     def _framed(self, events: tuple[Seen, ...], frames: Frames) -> bytes:
         if self._shared is None:
@@ -205,6 +228,7 @@ class PushedWatch:
 
     def _cut(self) -> None:
         if not self._ended.done():
+            self._exchange.abort()
             self._ended.set_exception(ClientGone("a watcher takes nothing off its connection"))
 
     def _send_bookmark(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Raw
@@ -28,6 +29,10 @@ from cathedra.asgi.direct import DirectAnswer
 __all__ = ["WatchStream", "send_error_stream"]
 
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
+_AT_ONCE: Final = 32
+"""First events that are encoded without a look at their size."""
+_PIECE: Final = 256 * 1024
+"""Bytes of first events that are sent at once, about."""
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -47,8 +52,10 @@ class WatchStream:
         revision: Callable[[], int],
         now: Callable[[], float],
         seen: Callable[[list[StoredObject]], Awaitable[list[StoredObject]]] | None = None,
+        has_begun: Callable[[], None] = lambda: None,
     ) -> None:
-        """``seen`` brings states to the version of the call where a webhook converts."""
+        """``seen`` brings states to the version of the call where a webhook converts. ``has_begun`` is called when the
+        first events are sent."""
         self._call = call
         self._start = start
         self._form = form
@@ -59,6 +66,7 @@ class WatchStream:
         self._revision = revision
         self._now = now
         self._seen = seen
+        self._has_begun = has_begun
         self._rows = 0
         self._protobuf = form.media_type == PROTOBUF_TYPE
         self._lines = (call.version.type, self._protobuf)
@@ -78,8 +86,8 @@ class WatchStream:
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
-            async with asyncio.timeout(pushing.SLOW_SECONDS):
-                await self._send_initial(send)
+            await self._send_initial(send)
+            self._has_begun()
             if push is not None and self._seen is None:
                 await self._pushed(*push).run()
             else:
@@ -124,11 +132,23 @@ class WatchStream:
             return self._bookmark(self._revision())
 
     async def _send_initial(self, send: Send) -> None:
-        lines = [self._line(seen) for seen in await self._in_version(self._start.initial_events())]
+        """Send what is there already, piece by piece: each is encoded when the client has taken most of the last."""
+        events, lines, size = self._start.initial_events(), [], 0
+        while some := list(islice(events, _AT_ONCE)):
+            for seen in await self._in_version(some):
+                lines.append(self._line(seen))
+                size += len(lines[-1])
+            if size >= _PIECE:
+                await self._send_lines(send, lines)
+                await asyncio.sleep(0)
+                lines, size = [], 0
         if self._initial_bookmark:
             lines.append(self._bookmark(self._start.revision, {INITIAL_EVENTS_END: "true"}))
-        # An empty first chunk makes the headers go out at once.
-        await send({"type": "http.response.body", "body": b"".join(lines), "more_body": True})
+        await self._send_lines(send, lines)  # also if it is empty: then the headers go out at once
+
+    async def _send_lines(self, send: Send, lines: list[bytes]) -> None:
+        async with asyncio.timeout(pushing.SLOW_SECONDS):
+            await send({"type": "http.response.body", "body": b"".join(lines), "more_body": True})
 
     async def _send_events(self, send: Send, batch: list[Seen] | bytes) -> None:
         if not isinstance(batch, bytes):

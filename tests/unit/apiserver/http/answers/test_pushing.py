@@ -13,12 +13,13 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http.answers.pushing import BOOKMARK_SECONDS, SLOW_SECONDS, Fanout, PushedWatch
+from cathedra.apiserver.http.answers.pushing import BOOKMARK_SECONDS, PIECE, SLOW_SECONDS, Fanout, PushedWatch
 from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher, Watchers
 from cathedra.apiserver.server import APIServer
+from cathedra.asgi.direct import framed
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock, VirtualTimeLoop, run_virtual
@@ -32,13 +33,17 @@ class Connection:
         self.frames: list[bytes] = []
         self.ready = True
         self.gone = False
+        self.aborted = False
         self._callback: Callable[[], None] | None = None
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, tail: bytes = b"") -> None:
         raise AssertionError("a stream has no whole answer")
 
-    def write(self, frames: bytes) -> None:
-        self.frames.append(frames)
+    def write(self, frames: bytes | memoryview) -> None:
+        self.frames.append(bytes(frames))
+
+    def abort(self) -> None:
+        self.aborted = True
 
     def on_ready(self, callback: Callable[[], None] | None) -> None:
         self._callback = callback
@@ -47,7 +52,7 @@ class Connection:
         """Note from now on when something is written, and do something else then."""
         taken = self.write
 
-        def write(frames: bytes) -> None:
+        def write(frames: bytes | memoryview) -> None:
             taken(frames)
             order.append(name)
             if len(self.frames) == 1:
@@ -185,6 +190,52 @@ def test_a_client_that_takes_nothing_for_long_is_cut() -> None:
         world.write("a/2")
         assert not world.tasks[0].done()
         await asyncio.sleep(2)
+        assert isinstance(world.tasks[0].exception(), ClientGone)
+        assert slow.aborted, "else the connection waits for its client to take what is buffered"
+
+    in_virtual_time(body)
+
+
+def test_of_a_large_event_little_is_written_before_the_client_takes_it() -> None:
+    async def body() -> None:
+        world = World()
+        slow = world.watch()
+        await asyncio.sleep(0.1)
+        before, write = len(slow.frames), slow.write
+
+        def stop_reading(frames: bytes | memoryview) -> None:
+            write(frames)
+            slow.ready = False
+
+        slow.write = stop_reading  # type: ignore[method-assign]
+        name = "x" * (10 * PIECE)
+        world.write(f"a/{name}")
+        world.write("a/2")
+        await asyncio.sleep(0.1)
+        assert [len(frame) for frame in slow.frames[before:]] == [PIECE]
+        for _ in range(20):
+            slow.resume()
+            await asyncio.sleep(0.1)
+        assert max(len(frame) for frame in slow.frames) <= PIECE
+        assert b"".join(slow.frames[before:]) == framed(f"a/{name} a/2".encode())
+
+    in_virtual_time(body)
+
+
+def test_a_client_that_takes_a_part_of_an_event_and_nothing_more_is_cut() -> None:
+    async def body() -> None:
+        world = World()
+        slow = world.watch()
+        await asyncio.sleep(0.1)
+        write = slow.write
+
+        def stop_reading(frames: bytes | memoryview) -> None:
+            write(frames)
+            slow.ready = False
+
+        slow.write = stop_reading  # type: ignore[method-assign]
+        world.write(f"a/{'x' * (10 * PIECE)}")
+        await asyncio.sleep(SLOW_SECONDS + 1)
         assert isinstance(world.tasks[0].exception(), ClientGone)
 
     in_virtual_time(body)
@@ -356,7 +407,7 @@ def test_between_two_rounds_is_as_much_time_as_the_last_one_took() -> None:
         await asyncio.sleep(0.1)
         taken = connection.write
 
-        def slowly(frames: bytes) -> None:
+        def slowly(frames: bytes | memoryview) -> None:
             lost[0] += 0.01
             taken(frames)
 

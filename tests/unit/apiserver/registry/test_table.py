@@ -1,0 +1,115 @@
+"""The history of a resource is bounded in bytes, and a write looks only at watchers that it may concern."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.apiserver.registry import table as tables
+from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.table import Table, TooOld
+from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher
+from tests.unit.kinds.objects import definition_of, pod
+
+PODS = definition_of("pods")
+
+
+def change(table: Table, revision: int, key: str = "default/p", size: int = 100, **labels: str) -> None:
+    """Write a pod, whose JSON has so many bytes."""
+    obj = pod(metadata={"name": key.partition("/")[2], "labels": labels})
+    entry = StoredObject(key, obj, revision, {object: b"x" * size})
+    table.apply(StoredChange(revision, entry, table.get(key)))
+
+
+def selecting(namespace: str = "", labels: str = "", fields: str = "") -> Selection:
+    return Selection.parse(PODS, namespace, labels, fields)
+
+
+def test_the_history_of_large_objects_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "HISTORY_BYTES", 100_000)
+    table = Table(PODS)
+    for revision in range(1, 1001):
+        change(table, revision, size=1000)
+    assert table.floor == 900
+    with pytest.raises(TooOld):
+        table.watch(selecting(), 899)
+    assert len(table.watch(selecting(), 900).taken()) == 100
+
+
+def test_some_changes_are_kept_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "HISTORY_BYTES", 1000)
+    table = Table(PODS)
+    for revision in range(1, 101):
+        change(table, revision, size=1000)
+    assert table.floor == 100 - tables.HISTORY_LEAST
+
+
+def test_a_watcher_that_takes_nothing_keeps_nothing_that_the_history_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "HISTORY_BYTES", 100_000)
+    table = Table(PODS)
+    slow, keeping_up = table.watch(selecting(), 0), table.watch(selecting("default"), 0)
+    for revision in range(1, 1001):
+        change(table, revision, size=1000)
+        assert len(keeping_up.taken()) == 1
+    assert slow.closed
+    assert not slow.queue
+    assert not keeping_up.closed
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        lambda number: selecting(labels=f"own=x{number}"),
+        lambda number: selecting(labels=f"key{number}=x"),
+        lambda number: selecting("default", labels=f"a!=b,own in (x{number})"),
+        lambda number: selecting(f"n{number}"),
+        lambda number: selecting(fields=f"spec.nodeName=n{number}"),
+        lambda number: selecting(f"n{number}", labels="own!=x"),
+    ],
+)
+def test_a_write_looks_at_no_watcher_of_something_else(selection: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(PODS)
+    for number in range(1000):
+        table.watch(selection(number), 0)  # type: ignore[operator]
+    looked: list[Selection] = []
+    real = StoredChange.seen_by
+
+    def counted(change: StoredChange, selected: Selection) -> Seen | None:
+        looked.append(selected)
+        return real(change, selected)
+
+    monkeypatch.setattr(StoredChange, "seen_by", counted)
+    change(table, 1, own="x1")
+    change(table, 2, own="x2")
+    assert len(looked) <= 3
+
+
+def test_a_watcher_sees_an_object_come_and_go_by_its_label_and_leaves_no_trace() -> None:
+    table = Table(PODS)
+    watchers = [
+        table.watch(selecting(labels="own=x1"), 0),
+        table.watch(selecting("default", labels="own==x1"), 0),
+        table.watch(selecting("default"), 0),
+        table.watch(selecting("other", labels="own=x1"), 0),
+        table.watch(selecting("default", fields="metadata.name=p"), 0),
+    ]
+    change(table, 1, own="x1")
+    change(table, 2, own="x2")
+    change(table, 3)
+    seen = [[event.type.value for event in watcher.taken()] for watcher in watchers]
+    assert seen[0] == seen[1] == ["ADDED", "DELETED"]
+    assert seen[2] == seen[4] == ["ADDED", "MODIFIED", "MODIFIED"]
+    assert seen[3] == []
+    for watcher in watchers:
+        table.unwatch(watcher)
+    assert [len(found) for found in (table._by_label, table._by_namespace, table._by_field)] == [0, 0, 0]
+
+
+def test_all_watchers_end_whatever_they_select() -> None:
+    table = Table(PODS)
+    watchers: list[Watcher] = [
+        table.watch(selection, 0)
+        for selection in (selecting(), selecting("n"), selecting(labels="a=b"), selecting(fields="spec.nodeName=n"))
+    ]
+    table.close_watchers()
+    assert all(watcher.closed for watcher in watchers)
