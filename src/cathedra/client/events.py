@@ -40,6 +40,8 @@ REMEMBERED: Final = 4096
 """How many different events, and how many sources of spam, are remembered."""
 QUEUED: Final = 1000
 """How many events may wait to be written; more are dropped."""
+_MESSAGE_LENGTH: Final = 1024
+_CUT: Final = " ..."
 SIMILAR: Final = 10
 """Fewer than so many events that differ only in their message are told apart within `SIMILAR_SECONDS`."""
 SIMILAR_SECONDS: Final = 600.0
@@ -104,6 +106,11 @@ class _Note(msgspec.Struct, frozen=True):
     component: str
 
 
+def shortened(message: str) -> str:
+    """Return an event's message as far as the newer form of events allows it, as kube-scheduler cuts its own."""
+    return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - len(_CUT)]}{_CUT}"
+
+
 class EventRecorder:
     """Tells what one component did or saw. `run` has to be running for anything to be written."""
 
@@ -142,7 +149,7 @@ class EventRecorder:
             self.dropped += 1
             return
         regarding, now = self._reference(involved, field_path), self._clock.now()
-        note = _Note(regarding, type_, reason, message, action, now, component or self._component)
+        note = _Note(regarding, type_, reason, shortened(message), action, now, component or self._component)
         self._queue.put_nowait(note)
 
     def _reference(self, involved: KubeObject | ObjectReference, field_path: str) -> ObjectReference:
@@ -191,7 +198,7 @@ class EventRecorder:
         folded = self._is_one_of_many(alike, note)
         if not self._spam.of(source).take():
             return
-        message = f"(combined from similar events): {note.message}" if folded else note.message
+        message = shortened(f"(combined from similar events): {note.message}") if folded else note.message
         key = alike if folded else (*alike, message)
         written = self._counted.of(key)
         if written.count:
@@ -244,7 +251,7 @@ class EventRecorder:
             metadata=self._new_metadata(note),
             involved_object=note.regarding,
             reason=note.reason,
-            message=note.message[:1024],
+            message=note.message,
             type=note.type,
             event_time=MicroTime(note.at),
             action=note.action,

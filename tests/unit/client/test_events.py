@@ -142,3 +142,12 @@ def test_an_event_that_cannot_be_written_keeps_none_of_the_others_from_it() -> N
         recorder.record(POD, "Warning", "Failed", "no luck")
 
     assert "Failed" in [event.reason for event in events(body)]
+
+
+@pytest.mark.parametrize("action", ["", "Binding"])
+def test_a_message_is_cut_to_what_an_event_may_have(action: str) -> None:
+    async def body(recorder: EventRecorder) -> None:
+        recorder.record(POD, "Warning", "Failed", "x" * 3_500_000, action=action)
+
+    (event,) = events(body)
+    assert event.message == "x" * 1020 + " ..."

@@ -34,6 +34,8 @@ from cathedra.node.plugins.registry import PluginRegistry
 
 __all__ = ["RECONCILE_SECONDS", "ClaimManager"]
 
+_ERROR_LENGTH: Final = 4096
+"""Characters of a driver's error that are passed on, to events and logs."""
 RECONCILE_SECONDS: Final = 60.0
 """How often pods that vanished are looked for."""
 
@@ -178,7 +180,7 @@ class ClaimManager:
                 raise ClaimError(f"{method} returned result for unknown claim UID {uid}")
             error_text = answer.error if isinstance(answer, PrepareOutcome) else str(answer)
             if error_text:
-                raise ClaimError(f"{method} failed for ResourceClaim {asked[uid].name}: {error_text}")
+                raise ClaimError(f"{method} failed for ResourceClaim {asked[uid].name}: {error_text[:_ERROR_LENGTH]}")
         if len(answers) < len(infos):
             raise ClaimError(f"{method} skipped {len(infos) - len(answers)} ResourceClaims")
         return answers

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -32,6 +31,13 @@ __all__ = ["DEFAULT_TIMEOUT", "HealthCache", "HealthFollower"]
 DEFAULT_TIMEOUT: Final = 30.0
 _RETRY_SECONDS: Final = 5.0
 _MAX_MESSAGE: Final = 1024
+MOST_DEVICES: Final = 16_384
+"""Devices of one driver whose reports are kept: 128 slices of 128."""
+_POOL_LENGTH: Final = 253
+_DEVICE_LENGTH: Final = 63
+"""Characters that a pool's and a device's name may have; a device with a longer one cannot be published."""
+SAVE_SECONDS: Final = 1.0
+"""Between two writes of the state file."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,15 +56,20 @@ class HealthCache:
         self._gates = gates
         self._path = path
         self._reports: dict[str, dict[tuple[str, str], _Report]] = {}
+        self.is_saved = True
+        """Whether the state file says what is known."""
         self._load()
 
     def receive(self, driver: str, report: Iterable[ReportedHealth]) -> set[tuple[str, str]]:
-        """Enter a report; answers the devices (pool, device) that are not as they were."""
+        """Enter a report. Return the devices (pool, device) that are not as they were. Devices that cannot be published
+        are ignored, and so are those beyond `MOST_DEVICES`."""
         known = self._reports.setdefault(driver, {})
         changed: set[tuple[str, str]] = set()
         now = self._clock.now()
         for device in report:
             key = (device.pool, device.device)
+            if key not in known and not (_is_publishable(device) and self._has_room(known, now)):
+                continue
             message = device.message
             if len(message) > _MAX_MESSAGE:
                 message = message[: _MAX_MESSAGE - 3] + "..."
@@ -69,14 +80,23 @@ class HealthCache:
             same = old is not None and (old.health, old.message, old.timeout) == (new.health, message, timeout)
             if not same or old is None or now - old.at > old.timeout:
                 changed.add(key)
-        self._save()
+        if changed:
+            self.is_saved = False
         return changed
+
+    def _has_room(self, known: dict[tuple[str, str], _Report], now: float) -> bool:
+        """Return True if another device of a driver may be kept. If there are too many, those give way whose reports
+        are too old to count."""
+        if len(known) >= MOST_DEVICES:
+            for key in [key for key, report in known.items() if now - report.at > report.timeout]:
+                del known[key]
+        return len(known) < MOST_DEVICES
 
     def clear(self, driver: str) -> set[tuple[str, str]]:
         """Nothing is known of the driver's devices any more; answers which these are."""
         gone = set(self._reports.pop(driver, ()))
         if gone:
-            self._save()
+            self.is_saved = False
         return gone
 
     def next_expiry(self) -> float | None:
@@ -137,10 +157,25 @@ class HealthCache:
                     for d in (state.get("Devices") or {}).values()
                 }
 
-    def _save(self) -> None:
-        if self._path is None:
-            return
-        content = {
+    def save(self) -> None:
+        """Write the state file, if there is one and it says something else."""
+        if self._path is not None and not self.is_saved:
+            self.is_saved = True
+            self._write(self._path, self._content())
+
+    async def save_later(self) -> None:
+        """`save`, whose disk does not hold up the event loop."""
+        if self._path is not None and not self.is_saved:
+            self.is_saved = True
+            await asyncio.to_thread(self._write, self._path, self._content())
+
+    @staticmethod
+    def _write(path: Path, content: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            write_atomic(path, msgspec.json.encode(content))
+
+    def _content(self) -> dict[str, Any]:
+        return {
             driver: {
                 "Devices": {
                     f"{pool}/{device}": {
@@ -156,8 +191,10 @@ class HealthCache:
             }
             for driver, known in self._reports.items()
         }
-        with contextlib.suppress(OSError):
-            write_atomic(self._path, json.dumps(content).encode())
+
+
+def _is_publishable(device: ReportedHealth) -> bool:
+    return 0 < len(device.pool) <= _POOL_LENGTH and 0 < len(device.device) <= _DEVICE_LENGTH
 
 
 class HealthFollower:
@@ -176,16 +213,29 @@ class HealthFollower:
         self._streams: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._news = asyncio.Event()
+        self._unsaved = asyncio.Event()
         registry.listen(RegistryListener(on_preferred=self._prefer))
 
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            group.create_task(self._keep_saved())
             try:
                 await self._watch_expiry()
             finally:
                 self._group = None
+
+    async def _keep_saved(self) -> None:
+        """Write the state file soon after a change: once for all messages of a second."""
+        try:
+            while True:
+                await self._unsaved.wait()
+                self._unsaved.clear()
+                await self._cache.save_later()
+                await self._clock.sleep(SAVE_SECONDS)
+        finally:
+            self._cache.save()
 
     async def _watch_expiry(self) -> None:
         """Tell of devices whose last report has got too old."""
@@ -227,4 +277,5 @@ class HealthFollower:
     def _tell(self, driver: str, changed: set[tuple[str, str]]) -> None:
         self._news.set()
         if changed:
+            self._unsaved.set()
             self._on_change(driver, changed)

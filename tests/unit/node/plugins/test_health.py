@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+import pytest
 
 from cathedra.api.core.core_v1 import Container, ResourceClaim, ResourceHealth, ResourceRequirements
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
+from cathedra.node.plugins import health
 from cathedra.node.plugins.client import DeviceCondition, PluginDevice, ReportedHealth
-from cathedra.node.plugins.health import HealthCache
+from cathedra.node.plugins.health import HealthCache, HealthFollower
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from tests.unit.node.fakes import DRIVER, GATES, make_pod
 
 POD = make_pod("p", claims=["c1"])
@@ -100,7 +105,9 @@ def test_reports_survive_a_restart_and_a_broken_file_is_forgotten(tmp_path: Path
     async def body() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         path = tmp_path / "dra_health_state"
-        HealthCache(clock, GATES, path).receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "hot", 60)])
+        before = HealthCache(clock, GATES, path)
+        before.receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "hot", 60)])
+        before.save()
         assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNHEALTHY, "hot")
         path.write_text("{")
         assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNKNOWN, "")
@@ -119,3 +126,60 @@ def test_a_driver_without_devices_does_not_hide_the_others(tmp_path: Path) -> No
         assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNHEALTHY, "hot")
 
     run_virtual(body())
+
+
+def test_devices_that_cannot_be_published_and_too_many_of_them_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "MOST_DEVICES", 10)
+
+    async def body() -> None:
+        cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES)
+        long = [report("x" * 64, DeviceCondition.UNHEALTHY), ReportedHealth("p" * 254, "a", DeviceCondition.UNHEALTHY)]
+        assert cache.receive(DRIVER, [*long, report("", DeviceCondition.UNHEALTHY)]) == set()
+        first = cache.receive(DRIVER, [report(f"a{n}", DeviceCondition.UNHEALTHY) for n in range(20)])
+        assert first == {("n1", f"a{n}") for n in range(10)}
+        assert cache.of(DRIVER, "n1", "a5")[0] is DeviceCondition.UNHEALTHY
+        await asyncio.sleep(60)
+        later = cache.receive(DRIVER, [report(f"b{n}", DeviceCondition.UNHEALTHY) for n in range(20)])
+        assert later == {("n1", f"b{n}") for n in range(10)}, "reports that are too old give way"
+
+    run_virtual(body())
+
+
+def test_many_messages_are_written_to_the_state_file_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written: list[bytes] = []
+    monkeypatch.setattr(health, "write_atomic", lambda path, content: written.append(content))
+
+    async def body() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        registry = PluginRegistry()
+        cache = HealthCache(clock, GATES, tmp_path / "dra_health_state")
+        client = Reporting(
+            [[report(f"d{n}", DeviceCondition.HEALTHY, f"message {m}") for n in range(1000)] for m in range(100)]
+        )
+        follower = asyncio.create_task(HealthFollower(cache, registry, clock, lambda *_: None).run())
+        await asyncio.sleep(0)
+        registry.add(PluginInstance(DRIVER, "in-process", client, client, connected=True))  # type: ignore[arg-type]
+        async with asyncio.timeout(60):
+            await client.done.wait()
+        follower.cancel()
+        await asyncio.gather(follower, return_exceptions=True)
+
+    asyncio.run(body())
+    assert 1 <= len(written) <= 3
+    assert b"message 99" in written[-1]
+    assert len(written[-1]) < 1000 * 300
+
+
+class Reporting:
+    """A driver that sends some reports, and then none."""
+
+    def __init__(self, reports: list[list[ReportedHealth]]) -> None:
+        self._reports = reports
+        self.done = asyncio.Event()
+
+    async def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
+        for one in self._reports:
+            await asyncio.sleep(0)
+            yield tuple(one)
+        self.done.set()
+        await asyncio.Event().wait()
