@@ -32,7 +32,7 @@ from cathedra.cluster.identity.installing import install
 from cathedra.cluster.parts.controlplane import CONTROLLERS, control_plane
 from cathedra.cluster.parts.earlyruntimes import early_runtimes
 from cathedra.cluster.parts.foundation import Foundation, Served
-from cathedra.cluster.parts.gctuning import tune_collection
+from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.signals import stop_event
@@ -59,10 +59,9 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     switch_soon()
     with data.held():
         stopped = stop_event()
-        async with RunningCluster(
-            config, clock=SystemClock(), random=Random(secrets.randbits(64)), say=say
-        ).running() as cluster:
-            tune_collection()
+        clock = SystemClock()
+        running = RunningCluster(config, clock=clock, random=Random(secrets.randbits(64)), say=say).running()
+        async with running as cluster, collected_by_memory(clock):
             cluster.write_kubeconfig(data.kubeconfig, merge=merge_context)
             waiting = asyncio.create_task(cluster.wait_ready())
             stopping = asyncio.create_task(stopped.wait())

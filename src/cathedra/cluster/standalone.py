@@ -27,7 +27,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.partconfig import PartConfig
-from cathedra.cluster.parts.gctuning import tune_collection
+from cathedra.cluster.parts.gctuning import collected_by_memory, tune_collection
 from cathedra.cluster.process.health import serving_health
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.cluster.process.switching import switch_soon
@@ -64,8 +64,8 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
             await serve_parts(server, config, {})
             say(f"API server {server.url}")
             say(f"export KUBECONFIG={data.kubeconfig}")
-            tune_collection()
-            await stopped.wait()
+            async with collected_by_memory(SystemClock()):
+                await stopped.wait()
 
 
 @asynccontextmanager

@@ -3,17 +3,32 @@
 Python looks for cycles whenever a few hundred more objects live than before. In an API server nearly all of them are
 objects that were just stored: they are no garbage, and walking the heap for them costs a quarter of a write's
 time and holds up every request for 100 ms now and then. Hardly anything here is cyclic; what is goes a little later.
+
+A count of objects says little of memory: ten objects in a cycle may hold a hundred megabytes. So `MemoryWatch` collects
+when the process has grown, too, and then gives freed memory back to the system.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
-__all__ = ["suspend_collection", "tune_collection"]
+from cathedra.clock import Clock
+
+__all__ = ["MemoryWatch", "collected_by_memory", "resident_bytes", "suspend_collection", "tune_collection"]
 
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
+LOOK_SECONDS: Final = 1.0
+YOUNG_GROWTH: Final = 64 * 1024 * 1024
+"""Bytes by which a process grows before its younger objects are looked at: half a million at most, some 50 ms."""
+FULL_GROWTH: Final = 256 * 1024 * 1024
+"""Bytes by which it grows before all objects are; half of what it had, if that is more."""
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def suspend_collection() -> None:
@@ -27,3 +42,73 @@ def tune_collection() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG, 10, 10)
     gc.enable()
+
+
+@asynccontextmanager
+async def collected_by_memory(clock: Clock) -> AsyncIterator[None]:
+    """`tune_collection`, and collect also when this process grows, as long as the block lasts."""
+    tune_collection()
+    watching = asyncio.create_task(MemoryWatch().run(clock), name="memory watch")
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+class MemoryWatch:
+    """Collects garbage when a process has grown."""
+
+    def __init__(
+        self, resident: Callable[[], int] | None = None, collect: Callable[[int], object] = gc.collect
+    ) -> None:
+        """``resident`` returns the bytes of memory that the process holds; ``collect`` looks for garbage among objects
+        of a generation and the younger ones."""
+        self._resident = resident or resident_bytes
+        self._collect = collect
+        self._after_young = self._after_full = self._resident()
+
+    async def run(self, clock: Clock) -> None:
+        """Look once a second, until cancelled."""
+        while True:
+            await clock.sleep(LOOK_SECONDS)
+            if self.look():
+                await asyncio.to_thread(_return_freed)
+                self.note()
+
+    def look(self) -> bool:
+        """Collect if the process has grown much since the last time. Return True if it did."""
+        held = self._resident()
+        self._after_young, self._after_full = min(self._after_young, held), min(self._after_full, held)
+        if held - self._after_full > max(FULL_GROWTH, self._after_full // 2):
+            self._collect(2)
+            self._after_young = self._after_full = self._resident()
+            return True
+        if held - self._after_young > YOUNG_GROWTH:
+            self._collect(1)
+            self._after_young = self._resident()
+            return True
+        return False
+
+    def note(self) -> None:
+        """Count growth from here on, where freed memory was given back."""
+        held = self._resident()
+        self._after_young, self._after_full = min(self._after_young, held), min(self._after_full, held)
+
+
+def resident_bytes() -> int:
+    """Return the bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+def _return_freed() -> None:
+    """Give memory that is freed, but between what is not, back to the system, where the C library can."""
+    import ctypes  # start-up time: hardly any process needs it
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -15,7 +15,7 @@ from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.clock import SystemClock
-from cathedra.cluster.parts.gctuning import tune_collection
+from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.processes.channel import ChannelClosed, ChildLine
 from cathedra.cluster.processes.order import Order
 from cathedra.cluster.processes.program import Inherited, run_child, while_stored
@@ -39,8 +39,8 @@ async def _work(order: Order, line: ChildLine, inherited: Inherited) -> None:
     try:
         _show_all(server, order, line)
         await serve_beside(server, config, order.served.port, inherited["connections"])
-        tune_collection()
-        await while_stored(line.answer(_answers(server)), primary)
+        async with collected_by_memory(SystemClock()):
+            await while_stored(line.answer(_answers(server)), primary)
     finally:
         await server.close()
 

@@ -1,0 +1,80 @@
+"""Garbage is collected when a process has grown, and not only when it has many objects."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from cathedra.cluster.parts.gctuning import FULL_GROWTH, YOUNG_GROWTH, MemoryWatch, resident_bytes
+
+
+class Process:
+    """A process of some size, and which generations of it are collected."""
+
+    def __init__(self) -> None:
+        self.size = 1000 * 1024 * 1024
+        self.collected: list[int] = []
+
+    def resident(self) -> int:
+        return self.size
+
+    def watch(self) -> MemoryWatch:
+        return MemoryWatch(self.resident, self.collected.append)
+
+
+def test_a_process_that_does_not_grow_is_left_alone() -> None:
+    process = Process()
+    watch = process.watch()
+    assert [watch.look() for _ in range(10)] == [False] * 10
+    process.size += YOUNG_GROWTH
+    assert not watch.look()
+    assert process.collected == []
+
+
+def test_growth_is_looked_into_once_and_the_oldest_objects_when_there_is_much_of_it() -> None:
+    process = Process()
+    watch = process.watch()
+    process.size += YOUNG_GROWTH + 1
+    assert [watch.look() for _ in range(3)] == [True, False, False]
+    assert process.collected == [1]
+    process.size += max(FULL_GROWTH, process.size // 2)
+    assert [watch.look() for _ in range(3)] == [True, False, False]
+    assert process.collected == [1, 2]
+
+
+def test_growth_counts_from_the_least_that_was_held() -> None:
+    process = Process()
+    watch = process.watch()
+    process.size -= 2 * YOUNG_GROWTH
+    assert not watch.look()
+    process.size += YOUNG_GROWTH + 1
+    assert watch.look()
+
+
+def test_the_size_of_this_process_is_known() -> None:
+    before = resident_bytes()
+    held = bytearray(b"x" * (64 * 1024 * 1024))
+    assert resident_bytes() - before > 32 * 1024 * 1024
+    del held
+
+
+def test_a_cycle_of_few_objects_is_found() -> None:
+    class Knot:
+        def __init__(self) -> None:
+            self.self = self
+            self.held = bytearray(8 * 1024 * 1024)
+
+    process = Process()
+    gc.collect()
+    gc.disable()
+    try:
+        watch = MemoryWatch(process.resident)
+        knot = Knot()
+        gone = weakref.ref(knot)
+        del knot
+        assert gone() is not None
+        process.size += YOUNG_GROWTH + 1
+        assert watch.look()
+        assert gone() is None
+    finally:
+        gc.enable()
