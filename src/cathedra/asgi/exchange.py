@@ -192,8 +192,9 @@ async def _nothing_more(*_: Any) -> None:
 
 def _failing_with(error: BaseException) -> Any:
     """An application that has raised ``error``."""
+    raised = [error]
 
     async def fail(*_: Any) -> None:
-        raise error
+        raise raised.pop()  # so that no frame of its traceback names it
 
     return fail

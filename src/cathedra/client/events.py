@@ -108,7 +108,8 @@ class _Note(msgspec.Struct, frozen=True):
 
 def shortened(message: str) -> str:
     """Return an event's message as far as the newer form of events allows it, as kube-scheduler cuts its own."""
-    return message if len(message) <= _MESSAGE_LENGTH else f"{message[: _MESSAGE_LENGTH - len(_CUT)]}{_CUT}"
+    short = not message or len(message) <= _MESSAGE_LENGTH
+    return message if short else f"{message[: _MESSAGE_LENGTH - len(_CUT)]}{_CUT}"
 
 
 class EventRecorder:

@@ -204,8 +204,13 @@ class Application:
     async def _answer(self, request: Request, send: Send) -> Response | None:
         try:
             self._authenticate(request)
-        except StatusError as error:
-            await self._authenticate_again(request, error)
+        except StatusError:
+            # The credential may be one that another server has just given out. What is raised again has no name here:
+            # a frame that names an exception and is in its traceback is a cycle, with the whole request in it.
+            registry = self._server.registry
+            if not await registry.has_moved(registry.revision):
+                raise
+            self._authenticate(request)
         place = request.place = self._flow.place(request.user, request.info)
         if request.info.verb == "watch":
             return await self._watched(request, send)
@@ -238,17 +243,6 @@ class Application:
             return await self._handled(request, send)
         finally:
             request.seat.release()
-
-    async def _authenticate_again(self, request: Request, error: StatusError) -> None:
-        """Take a credential that is no good for one that another server may just have given out.
-
-        Raises:
-            StatusError: 401, it is no good; 403, its user may not impersonate another.
-        """
-        registry = self._server.registry
-        if not await registry.has_moved(registry.revision):
-            raise error
-        self._authenticate(request)
 
     def _authenticate(self, request: Request) -> None:
         """Find out whose request it is, and whom it is to be answered for."""

@@ -121,7 +121,9 @@ def test_a_driver_without_devices_does_not_hide_the_others(tmp_path: Path) -> No
     async def body() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         path = tmp_path / "dra_health_state"
-        HealthCache(clock, GATES, path).receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "hot", 60)])
+        before = HealthCache(clock, GATES, path)
+        before.receive(DRIVER, [report("a", DeviceCondition.UNHEALTHY, "hot", 60)])
+        before.save()
         path.write_text(json.dumps({"a.example.com": {"Devices": None}, **json.loads(path.read_text())}))
         assert HealthCache(clock, GATES, path).of(DRIVER, "n1", "a") == (DeviceCondition.UNHEALTHY, "hot")
 
