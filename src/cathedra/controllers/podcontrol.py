@@ -6,8 +6,8 @@ All workload controllers share it: events, back-off in growing batches, and the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -25,12 +25,22 @@ from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
 from cathedra.semantics.owners import controller_reference, controller_uid
 
-__all__ = ["BY_CONTROLLER", "PodControl", "PodEventTexts", "controlled_pods", "in_batches", "pod_from_template"]
+__all__ = [
+    "BY_CONTROLLER",
+    "PodControl",
+    "PodEventTexts",
+    "attempt_all",
+    "controlled_pods",
+    "in_batches",
+    "pod_from_template",
+]
 
 T = TypeVar("T")
 
 BY_CONTROLLER: Final = "controller-uid"
 """Name of the index of pods (and other owned objects) by the UID of their controller."""
+BEGUN_TOGETHER: Final = 16
+"""Requests of a batch that are begun in one turn of the event loop: some 5 ms of work."""
 
 
 def controlled_pods(pods: Store[Pod], uid: str) -> list[Pod]:
@@ -84,8 +94,27 @@ def without(finalizers: tuple[str, ...], finalizer: str) -> tuple[str, ...]:
     return tuple(name for name in finalizers if name != finalizer)
 
 
+async def attempt_all(items: Sequence[T], attempt: Callable[[T], Coroutine[Any, Any, object]]) -> Sequence[object]:
+    """Attempt something for all ``items`` at once. Return the results and exceptions in their order.
+
+    A batch may have hundreds of items, and in one process a request is worked on by the event loop that makes it. A few
+    are therefore begun in each turn of the loop.
+    """
+    tasks: list[asyncio.Task[object]] = []
+    try:
+        for start in range(0, len(items), BEGUN_TOGETHER):
+            if start:
+                await asyncio.sleep(0)
+            tasks += [asyncio.ensure_future(attempt(item)) for item in items[start : start + BEGUN_TOGETHER]]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        raise
+
+
 async def in_batches(
-    items: Sequence[T], attempt: Callable[[T], Awaitable[object]]
+    items: Sequence[T], attempt: Callable[[T], Coroutine[Any, Any, object]]
 ) -> StatusError | ConnectionError | None:
     """Attempt something for all ``items``, in batches of 1, 2, 4 …, so that a full quota costs few requests.
 
@@ -94,7 +123,7 @@ async def in_batches(
     done, batch = 0, 1
     while done < len(items):
         part = items[done : done + batch]
-        results = await asyncio.gather(*(attempt(item) for item in part), return_exceptions=True)
+        results = await attempt_all(part, attempt)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, (StatusError, ConnectionError)):
                 raise result

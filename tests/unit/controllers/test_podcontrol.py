@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import pytest
 
 from cathedra.api.core.apps_v1 import ReplicaSet
 from cathedra.api.core.core_v1 import PodTemplateSpec
@@ -10,7 +14,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import PODS
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podcontrol import PodControl, pod_from_template
+from cathedra.controllers.podcontrol import BEGUN_TOGETHER, PodControl, attempt_all, pod_from_template
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import pod
 
@@ -70,3 +74,45 @@ def test_a_pod_is_adopted_with_a_finalizer_and_released_without() -> None:
         assert (released.metadata.owner_references, released.metadata.finalizers) == ((), ())
 
     with_control(body)
+
+
+async def test_the_requests_of_a_large_batch_are_begun_in_several_turns_of_the_loop() -> None:
+    begun: list[int] = []
+    seen: list[int] = []
+    finish = asyncio.Event()
+
+    async def attempt(number: int) -> int:
+        begun.append(number)
+        await finish.wait()
+        if number == 7:
+            raise ConnectionError
+        return number
+
+    async def watch() -> None:
+        while len(begun) < 100:
+            seen.append(len(begun))
+            await asyncio.sleep(0)
+        finish.set()
+
+    results, _ = await asyncio.gather(attempt_all(range(100), attempt), watch())
+    assert max(after - before for before, after in pairwise(seen)) <= 2 * BEGUN_TOGETHER
+    assert [one for one in results if not isinstance(one, ConnectionError)] == [*range(7), *range(8, 100)]
+
+
+async def test_a_batch_that_is_cancelled_leaves_no_request_behind() -> None:
+    ended: list[int] = []
+
+    async def attempt(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    running = asyncio.ensure_future(attempt_all(range(40), attempt))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.sleep(0)
+    assert len(ended) >= BEGUN_TOGETHER

@@ -36,7 +36,7 @@ from cathedra.controllers.job.pods import (
 )
 from cathedra.controllers.job.tally import entered, settled, tally, uncounted
 from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
-from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, controlled_pods
+from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, attempt_all, controlled_pods
 from cathedra.controllers.podranking import least_done_first
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
@@ -339,7 +339,7 @@ class _Sync:
         # Batches grow while all goes well, so that a full quota costs few refused requests.
         while created < len(pods):
             part = pods[created : created + batch]
-            results = await asyncio.gather(*(self._create_one(pod) for pod in part), return_exceptions=True)
+            results = await attempt_all(part, self._create_one)
             failures = [result for result in results if isinstance(result, BaseException)]
             created += len(part) - len(failures)
             if failures:
