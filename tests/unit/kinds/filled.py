@@ -12,11 +12,12 @@ from typing import Any
 from cathedra.api.struct import KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 from cathedra.kinds.definition import ResourceDefinition
 
-__all__ = ["Part", "filled", "parts_with_lists"]
+__all__ = ["Part", "filled", "filled_whole", "parts_with_lists"]
 
 Path = tuple[str | int, ...]
 _TIMES = {Time: "2024-01-01T00:00:00Z", MicroTime: "2024-01-01T00:00:00.000000Z"}
 _DEEPEST = 10
+_DEEPEST_OF_WHOLE = 6
 _NAMES: Mapping[str, str] = {
     "op": "Exists",
     "operator": "Exists",
@@ -64,6 +65,25 @@ def parts_with_lists(definitions: tuple[ResourceDefinition[Any], ...]) -> list[P
 def filled(part: Part, entries: int, *, first: int = 0, alike: bool = False) -> dict[str, Any]:
     """An object whose ``part`` has ``entries`` entries in each list and map, named by numbers from ``first`` on, or all
     ``alike``."""
+    made = _with(_bare(part.definition), part.path, _content(part, entries, first, alike=alike))
+    assert isinstance(made, dict)
+    return made
+
+
+def filled_whole(definition: ResourceDefinition[Any], entries: int, *, first: int = 0) -> dict[str, Any]:
+    """An object with ``entries`` entries in each list and map of it, and of the first entry of each."""
+    whole = _bare(definition)
+    for part in _parts(definition, definition.type, (), ()):
+        if len(part.path) <= _DEEPEST_OF_WHOLE:
+            whole = _with(whole, part.path, _content(part, entries, first, alike=False))
+    return whole
+
+
+def _bare(definition: ResourceDefinition[Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "namespace": "default"}, **_SPECS.get(definition.kind, {})}
+
+
+def _content(part: Part, entries: int, first: int, *, alike: bool) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, hint in part.fields.items():
         element = _plain(typing.get_args(hint)[1 if typing.get_origin(hint) is dict else 0])
@@ -73,10 +93,7 @@ def filled(part: Part, entries: int, *, first: int = 0, alike: bool = False) -> 
             content[name] = [_value(element, first, name, 0)] * entries
         else:
             content[name] = [_value(element, number, name, 0) for number in range(first, first + entries)]
-    whole = {"metadata": {"name": "x", "namespace": "default"}, **_SPECS.get(part.definition.kind, {})}
-    made = _with(whole, part.path, content)
-    assert isinstance(made, dict)
-    return made
+    return content
 
 
 def _parts(
@@ -144,9 +161,20 @@ def _struct(kind: type[KubeStruct], number: int, depth: int) -> dict[str, Any]:
 def _with(base: Any, path: Path, value: dict[str, Any]) -> Any:
     """``base`` with ``value`` added at a place, which is made if it is not there."""
     if not path:
-        return {**(base or {}), **value}
+        merged = {name: _joined((base or {}).get(name), content) for name, content in value.items()}
+        return {**(base or {}), **merged}
     step, rest = path[0], path[1:]
     if isinstance(step, int):
         before, *others = base or [{}]
         return [_with(before, rest, value), *others]
     return {**(base or {}), step: _with((base or {}).get(step), rest, value)}
+
+
+def _joined(before: Any, content: Any) -> Any:
+    """A list or map of an object, with more entries; its first entry keeps what it has."""
+    if isinstance(content, dict):
+        return {**content, **(before or {})}
+    if not before:
+        return content
+    first = {**content[0], **before[0]} if isinstance(before[0], dict) else before[0]
+    return [first, *content[1:]]

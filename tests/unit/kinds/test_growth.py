@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -19,19 +20,22 @@ from cathedra.apiserver.ownership import typed
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.patches.strategic import strategic_patch
-from cathedra.kinds.definition import Strategy
+from cathedra.kinds.definition import ResourceDefinition, Strategy
 from cathedra.kinds.metadata import validate_changed_metadata, validate_new_metadata
 from cathedra.kinds.served import all_definitions
-from tests.unit.kinds.filled import Part, filled, parts_with_lists
+from tests.unit.kinds.filled import Part, filled, filled_whole, parts_with_lists
 from tests.unit.kinds.objects import context, created, gates, updated
 
-FEW, MANY = 200, 800
+FEW, MANY = 150, 600
 NOISE = 0.04
 """Seconds of processor time below which nothing is concluded from a measurement."""
 MARGIN = 2.2
 """How much more than in proportion the time may grow. Quadratic work takes four times more."""
 ROOM = 192 * 1024
 """Bytes of a refusal beside what was sent: a message of 64 KiB, and the same in 500 causes."""
+
+LIKE_DEPLOYMENTS = ("CronJob", "DaemonSet", "Job", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet")
+"""Kinds with a template of pods, whose rules are those of the template of a deployment."""
 
 Step = tuple[str, Callable[[], object]]
 
@@ -92,4 +96,46 @@ def grows_too_fast(part: Part, *, alike: bool) -> list[str]:
 @pytest.mark.parametrize("alike", [False, True])
 def test_time_grows_with_every_list(alike: bool) -> None:
     slow = {str(part): found for part in parts() if (found := grows_too_fast(part, alike=alike))}
+    assert not slow
+
+
+def calls(step: Callable[[], object]) -> int:
+    """How many functions a step calls."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def whole_steps(definition: ResourceDefinition[Any], entries: int) -> Iterator[Step]:
+    """What is done with an object all of whose lists are long, whose names are those of one another."""
+    request = context(everything=True)
+    new = from_dict(definition.type, filled_whole(definition, entries, first=entries))
+    old, same = (from_dict(definition.type, filled_whole(definition, entries)) for _ in range(2))
+    yield "create", partial(created, definition.strategy, new, request)
+    for number, strategy in enumerate((definition.strategy, *definition.subresources.values())):
+        yield f"change {number}", partial(updated, strategy, new, old, request)
+        yield f"repeat {number}", partial(updated, strategy, same, old, request)
+
+
+def test_no_list_is_gone_through_once_for_each_entry_of_another() -> None:
+    """Four times the entries take four times the calls, and a few more for what is done once."""
+    few, many, slow = 40, 160, []
+    for definition in all_definitions(gates(everything=True)):
+        if definition.kind in LIKE_DEPLOYMENTS:
+            continue
+        pairs = zip(whole_steps(definition, few), whole_steps(definition, many), strict=True)
+        for (name, of_few), (_, of_many) in pairs:
+            before = calls(of_few)
+            after = calls(of_many)
+            if after > 4.8 * max(before, 500):
+                slow.append(f"{definition.kind} {name}: {before} calls, {after}")
     assert not slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Final
 
@@ -134,6 +134,7 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
             elif name not in _POD_RESOURCES and not name.startswith(_HUGE_PAGES):
                 errors.not_supported(where.key(name), name, (*_POD_RESOURCES, _HUGE_PAGES))
             _amount(errors, where, name, amount)
+    totals = _totals(spec.containers, resources.requests)
     for name, amount in sorted(resources.requests.items()):
         limit = resources.limits.get(name)
         if limit is not None and amount > limit:
@@ -142,7 +143,7 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
             )
         if limit is None and not is_overcommittable(name):
             errors.required(path.child("limits"), "Limit must be set for non overcommitable resources")
-        total = _together(container.resources.requests.get(name, _ZERO) for container in spec.containers)
+        total = totals.get(name, _ZERO)
         if amount < total:
             errors.invalid(
                 path.child("requests").key(name),
@@ -152,11 +153,14 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
     validate_container_claims(errors, path.child("claims"), resources.claims, claims)
 
 
-def _together(amounts: Iterable[Quantity]) -> Quantity:
-    total = _ZERO
-    for amount in amounts:
-        total = total + amount
-    return total
+def _totals(containers: Iterable[core_v1.Container], wanted: Container[str]) -> dict[str, Quantity]:
+    """What containers ask for together, of the wanted resources."""
+    totals: dict[str, Quantity] = {}
+    for container in containers:
+        for name, amount in container.resources.requests.items():
+            if name in wanted:
+                totals[name] = totals.get(name, _ZERO) + amount
+    return totals
 
 
 def _is_written(items: tuple[object, ...]) -> bool:
