@@ -27,8 +27,8 @@ VALIDATION_SECONDS: Final = 10.0
 LARGE: Final = 128 * 1024
 """Bytes of a body or an object from which on even single steps, such as comparing two lists, are too long for the
 loop."""
-_DOCUMENT_SECONDS: Final = 60.0
-"""Seconds on the clock in the thread: no request has more."""
+_DOCUMENT_SECONDS: Final = 120.0
+"""Seconds on the clock in the thread. A request has no more than half of them, and ends its computation with itself."""
 _TURN: Final = 0.01
 _SHORT_TURN: Final = 0.002
 """Seconds of a turn on the loop while the thread is busy: then many requests may come that use their whole turn."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from cathedra.api.struct import Time, to_dict
+from cathedra.api.struct import Time
 from cathedra.kinds.columns import age
 from cathedra.kinds.definition import Column
 
@@ -25,6 +25,7 @@ _STEP: Final = re.compile(
     |\[\?\(@\.(?P<key>[^=!<>()]+?)\s*(?P<operator>==|!=)\s*(?P<filter>"[^"]*"|'[^']*'|[^)]+)\)\]""",
     re.VERBOSE,
 )
+_FIELDS: Final = re.compile(r"(?:\.[^.\[\]\\$]+)+")
 Step = Callable[[Any], Iterable[Any]]
 
 
@@ -34,6 +35,8 @@ class Path:
     def __init__(self, text: str) -> None:
         self.text = text
         self._steps = tuple(_steps(text))
+        self._names = _names_of(text)
+        """The fields of a path that has nothing else; None of any other."""
 
     def all(self, value: Any) -> list[Any]:
         """Every value that the path leads to."""
@@ -44,6 +47,12 @@ class Path:
 
     def one(self, value: Any) -> Any:
         """The first value that the path leads to, or None."""
+        if self._names is not None:
+            # Most columns are such: 0.3 µs instead of 2.
+            for name in self._names:
+                if type(value) is not dict or (value := value.get(name)) is None:
+                    return None
+            return value
         found = self.all(value)
         return found[0] if found else None
 
@@ -55,6 +64,10 @@ def parse_path(text: str) -> Path:
         ValueError: it is none.
     """
     return Path(text)
+
+
+def _names_of(text: str) -> tuple[str, ...] | None:
+    return tuple(text.split(".")[1:]) if _FIELDS.fullmatch(text) else None
 
 
 def _steps(text: str) -> Iterator[Step]:
@@ -99,9 +112,9 @@ def column_of(given: Any) -> Column:
     return Column(given.name, given.type, given.format, given.description, given.priority)
 
 
-def cell(path: Path, kind: str, obj: Any, now: float) -> Any:
-    """What a column shows of an object; None where it has nothing."""
-    value = path.one(to_dict(obj))
+def cell(path: Path, kind: str, values: Any, now: float) -> Any:
+    """The value that a column shows of an object's plain values; None where it has nothing."""
+    value = path.one(values)
     if value is None:
         return None
     if kind == "date":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
 from cathedra.api.core.apiextensions_v1 import WebhookConversion as ConversionConfig
 from cathedra.api.jsonvalue import JSONObject
-from cathedra.api.struct import to_dict
 from cathedra.apiserver.custom.columns import NAME, Path, cell, column_of, parse_path
 from cathedra.apiserver.custom.conversion import Caller, WebhookConversion
 from cathedra.apiserver.custom.objects import (
@@ -20,6 +19,7 @@ from cathedra.apiserver.custom.objects import (
     make_stored_type,
     make_type,
     normalized,
+    plain_values,
     with_content,
 )
 from cathedra.apiserver.custom.rules import LazyRules
@@ -30,6 +30,8 @@ from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition,
 
 __all__ = ["kind_of_definition"]
 
+_ROW: Final = 64 * 1024
+"""Characters of text in a row of a table. Each of thousands of columns may show the whole object."""
 _AGE = Column("Age", "date", "", "How long ago the object was created.")
 
 
@@ -157,11 +159,19 @@ def _table(
     given = version.additional_printer_columns
     if not given:
         created = parse_path(".metadata.creationTimestamp")
-        return (NAME, _AGE), lambda obj, now: [obj.metadata.name, cell(created, "date", obj, now)]
+        return (NAME, _AGE), lambda obj, now: [obj.metadata.name, cell(created, "date", plain_values(obj), now)]
     paths = [(parse_path(column.json_path), column.type) for column in given]
 
     def cells(obj: Any, now: float) -> list[Any]:
-        return [obj.metadata.name, *(cell(path, kind, obj, now) for path, kind in paths)]
+        values = plain_values(obj)
+        row, room = [obj.metadata.name], _ROW
+        for path, kind in paths:
+            found = cell(path, kind, values, now)
+            if isinstance(found, str):
+                found = found[:room]
+                room -= len(found)
+            row.append(found)
+        return row
 
     return (NAME, *(column_of(column) for column in given)), cells
 
@@ -176,7 +186,7 @@ def _selectors(versions: list[_Version]) -> dict[str, Callable[[Any], str]]:
 
 def _reader(path: Path) -> Callable[[Any], str]:
     def read(obj: Any) -> str:
-        value = path.one(to_dict(obj))
+        value = path.one(plain_values(obj))
         if isinstance(value, bool):
             return "true" if value else "false"
         return "" if value is None else str(value)

@@ -14,7 +14,7 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, PartialObjectMetad
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct
+from cathedra.api.struct import KubeStruct, to_dict
 from cathedra.apiserver.custom.schema import DefaultRoom, Schema
 from cathedra.apiserver.patches.schema import DocumentShape, Shape, struct_shape
 
@@ -27,6 +27,7 @@ __all__ = [
     "make_stored_type",
     "make_type",
     "normalized",
+    "plain_values",
     "stored_version",
     "with_content",
 ]
@@ -111,6 +112,11 @@ def content(obj: CustomObject) -> JSONObject:
     pairs = zip(obj.__struct_encode_fields__, obj.__struct_fields__, strict=True)
     values = {name: getattr(obj, attribute) for name, attribute in pairs if name != "metadata"}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def plain_values(obj: CustomObject) -> JSONObject:
+    """The object's fields for paths to lead into. Only the metadata is converted: the rest is plain already."""
+    return {"metadata": to_dict(obj.metadata), **content(obj)}
 
 
 def with_content(kind: type[CustomObject], metadata: ObjectMeta, values: JSONObject) -> CustomObject:

@@ -21,7 +21,7 @@ from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.about.health import HealthAndVersion
 from cathedra.apiserver.http.about.issuer import issuer_document
 from cathedra.apiserver.http.answers.compression import compressed, takes_gzip, worth_compressing
-from cathedra.apiserver.http.answers.render import in_form_of
+from cathedra.apiserver.http.answers.render import YAML_OF_JSON, in_form_of, in_yaml
 from cathedra.apiserver.http.answers.response import (
     JSON,
     Response,
@@ -180,6 +180,9 @@ class Application:
     async def _send(self, request: Request, response: Response, send: Send) -> None:
         if response.status >= 400 and response.content_type == JSON:
             response = in_form_of(response, request.header(b"accept"))
+        if response.content_type == YAML_OF_JSON:
+            made = response
+            response = await self._server.computations.compute(lambda _: in_yaml(made), request.user.name)
         if self._audit is not None:
             request.record.response_body = response.body + response.tail
         if worth_compressing(response) and takes_gzip(request.header(b"accept-encoding")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, encode, from_dict
+from cathedra.apiserver.computation import LARGE, Computations
 from cathedra.apiserver.custom.bodies import decode_instance
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers.protobuf import from_protobuf
@@ -123,10 +125,15 @@ async def load_applied(raw: bytes) -> YAMLDocument:
 
 
 async def decode_object(
-    request: Request, call: Call, kind: GroupVersionKind | None = None, *, stored: StoredObject | None = None
+    request: Request,
+    call: Call,
+    kind: GroupVersionKind | None = None,
+    *,
+    stored: StoredObject | None = None,
+    computations: Computations | None = None,
 ) -> Any:
     """The object in the body, in the request's own version, or of another ``kind`` that a sub-resource takes. Parts
-    that are spelled as they are ``stored`` are the very parts that are stored.
+    that are spelled as they are ``stored`` are the very parts that are stored. ``computations`` decode large bodies.
 
     Raises:
         StatusError: 400 or 415, it cannot be understood.
@@ -141,6 +148,26 @@ async def decode_object(
     repeated: tuple[str, ...] = ()
     if media == YAML:
         raw, repeated = await _from_yaml(raw, expected.kind)
+    beside = stored if media != YAML else None
+    decoded = partial(_decoded, call, expected, target, raw, repeated, beside)
+    if computations is None or len(raw) < LARGE:
+        return decoded()
+    return await computations.compute(lambda _: decoded(), call.user.name)
+
+
+def _decoded(
+    call: Call,
+    expected: GroupVersionKind,
+    target: type[KubeStruct],
+    raw: bytes,
+    repeated: tuple[str, ...],
+    stored: StoredObject | None,
+) -> Any:
+    """The object of a JSON body.
+
+    Raises:
+        StatusError: 400, it cannot be understood.
+    """
     if is_custom(target):
         try:
             return decode_instance(call, raw, repeated)
@@ -152,7 +179,7 @@ async def decode_object(
         if problems := (*repeated, *problems):
             note_problems(call, problems, lambda text: _unfit(expected, text))
             return obj
-    if stored is not None and media != YAML and type(stored.object) is target:
+    if stored is not None and type(stored.object) is target:
         return with_parts_of(obj, raw, stored.object, stored.body(call.version))
     return obj
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import render
-from cathedra.apiserver.http.answers.listcache import ListCache
+from cathedra.apiserver.http.answers.listcache import ListCache, stamp_of
 from cathedra.apiserver.http.answers.negotiation import (
     FOR_PLAIN_JSON,
     JSON_FORM,
@@ -56,6 +56,10 @@ from cathedra.client.transport import PatchType
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
+
+T = TypeVar("T")
+_CELLS: Final = 2000
+"""Objects of a list, or cells of a table, that are made on the event loop: some ten milliseconds."""
 
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
 _PATCH_TYPES: Final[Mapping[str, PatchType]] = {kind.value: kind for kind in PatchType}
@@ -253,14 +257,27 @@ class ResourceHandler:
         table = self._server.table(call)
         if plain and (items := self._lists.get(table, call, options)) is not None:
             return render.render_list(call, read.Listing([], self._server.registry.revision), form, items=items)
+        stamp = stamp_of(table)
         listing = await self._seen(call, read.list_objects(self._server, call, options))
         if plain and not listing.continue_:
-            items = render.items_of(call, listing)
-            self._lists.keep(table, call, options, items)
+            items = await self._beside_loop(call, listing, lambda check: render.items_of(call, listing, check))
+            self._lists.keep(table, call, options, items, stamp)
             return render.render_list(call, listing, form, items=items)
-        return render.render_list(
-            call, listing, form, include=request.parameter("includeObject"), now=self._server.clock.now()
+        include, now = request.parameter("includeObject"), self._server.clock.now()
+        return await self._beside_loop(
+            call,
+            listing,
+            lambda check: render.render_list(call, listing, form, include=include, now=now, check=check),
+            cells=len(call.definition.columns) if form.transform == "Table" else 1,
         )
+
+    async def _beside_loop(
+        self, call: Call, listing: read.Listing, work: Callable[[Callable[[], object]], T], cells: int = 1
+    ) -> T:
+        """Return what ``work`` makes of a list; long lists and wide tables are made in the thread."""
+        if len(listing.entries) * cells <= _CELLS:
+            return work(bool)
+        return await self._server.computations.compute(lambda interruption: work(interruption.check), call.user.name)
 
     async def _seen(self, call: Call, listing: read.Listing) -> read.Listing:
         """A page in the version of the request, where a webhook converts."""
@@ -308,7 +325,8 @@ class ResourceHandler:
         if call.subresource:
             outcome = await connect_create(self._server, call, await decode_object(request, call, _posted(call)))
             return render.render_plain(_whole(outcome), msgspec.structs.replace(form, transform=""), status=201)
-        obj = call.version.to_hub(await decode_object(request, call))
+        decoded = await decode_object(request, call, computations=self._server.computations)
+        obj = call.version.to_hub(decoded)
         entry = await create.create(self._server, call, obj)
         request.record.created_name = entry.object.metadata.name
         return self._object(request, call, entry, form, status=201)
@@ -317,7 +335,8 @@ class ResourceHandler:
         form = self._form(request, call)
         call = _writing(request, call, "UpdateOptions")
         stored = self._server.table(call).get(call.key)
-        obj = call.version.to_hub(await decode_object(request, call, stored=stored))
+        decoded = await decode_object(request, call, stored=stored, computations=self._server.computations)
+        obj = call.version.to_hub(decoded)
         outcome = await update.update(self._server, call, obj)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 

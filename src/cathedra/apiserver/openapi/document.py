@@ -7,6 +7,7 @@ Made when first asked for, from the definitions that are served and the schemas 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.openapi.descriptions import Descriptions
@@ -20,6 +21,10 @@ __all__ = ["Documents"]
 
 STATUS_VERBS = ("get", "patch", "update")
 _STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+
+
+def _itself(operations: Any) -> Any:
+    return operations
 
 
 class Documents:
@@ -46,22 +51,27 @@ class Documents:
         virtual = (one for one in self._catalog.virtual if one.group != METRICS_GROUP)
         return sorted(found | {(one.group, one.version) for one in virtual})
 
-    def group_version(self, group: str, version: str, check: Callable[[], object] = bool) -> OpenAPIObject:
-        """The document of one group version; ``check`` is called between resources, and may raise an exception."""
+    def group_version(
+        self, group: str, version: str, check: Callable[[], object] = bool, kept: Callable[[Any], Any] = _itself
+    ) -> OpenAPIObject:
+        """The document of one group version; ``check`` is called between resources, and may raise an exception.
+        ``kept`` returns what is kept of the operations on a path: a group of a thousand resources has millions of
+        objects in them."""
         schemas = Schemas(self._release, self._descriptions)
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        paths: OpenAPIObject = {f"{prefix}/": self._resources(group, version, schemas)}
+        paths: OpenAPIObject = {f"{prefix}/": kept(self._resources(group, version, schemas))}
         for definition in sorted(self._catalog, key=lambda one: one.plural):
             served = next((one for one in definition.versions if one.name == version), None)
             if definition.group == group and served is not None:
                 check()
-                paths |= self._resource(definition, served, schemas)
+                made = self._resource(definition, served, schemas)
+                paths |= {path: kept(operations) for path, operations in made.items()}
         for virtual in self._catalog.virtual:
             if (virtual.group, virtual.version) == (group, version):
-                paths |= self._virtual(virtual, schemas)
+                paths |= {path: kept(operations) for path, operations in self._virtual(virtual, schemas).items()}
         return self._finished(paths, schemas)
 
-    def around(self, path: str) -> OpenAPIObject:
+    def around(self, path: str, kept: Callable[[Any], Any] = _itself) -> OpenAPIObject:
         """The document of ``api``, ``apis``, ``apis/<group>`` or ``version``."""
         schemas = Schemas(self._release, self._descriptions)
         if path == "version":
@@ -82,7 +92,7 @@ class Documents:
                 "401": {"description": "Unauthorized"},
             },
         }
-        return self._finished({where: {"get": operation}}, schemas)
+        return self._finished({where: kept({"get": operation})}, schemas)
 
     def _finished(self, paths: OpenAPIObject, schemas: Schemas) -> OpenAPIObject:
         return {

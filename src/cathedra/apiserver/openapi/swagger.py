@@ -13,7 +13,7 @@ import msgspec
 from cathedra.api.struct import encode
 from cathedra.apiserver.openapi.fragments import OpenAPIObject
 
-__all__ = ["SwaggerPart", "joined", "swagger_part"]
+__all__ = ["SwaggerPart", "joined", "kept_path", "swagger_part"]
 
 _PLAIN: dict[str, OpenAPIObject] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
@@ -31,12 +31,10 @@ class SwaggerPart(msgspec.Struct, frozen=True):
 
 
 def swagger_part(document: OpenAPIObject, check: Callable[[], object] = bool) -> SwaggerPart:
-    """The part of one document; ``check`` is called between paths and schemas, and may raise an exception."""
-    paths: dict[str, msgspec.Raw] = {}
+    """The part of one document whose operations were `kept_path`; ``check`` is called between schemas, and may raise
+    an exception."""
+    paths: dict[str, msgspec.Raw] = document["paths"]
     definitions: dict[str, msgspec.Raw] = {}
-    for path, item in document["paths"].items():
-        check()
-        paths[path] = msgspec.Raw(encode(_path(item)))
     for name, schema in document["components"]["schemas"].items():
         check()
         made = _schema({**schema, **_PLAIN.get(name, {})}, top=True)
@@ -69,6 +67,11 @@ def joined(parts: Iterable[SwaggerPart], release: str) -> bytes:
             "security": [{"BearerToken": []}],
         }
     )
+
+
+def kept_path(item: OpenAPIObject) -> msgspec.Raw:
+    """The JSON of the operations on a path in version 2."""
+    return msgspec.Raw(encode(_path(item)))
 
 
 def _path(item: OpenAPIObject) -> OpenAPIObject:

@@ -11,6 +11,7 @@ from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.custom.kinds import kind_of_definition
 from cathedra.apiserver.custom.objects import content, with_content
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
+from tests.unit.apiserver.custom import things
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = {
@@ -104,3 +105,12 @@ def test_defaults_are_filled_in_and_the_schema_is_checked() -> None:
     assert content(made) == {"spec": {"size": 1}}
     errors = found.strategy.validate_create(instance(found, spec={"size": 10}), context())
     assert [error.field for error in errors] == ["spec.size"]
+
+
+def test_a_row_of_a_table_has_a_bounded_text() -> None:
+    columns = [{"name": f"c{number}", "type": "string", "jsonPath": ".spec.size"} for number in range(100)]
+    definition = things.kind(things.version() | {"additionalPrinterColumns": columns})
+    assert definition.cells is not None
+    row = definition.cells(things.thing(definition, spec={"size": "x" * 10_000}), 0.0)
+    assert len(row) == 101
+    assert sum(len(cell) for cell in row[1:]) == 64 * 1024

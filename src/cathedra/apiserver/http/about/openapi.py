@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from cathedra import __version__
 from cathedra.api.jsonvalue import JSONObject
@@ -113,15 +115,21 @@ class OpenAPI:
             made = self._made.get(path)
             if made is None or made[0] != digest:
                 body = await self._computations.compute(
-                    lambda interruption: encode(self._make(path, group_version, interruption.check)), user
+                    lambda interruption: _encoded(self._make(path, group_version, interruption.check, _kept)), user
                 )
                 made = self._made[path] = (digest, body)
         return made[1]
 
-    def _make(self, path: str, group_version: tuple[str, str] | None, check: Callable[[], object] = bool) -> JSONObject:
+    def _make(
+        self,
+        path: str,
+        group_version: tuple[str, str] | None,
+        check: Callable[[], object],
+        kept: Callable[[JSONObject], msgspec.Raw],
+    ) -> JSONObject:
         if group_version is None:
-            return self._maker.around(path)
-        return self._maker.group_version(*group_version, check)
+            return self._maker.around(path, kept)
+        return self._maker.group_version(*group_version, check, kept)
 
     async def _v2(self, request: Request) -> Response:
         accept = request.header(b"accept")
@@ -145,14 +153,27 @@ class OpenAPI:
         self, wanted: Mapping[str, tuple[str, tuple[str, str] | None]], check: Callable[[], object]
     ) -> tuple[bytes, bytes]:
         """The document of version 2 and its tag. Only the parts that have changed are made."""
-        from cathedra.apiserver.openapi.swagger import joined, swagger_part  # start-up time: few clients ask
+        # start-up time: few clients ask
+        from cathedra.apiserver.openapi.swagger import joined, kept_path, swagger_part
 
         parts = []
         for path, (digest, group_version) in wanted.items():
             known = self._parts.get(path)
             if known is None or known[0] != digest:
-                known = (digest, swagger_part(self._make(path, group_version, check), check))
+                known = (digest, swagger_part(self._make(path, group_version, check, kept_path), check))
                 self._parts[path] = known
             parts.append(known[1])
         body = joined(parts, self._release)
         return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
+
+
+def _kept(operations: JSONObject) -> msgspec.Raw:
+    """The JSON of the operations on a path."""
+    return msgspec.Raw(encode(operations))
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    """The JSON of a document. Schemas are encoded one by one: all at once they would hold the interpreter."""
+    components = document["components"]
+    schemas = {name: msgspec.Raw(encode(schema)) for name, schema in components["schemas"].items()}
+    return encode({**document, "components": {**components, "schemas": schemas}})

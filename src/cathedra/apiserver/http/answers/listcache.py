@@ -12,7 +12,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.client.transport import ListOptions
 
-__all__ = ["ListCache"]
+__all__ = ["ListCache", "stamp_of"]
 
 ENTRIES: Final = 8
 LARGEST: Final = 8 * 1024 * 1024
@@ -29,16 +29,18 @@ class ListCache:
         """The items of a list, if they are kept and nothing has changed since."""
         key = _key(table, call, options)
         found = self._kept.pop(key, None)
-        if found is None or found[0] != _stamp(table):
+        if found is None or found[0] != stamp_of(table):
             return None
         self._kept[key] = found
         return found[1]
 
-    def keep(self, table: Table, call: Call, options: ListOptions, items: bytes) -> None:
-        """Keep the items of a complete list."""
+    def keep(
+        self, table: Table, call: Call, options: ListOptions, items: bytes, stamp: tuple[Any, ...] | None = None
+    ) -> None:
+        """Keep the items of a complete list. ``stamp`` is the table's when the list was read (None: now)."""
         if len(items) > LARGEST:
             return
-        self._kept[_key(table, call, options)] = (_stamp(table), items)
+        self._kept[_key(table, call, options)] = (stamp or stamp_of(table), items)
         if len(self._kept) > ENTRIES:
             del self._kept[next(iter(self._kept))]
 
@@ -55,5 +57,6 @@ def _key(table: Table, call: Call, options: ListOptions) -> tuple[Any, ...]:
     )
 
 
-def _stamp(table: Table) -> tuple[Any, ...]:
+def stamp_of(table: Table) -> tuple[Any, ...]:
+    """What changes with every write of a table."""
     return table.latest, id(table.definition), len(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.protobuf import wrap
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict
+from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import tables
 from cathedra.apiserver.http.answers.negotiation import JSON_TYPE, PROTOBUF_TYPE, YAML_TYPE, AnswerForm, negotiate
@@ -22,14 +23,34 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
 
-__all__ = ["formatted", "in_form_of", "items_of", "render_list", "render_object", "render_plain", "warning_headers"]
+__all__ = [
+    "YAML_OF_JSON",
+    "formatted",
+    "in_form_of",
+    "in_yaml",
+    "items_of",
+    "render_list",
+    "render_object",
+    "render_plain",
+    "warning_headers",
+]
 
 
+YAML: Final = b"application/yaml"
+YAML_OF_JSON: Final = b"application/yaml; of=json"
+"""Type of an answer whose body is JSON and is sent as YAML (`in_yaml`)."""
 WARNINGS: Final = 80
 """Headers that an answer warns with at most: some clients give up at a hundred."""
 WARNING_LETTERS: Final = 4096
 """Of all warnings together; beyond that each is cut to `WARNING_LENGTH`, and the rest is left out."""
 WARNING_LENGTH: Final = 256
+
+
+Check = Callable[[], object]
+
+
+def _never_ends() -> None:
+    """Return: the work may go on."""
 
 
 def render_object(
@@ -51,9 +72,17 @@ def render_object(
 
 
 def render_list(
-    call: Call, listing: Listing, form: AnswerForm, *, include: str = "", now: float = 0.0, items: bytes = b""
+    call: Call,
+    listing: Listing,
+    form: AnswerForm,
+    *,
+    include: str = "",
+    now: float = 0.0,
+    items: bytes = b"",
+    check: Check = _never_ends,
 ) -> Response:
-    """A page of objects. ``items`` are their JSON from `items_of`, where it is known already."""
+    """A page of objects. ``items`` are their JSON from `items_of`, where it is known already. ``check`` is called for
+    each object, and may raise an exception."""
     headers = warning_headers(call.warnings)
     metadata: JSONObject = {"resourceVersion": str(listing.revision)}
     if listing.continue_:
@@ -62,10 +91,13 @@ def render_list(
         metadata["remainingItemCount"] = listing.remaining
     if form.transform == "Table":
         wanted = tables.check_include(include)
-        rows = [tables.row(call, entry, wanted, now, form.version) for entry in listing.entries]
+        rows = [
+            msgspec.Raw(encode(tables.row(call, entry, wanted, now, form.version)))
+            for entry in each(listing.entries, check)
+        ]
         return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)
     if form.transform:
-        partials = [tables.partial(entry, call, form.version) for entry in listing.entries]
+        partials = [tables.partial(entry, call, form.version) for entry in each(listing.entries, check)]
         # Kubernetes writes null for no items in JSON; a message has no such thing.
         nothing: list[Any] | None = [] if form.media_type == PROTOBUF_TYPE else None
         body = encode(
@@ -79,19 +111,26 @@ def render_list(
         return formatted(body, form, 200, headers)
     version = call.version
     if form.media_type == PROTOBUF_TYPE:
-        messages = (entry.message(version) for entry in listing.entries)
+        messages = (entry.message(version) for entry in each(listing.entries, check))
         return _protobuf(list_to_protobuf(call.gvk, from_dict(ListMeta, metadata), messages), 200, headers)
     kind = call.definition.kind
     head = f'{{"kind":"{kind}List","apiVersion":"{call.api_version}","metadata":'.encode() + encode(metadata)
     if form.media_type == JSON_TYPE:
-        return Response(200, head, JSON, headers, tail=items or items_of(call, listing))
-    return formatted(head + items_of(call, listing), form, 200, headers)
+        return Response(200, head, JSON, headers, tail=items or items_of(call, listing, check))
+    return formatted(head + items_of(call, listing, check), form, 200, headers)
 
 
-def items_of(call: Call, listing: Listing) -> bytes:
+def each(entries: Sequence[StoredObject], check: Check) -> Iterator[StoredObject]:
+    """The entries, with a call of ``check`` before each."""
+    for entry in entries:
+        check()
+        yield entry
+
+
+def items_of(call: Call, listing: Listing, check: Check = _never_ends) -> bytes:
     """The items of a list and what closes it."""
     version = call.version
-    bodies = [entry.shown(version) for entry in listing.entries]
+    bodies = [entry.shown(version) for entry in each(listing.entries, check)]
     if is_custom(version.type):
         prefix = call.prefix
         bodies = [prefix + body[1:] for body in bodies]
@@ -112,8 +151,16 @@ def formatted(body: bytes, form: AnswerForm, status: int, headers: tuple[tuple[b
     if form.media_type == JSON_TYPE:
         return Response(status, body, JSON, headers)
     if form.media_type == YAML_TYPE:
-        return Response(status, write_yaml(msgspec.json.decode(body)), b"application/yaml", headers)
+        if len(body) >= LARGE:
+            return Response(status, body, YAML_OF_JSON, headers)
+        return Response(status, write_yaml(msgspec.json.decode(body)), YAML, headers)
     return _protobuf(to_protobuf(body), status, headers)
+
+
+def in_yaml(response: Response) -> Response:
+    """The answer with its body in YAML, which is made of JSON late, since it takes a second per megabyte."""
+    values = msgspec.json.decode(response.body + response.tail)
+    return msgspec.structs.replace(response, body=write_yaml(values), tail=b"", content_type=YAML)
 
 
 def in_form_of(response: Response, accept: str) -> Response:

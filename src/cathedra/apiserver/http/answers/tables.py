@@ -51,7 +51,7 @@ def columns(call: Call) -> list[dict[str, Any]]:
 
 def table(
     call: Call,
-    rows: Iterable[dict[str, Any]],
+    rows: Iterable[dict[str, Any] | msgspec.Raw],
     metadata: dict[str, Any],
     *,
     version: str = "v1",
