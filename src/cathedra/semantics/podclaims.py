@@ -147,14 +147,15 @@ def has_claims(pod: Pod) -> bool:
 def claim_names(pod: Pod) -> list[str]:
     """The claims that the pod is known to use, those of its entries first; each as often as it is named."""
     names = []
+    generated: dict[str, str | None] | None = None
     for entry in pod.spec.resource_claims:
         source = entry.source or entry
         name = source.resource_claim_name
         if name is None and source.resource_claim_template_name is not None:
-            for status in pod.status.resource_claim_statuses:
-                if status.name == entry.name:
-                    name = status.resource_claim_name
-                    break
+            if generated is None:  # once, for a pod may have thousands of both; the first of a name counts
+                statuses = reversed(pod.status.resource_claim_statuses)
+                generated = {status.name: status.resource_claim_name for status in statuses}
+            name = generated.get(entry.name)
         if name:
             names.append(name)
     if pod.status.extended_resource_claim_status is not None and (extended := extended_claim_name(pod)):

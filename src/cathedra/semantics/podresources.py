@@ -80,13 +80,15 @@ def container_totals(pod: Pod, of: Callable[[Container], Mapping[str, A]]) -> di
     peak: dict[str, A] = {}
     for container in pod.spec.init_containers:
         needed = of(container)
+        # Of all other resources the peak is at least what the sidecars before need, so they need no look: there may be
+        # thousands of containers, each with resources of its own.
         if is_sidecar(container):
             add_amounts(total, needed)
             add_amounts(sidecars, needed)
-            _raise_to(peak, sidecars)
+            _raise_to(peak, {name: sidecars[name] for name in needed})
         else:
             step = dict(needed)
-            add_amounts(step, sidecars)
+            add_amounts(step, {name: sidecars[name] for name in needed if name in sidecars})
             _raise_to(peak, step)
     _raise_to(total, peak)
     return total

@@ -31,6 +31,7 @@ from cathedra.semantics.podclaims import (
     shares_claim,
     template_names,
 )
+from tests.costs import costs_less_than
 
 NAMED = {"name": "a", "resourceClaimName": "shared"}
 MADE = {"name": "b", "resourceClaimTemplateName": "t"}
@@ -148,3 +149,11 @@ def test_a_pod_is_done_when_it_has_ended_or_was_deleted_before_it_was_placed() -
     assert is_done_with_claims(from_dict(Pod, {"metadata": metadata, "spec": {}}))
     assert not is_done_with_claims(from_dict(Pod, {"metadata": metadata, "spec": {"nodeName": "n"}}))
     assert is_done_with_claims(from_dict(Pod, {"spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}))
+
+
+def test_thousands_of_generated_claims_are_found_in_one_pass() -> None:
+    count = 30_000
+    entries = [{"name": f"e{number}", "resourceClaimTemplateName": "t"} for number in range(count)]
+    recorded = [{"name": f"e{number}", "resourceClaimName": f"c{number}"} for number in reversed(range(count))]
+    with costs_less_than(3):
+        assert claim_names(pod(*entries, recorded=recorded)) == [f"c{number}" for number in range(count)]

@@ -27,6 +27,7 @@ from cathedra.semantics.podresources import (
     reports_nothing,
     reports_same_resources,
 )
+from tests.costs import costs_less_than
 
 CPU = 10**9
 
@@ -217,3 +218,12 @@ def test_states_that_are_said_to_report_the_same_do(statuses: list[dict[str, Any
         assert reported_resources(old) == reported_resources(new)
     if reports_nothing(old):
         assert not any(reported_resources(old))
+
+
+def test_thousands_of_sidecars_with_resources_of_their_own_are_added_up_in_one_pass() -> None:
+    count = 30_000
+    made = pod([{"cpu": "1"}], [({f"example.com/r{number}": "1"}, number % 2 == 0) for number in range(count)])
+    with costs_less_than(3):
+        total = container_totals(made, lambda container: nanos(container.resources.requests))
+    assert len(total) == count + 1
+    assert set(total.values()) == {CPU}
