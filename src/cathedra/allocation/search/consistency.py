@@ -137,7 +137,7 @@ class _Request(NamedTuple):
     ways: tuple[_Way, ...]
     groups: tuple[_Group, ...]
     kinds: tuple[tuple[int, ...], ...]
-    """For each group the kinds of devices that the request takes in it (`_kinds_of`)."""
+    """For each group the kinds of devices that the request takes in it, as places in `_kinds_of`."""
 
 
 class _Trial(NamedTuple):
@@ -196,9 +196,8 @@ class Consistency:
         current = self._pinned.get((first, option.sub))
         if current is None:
             current = self._pinned[first, option.sub] = self._request((choice,))
-        return _Evaluation(self._candidates, option.claim, state).narrow(
-            current, needed, left, self._requests[first + 1 : end]
-        )
+        evaluation = _Evaluation(self._candidates, self._kinds, option.claim, state)
+        return evaluation.narrow(current, needed, left, self._requests[first + 1 : end])
 
     def _grouped(
         self, claim: int, requests: Sequence[RequestOnNode], attributes: dict[str, _Attribute]
@@ -269,7 +268,7 @@ class Consistency:
         if not all(self._is_exclusive(way.option) and not way.option.derivation(attribute.name) for way in ways):
             return ()
         bases = [self._candidates.base(way.option) for way in ways]
-        return tuple([kind for kind in self._kinds if not any(base & ~kind for base in bases)])
+        return tuple([at for at, kind in enumerate(self._kinds) if not any(base & ~kind for base in bases)])
 
 
 def _binds(rule: NodeConstraint, requests: Sequence[RequestOnNode]) -> bool:
@@ -309,17 +308,32 @@ def _kinds_of(masks: Iterable[int]) -> tuple[int, ...]:
 class _Evaluation:
     """The bound in one state."""
 
-    __slots__ = ("_blocked", "_candidates", "_claim", "_domains", "_needs", "_state", "_states", "_supplies")
+    __slots__ = (
+        "_any_full",
+        "_blocked",
+        "_candidates",
+        "_claim",
+        "_domains",
+        "_kinds",
+        "_needs",
+        "_state",
+        "_states",
+        "_supplies",
+    )
 
-    def __init__(self, candidates: Candidates, claim: int, state: State) -> None:
+    def __init__(self, candidates: Candidates, kinds: Sequence[int], claim: int, state: State) -> None:
         self._candidates = candidates
         self._claim, self._state = claim, state
         self._states = {claim: state}
         self._blocked = state.used if state.counters is None else state.used | state.counters.blocked
+        self._kinds = [kind & ~self._blocked for kind in kinds]
         self._domains: dict[_Group, int] = {}
+        self._any_full = candidates.counters is not None
+        """Whether a value may be full for a group though each of its requests has enough devices."""
         self._needs: dict[_Group, dict[int, int]] = {}
         """Group → kind → how many of its devices the open requests of the group take."""
-        self._supplies: dict[tuple[int, int], int] = {}
+        self._supplies: dict[int, int] = {}
+        """Devices → how many of them the counters let be placed together."""
 
     def narrow(self, current: _Request, needed: int, left: int, others: Sequence[_Request]) -> int:
         """See `Consistency.narrow`."""
@@ -377,6 +391,7 @@ class _Evaluation:
                 return False
             needs = self._needs.setdefault(group, {})
             for kind in kinds:
+                self._any_full = self._any_full or kind in needs
                 needs[kind] = needs.get(kind, 0) + least
         return True
 
@@ -435,6 +450,9 @@ class _Evaluation:
         free = self._settle(attribute, groups, taken)
         if free is None:
             return False
+        if all(self._domains[group].bit_count() >= len(free) for group in free):
+            # Each has a value of its own, and any value leaves the others enough.
+            return True
         for need in _families([self._needs[group] for group in free]):
             members = [group for group in free if _covers(self._needs[group], need)]
             room: dict[int, int] = {}
@@ -472,19 +490,29 @@ class _Evaluation:
                     taken[kind, value] = taken.get((kind, value), 0) + count
                     if taken[kind, value] > self._supply(attribute, kind, value):
                         return None
-            rooms: dict[tuple[tuple[int, int], ...], dict[int, int]] = {}
-            for group in free:
-                need = tuple(sorted(self._needs[group].items()))
-                room = rooms.setdefault(need, {})
-                for value in bits(self._domains[group]):
-                    if value not in room:
-                        room[value] = self._room(attribute, value, self._needs[group], taken)
-                    if not room[value]:
-                        self._domains[group] ^= value
-                if not self._domains[group]:
-                    return None
+            if not self._drop_full_values(attribute, free, taken):
+                return None
             if all(self._domains[group] & self._domains[group] - 1 for group in free):
                 return free
+
+    def _drop_full_values(
+        self, attribute: _Attribute, groups: list[_Group], taken: Mapping[tuple[int, int], int]
+    ) -> bool:
+        """Take from the domains the values that cannot serve one more group; False if a domain becomes empty."""
+        alike: dict[tuple[tuple[int, int], ...], list[_Group]] = {}
+        for group in groups:
+            alike.setdefault(tuple(sorted(self._needs[group].items())), []).append(group)
+        for members in alike.values():
+            needs = self._needs[members[0]]
+            full = 0
+            for value in bits(self._union(members)) if self._any_full else {value for _, value in taken}:
+                if not self._room(attribute, value, needs, taken):
+                    full |= value
+            for group in members if full else ():
+                self._domains[group] &= ~full
+                if not self._domains[group]:
+                    return False
+        return True
 
     def _room(
         self, attribute: _Attribute, value: int, need: Mapping[int, int], taken: Mapping[tuple[int, int], int]
@@ -500,14 +528,13 @@ class _Evaluation:
 
     def _supply(self, attribute: _Attribute, kind: int, value: int) -> int:
         """How many devices of a kind have the value and can be placed together, at most."""
-        devices = kind & attribute.own.get(value, 0) & ~self._blocked
-        known = self._supplies.get((kind, devices))
+        devices = self._kinds[kind] & attribute.own.get(value, 0)
+        counters = self._candidates.counters
+        if counters is None or self._state.counters is None:
+            return devices.bit_count()
+        known = self._supplies.get(devices)
         if known is None:
-            known = devices.bit_count()
-            counters = self._candidates.counters
-            if counters is not None and self._state.counters is not None:
-                known = counters.most(self._state.counters, devices)
-            self._supplies[kind, devices] = known
+            known = self._supplies[devices] = counters.most(self._state.counters, devices)
         return known
 
     # --- competition for devices
