@@ -14,7 +14,7 @@ SEED    ?=
 # Without bytecode every start of the program compiles a thousand modules anew: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit check conformance fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit check conformance attack fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -62,6 +62,9 @@ conformance: $(VENV)/.dev      ## Kubernetes' recorded answers: passed/total [VE
 
 fuzz: $(VENV)/.dev             ## mutate inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME] [SEED=N]
 	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER)) $(addprefix --seed ,$(SEED))
+
+attack: $(VENV)/.dev           ## hard inputs against a fresh cluster: stalls of /livez and memory, in one table; fails above 1 s and 100 MiB [ONLY=NAME]
+	@$(BIN)/python -m tools.attack $(addprefix --only ,$(ONLY))
 
 lowest:                        ## the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
