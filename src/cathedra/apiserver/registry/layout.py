@@ -69,8 +69,9 @@ class LogLayout:
         return replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
 
 
-MAX_VALUE: Final = 1536 * 1024 - 1024
-"""Bytes of an object in a store: what etcd takes in a request, 1.5 MiB, less room for its key and the comparison."""
+MAX_VALUE: Final = 1536 * 1024 - 4096
+"""Bytes of an object in a store: what etcd takes in a request, 1.5 MiB, less room for its key. A write has the key
+three times: in the comparison, the put and the range."""
 
 
 def check_size(value: bytes) -> None:
