@@ -22,8 +22,8 @@ class Symmetry:
         self._problem = candidates.problem
         self._classes: tuple[list[int], list[int]] | None = None
         self._twins: dict[tuple[int, int], bool] = {}
-        # A search keeps hundreds of thousands of keys. Numbers in place of these pairs halve their size, and the garbage
-        # collector leaves such keys alone: one collection took 0.5 s of a search of 6 s.
+        # A search keeps hundreds of thousands of keys. Numbers in place of these pairs halve their size, and garbage
+        # collection leaves such keys alone: one pass took 0.5 s of a search of 6 s.
         self._shares_of: dict[Any, int] = {}
         """Class of a device and what shares use of it → a number."""
         self._shares_at: dict[Any, int] = {}
