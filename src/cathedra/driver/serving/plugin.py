@@ -99,15 +99,15 @@ class PluginServers:
         )
         registration = _KeptSocket(self._registration_socket, self._add_registration, self._interceptors, self._clock)
         async with service.serving(), registration.serving(), asyncio.TaskGroup() as group:
-            keepers = [group.create_task(service.keep()), group.create_task(registration.keep())]
+            tasks = [group.create_task(service.keep()), group.create_task(registration.keep())]
             try:
                 yield
             finally:
                 # Calls in progress are waited for, and a stream would go on for ever.
                 if self._health is not None:
                     self._health.close()
-                for keeper in keepers:
-                    keeper.cancel()
+                for task in tasks:
+                    task.cancel()
 
     def _add_service(self, server: grpc.aio.Server) -> None:
         served = self._registration.info.supported_versions

@@ -1,7 +1,7 @@
 """Limits on requests that are passed on to other servers at the same time: logs, streams, ``proxy``, aggregated APIs.
 
 Such a request takes two connections, holds no seat of flow control, and may last for days. Without limits one user's
-streams would use up the connections of everybody, so they are counted per user, per server behind, and over all.
+streams would use up the connections of all others, so they are counted per user, per server behind, and over all.
 """
 
 from __future__ import annotations
