@@ -27,7 +27,7 @@ from cathedra.allocation.errors import (
 )
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
 from cathedra.allocation.occupancy import DeviceUsage, Occupancy
-from cathedra.allocation.refusal import ConstraintReason, Refusal, RequestReason, SelectorReason
+from cathedra.allocation.refusal import ConstraintReason, GroupReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Allowance, Budget, LongSearch
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
@@ -51,6 +51,7 @@ __all__ = [
     "DeviceUsage",
     "FatalError",
     "Features",
+    "GroupReason",
     "InvalidInput",
     "Inventory",
     "InventorySnapshot",

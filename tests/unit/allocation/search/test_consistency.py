@@ -247,10 +247,10 @@ def families(draw: st.DrawFn) -> tuple[World, list[ResourceClaim]]:
     taken = [] if draw(st.integers(0, 3)) else [held(made[0]["name"])]
     if made[0].get("allowMultipleAllocations"):
         taken = []
-    claims = [draw(claims_over(kinds, "k0", 3 if len(kinds) < 3 else 2))]
+    claims = [draw(claims_over(kinds, "k0", 3 if len(kinds) < 3 else 2, lists=lists))]
     if draw(st.integers(0, 3)) == 0:
-        claims.append(draw(claims_over(kinds, "k1", 1)))
-    return World(slices, taken, features=Features(list_type_attributes=lists)), claims
+        claims.append(draw(claims_over(kinds, "k1", 1, lists=lists)))
+    return World(slices, taken, features=Features(list_type_attributes=lists, derived_attributes=True)), claims
 
 
 @st.composite
@@ -275,13 +275,13 @@ def members(
 
 
 @st.composite
-def claims_over(draw: st.DrawFn, kinds: tuple[str, ...], name: str, most: int) -> ResourceClaim:
+def claims_over(draw: st.DrawFn, kinds: tuple[str, ...], name: str, most: int, *, lists: bool) -> ResourceClaim:
     """A claim for groups, with a constraint for each, and now and then others across them."""
     groups = draw(st.integers(1, most))
     places = [(kind, number) for kind in kinds for number in range(groups)]
     if draw(st.integers(0, 2)) == 0:
         places = draw(st.permutations(places))
-    asked = [draw(requests_of(kind, number)) for kind, number in places]
+    asked = [draw(requests_of(kind, number, lists=lists)) for kind, number in places]
     names = [f"{kind}{number}" for kind, number in places]
     constraints: list[dict[str, Any]] = []
     for number in range(groups):
@@ -299,8 +299,9 @@ def claims_over(draw: st.DrawFn, kinds: tuple[str, ...], name: str, most: int) -
 
 
 @st.composite
-def requests_of(draw: st.DrawFn, kind: str, number: int) -> dict[str, Any]:
-    """Mostly one device of the kind; now and then two, all, alternatives, a model, a share, or admin access."""
+def requests_of(draw: st.DrawFn, kind: str, number: int, *, lists: bool) -> dict[str, Any]:
+    """Mostly one device of the kind; now and then two, all, alternatives, a model, a share, a derived root, or admin
+    access."""
     name = f"{kind}{number}"
     one = KIND.format(kind)
     match draw(st.integers(0, 29)):
@@ -314,6 +315,9 @@ def requests_of(draw: st.DrawFn, kind: str, number: int) -> dict[str, Any]:
             return first_available(name, s0=exactly("s0", 2, one), s1=exactly("s1", 1, one))
         case 5 | 6 | 7:
             return exactly(name, 1, one, MODEL.format(draw(st.sampled_from(["a", "b"]))))
+        case 10 if kind == "gpu":
+            derived = [{"name": "drv/root", "expression": 'device.attributes["drv"].?root.orValue(0)'}]
+            return exactly(name, 1, one, derivedAttributes=[] if lists else derived)
         case 8 | 9 if kind == "nic":
             return exactly(name, 1, one, capacity={"mem": 2})
         case _:
