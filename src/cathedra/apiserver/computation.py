@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from cathedra.api.status import StatusError, failure
 from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption, Turn, TurnOver
 
-__all__ = ["EXPRESSION_SECONDS", "LARGE", "VALIDATION_SECONDS", "Allowance", "Computations", "Limit"]
+__all__ = ["EXPRESSION_SECONDS", "LARGE", "VALIDATION_SECONDS", "Allowance", "Computations", "Limit", "timed_out"]
 
 T = TypeVar("T")
 
@@ -34,6 +35,15 @@ _SHORT_TURN: Final = 0.002
 """Seconds of a turn on the loop while the thread is busy: then many requests may come that use their whole turn."""
 _CALLS: Final = 64
 """Calls of a limit between two looks at the processor time, which is a system call."""
+
+
+def timed_out() -> StatusError:
+    """504: the work was not done in time."""
+    return failure(
+        504,
+        "Timeout",
+        "Timeout: request did not complete within requested timeout - context deadline exceeded",
+    )
 
 
 class Computations:

@@ -18,8 +18,9 @@ from cathedra.api.core.apiextensions_v1 import (
 from cathedra.api.core.meta_v1 import DeleteOptions
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Time, encode, replace
 from cathedra.apiserver.authentication.user import LOOPBACK
+from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.custom.definitions import CRDS
 from cathedra.apiserver.customresources.served import ServedDefinitions, is_established
 from cathedra.apiserver.registry.registry import WriteConflict
@@ -145,10 +146,13 @@ class DefinitionController:
     async def _replace_served(self, obj: CustomResourceDefinition) -> None:
         if self._served.is_current(obj):
             return
+        definition = None
+        if len(encode(obj)) >= LARGE:
+            definition = await self._server.computations.compute(lambda _: self._served.kind_of(obj), LOOPBACK.name)
         resource = self._served.resource_of(obj.metadata.name)
         if resource is not None:
             await self._server.registry.all_quiet(resource)
-        self._served.serve(obj)
+        self._served.serve(obj, definition)
 
     async def _clean_up(self, obj: CustomResourceDefinition) -> None:
         """Delete every instance, then let the definition go."""

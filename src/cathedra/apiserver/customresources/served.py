@@ -12,6 +12,7 @@ from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.custom.kinds import kind_of_definition
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, stored_version, with_content
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.conditions import is_true
 
 __all__ = ["ServedDefinitions", "is_established"]
@@ -43,13 +44,18 @@ class ServedDefinitions:
         served = self._served.get(obj.metadata.name)
         return served is not None and served[0] == obj.metadata.generation
 
-    def serve(self, obj: CustomResourceDefinition) -> None:
+    def kind_of(self, obj: CustomResourceDefinition) -> AnyDefinition:
+        """The kind that a definition adds. It may be made in any thread."""
+        return kind_of_definition(obj, self._caller)
+
+    def serve(self, obj: CustomResourceDefinition, definition: AnyDefinition | None = None) -> None:
         """Serve a definition, or go on with a new generation of it; then no write on its instances may be under way.
+        ``definition`` is its kind, where it has been made.
 
         Raises:
             StorageError: an instance that the store holds cannot be read.
         """
-        definition = kind_of_definition(obj, self._caller)
+        definition = definition or self.kind_of(obj)
         if obj.metadata.name in self._served:
             self._registry.redefine_table(definition, _adapted)
         else:

@@ -17,6 +17,7 @@ from cathedra.apiserver.authentication.authenticator import Authenticator
 from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
 from cathedra.apiserver.authorization.impersonation import asks_to_impersonate, impersonated
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.computation import timed_out
 from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.about.health import HealthAndVersion
 from cathedra.apiserver.http.about.issuer import issuer_document
@@ -38,7 +39,7 @@ from cathedra.apiserver.http.resources import ResourceHandler, not_served, wrong
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import AuditLog
-from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines, deadline_of, timed_out
+from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines, deadline_of
 from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.traffic.levels import Seat
 from cathedra.apiserver.traffic.metrics import CONTENT_TYPE, Metrics

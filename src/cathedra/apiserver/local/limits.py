@@ -10,9 +10,10 @@ import msgspec
 
 from cathedra.api.boundedcache import BoundedCache
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.computation import timed_out
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.local.records import request_info_of
-from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines, timed_out
+from cathedra.apiserver.traffic.deadlines import REQUEST_SECONDS, Deadlines
 from cathedra.apiserver.traffic.flow import Flow, Place
 from cathedra.apiserver.traffic.levels import Seat
 from cathedra.client.local.messages import LocalRequest

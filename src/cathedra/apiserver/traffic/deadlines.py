@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from cathedra.api.goquote import go_quote
-from cathedra.api.status import StatusError, bad_request, failure
+from cathedra.api.status import bad_request
 
-__all__ = ["REQUEST_SECONDS", "Deadlines", "deadline_of", "timed_out"]
+__all__ = ["REQUEST_SECONDS", "Deadlines", "deadline_of"]
 
 REQUEST_SECONDS: Final = 60.0
 """Of everything, the coming of the body included: a client that sends byte by byte holds nothing up for longer."""
@@ -52,15 +52,6 @@ def _seconds(text: str) -> float | None:
         return None
     seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
     return sign * seconds if seconds < _MOST_SECONDS else None
-
-
-def timed_out() -> StatusError:
-    """504: the work was not done in time."""
-    return failure(
-        504,
-        "Timeout",
-        "Timeout: request did not complete within requested timeout - context deadline exceeded",
-    )
 
 
 class Deadlines:

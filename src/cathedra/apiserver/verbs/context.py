@@ -12,14 +12,14 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList
 from cathedra.api.gates import FeatureGates
-from cathedra.api.status import failure, forbidden
+from cathedra.api.status import forbidden
 from cathedra.api.struct import encode
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.authentication.authenticator import StaticTokens
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Authorizer, HeldRules, refusal
-from cathedra.apiserver.computation import VALIDATION_SECONDS, Computations
+from cathedra.apiserver.computation import VALIDATION_SECONDS, Computations, timed_out
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
@@ -124,11 +124,7 @@ class ServerContext(msgspec.Struct, frozen=True):
                 lambda limit: validate(msgspec.structs.replace(context, interrupted=limit)), size=len(encode(obj))
             )
         except DeadlineExceeded:
-            raise failure(
-                504,
-                "Timeout",
-                "Timeout: request did not complete within requested timeout - context deadline exceeded",
-            ) from None
+            raise timed_out() from None
 
     def authorize(self, call: Call, *, field_selector: str = "", label_selector: str = "") -> None:
         """Let the call pass.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -39,12 +39,13 @@ class CompiledMutations:
     """A policy's expressions, compiled. ``errors`` is what creating the policy would report; it can run
     nevertheless."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Mapping[str, Any], check: Callable[[], object] = bool) -> None:
         self.fails = spec.get("failurePolicy", "Fail") != "Ignore"
         params = bool(spec.get("paramKind"))
         self.variables: dict[str, Expression] = {}
         known: dict[str, Type] = {}
         for variable in spec.get("variables") or ():
+            check()
             declared = environment(params=params, authorizer=True, variables=known)
             compiled = compile_one(variable["expression"], declared, ())
             self.variables[variable["name"]] = compiled
@@ -53,7 +54,10 @@ class CompiledMutations:
         patching = environment(params=params, authorizer=True, variables=known, patches=True)
         given = spec.get("matchConditions") or ()
         self.conditions = [compile_one(one["expression"], full, (types.BOOL,)) for one in given]
-        self.mutations = [_mutation(one, patching) for one in spec.get("mutations") or ()]
+        self.mutations: list[tuple[str, Expression]] = []
+        for one in spec.get("mutations") or ():
+            check()
+            self.mutations.append(_mutation(one, patching))
         self.errors = tuple(self._errors(given, params=params))
 
     def _errors(self, conditions: Any, *, params: bool) -> list[PolicyCompileError]:
@@ -109,7 +113,7 @@ def _patch(patch_type: str, value: Any) -> Mutated:
     raise NotJSON("type mismatch: the expression evaluated to no patch")
 
 
-def compile_mutations(spec: Mapping[str, Any]) -> CompiledMutations:
+def compile_mutations(spec: Mapping[str, Any], check: Callable[[], object] = bool) -> CompiledMutations:
     """Compile a policy's spec, given as its JSON form. Never raises for what a user wrote in expressions: see
     ``errors``. Every mutation has the member that its patch type names."""
-    return CompiledMutations(spec)
+    return CompiledMutations(spec, check)

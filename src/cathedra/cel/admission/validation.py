@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -51,13 +51,14 @@ class CompiledPolicy:
     """A policy's expressions, compiled. ``errors`` is what creating the policy would report; it can run
     nevertheless."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Mapping[str, Any], check: Callable[[], object] = bool) -> None:
         self.fails = spec.get("failurePolicy", "Fail") != "Ignore"
         self.validations: Sequence[Mapping[str, Any]] = spec.get("validations") or ()
         params = bool(spec.get("paramKind"))
         self.variables: dict[str, Expression] = {}
         known: dict[str, Type] = {}
         for variable in spec.get("variables") or ():
+            check()
             declared = environment(params=params, authorizer=True, variables=known)
             compiled = compile_one(variable["expression"], declared, ())
             self.variables[variable["name"]] = compiled
@@ -65,11 +66,15 @@ class CompiledPolicy:
         full = environment(params=params, authorizer=True, variables=known)
         silent = environment(params=params, authorizer=False, variables=known)
         self.conditions = [compile_one(c["expression"], full, (types.BOOL,)) for c in spec.get("matchConditions") or ()]
-        self.rules = [compile_one(v["expression"], full, (types.BOOL,)) for v in self.validations]
-        self.messages = [
-            compile_one(v["messageExpression"], silent, (types.STRING,)) if v.get("messageExpression") else None
-            for v in self.validations
-        ]
+        self.rules = []
+        for validation in self.validations:
+            check()
+            self.rules.append(compile_one(validation["expression"], full, (types.BOOL,)))
+        self.messages: list[Expression | None] = []
+        for validation in self.validations:
+            check()
+            source = validation.get("messageExpression")
+            self.messages.append(compile_one(source, silent, (types.STRING,)) if source else None)
         annotations = spec.get("auditAnnotations") or ()
         self.keys = [a["key"] for a in annotations]
         self.annotations = [compile_one(a["valueExpression"], full, (types.STRING, types.NULL)) for a in annotations]
@@ -170,6 +175,7 @@ class CompiledPolicy:
         return Annotation(key, "publish", value=value) if value else Annotation(key, "exclude")
 
 
-def compile_policy(spec: Mapping[str, Any]) -> CompiledPolicy:
-    """Compile a policy's spec, given as its JSON form. Never raises for what a user wrote: see ``errors``."""
-    return CompiledPolicy(spec)
+def compile_policy(spec: Mapping[str, Any], check: Callable[[], object] = bool) -> CompiledPolicy:
+    """Compile a policy's spec, given as its JSON form. Never raises for what a user wrote: see ``errors``. ``check`` is
+    called between expressions, and may raise an exception."""
+    return CompiledPolicy(spec, check)

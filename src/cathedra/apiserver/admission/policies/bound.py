@@ -10,51 +10,82 @@ import msgspec
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import to_dict
+from cathedra.apiserver.computation import VALIDATION_SECONDS, Computations, timed_out
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
+from cathedra.offload import DeadlineExceeded
 
-__all__ = ["BoundPolicies", "BoundPolicy"]
+__all__ = ["BoundPolicies", "BoundPolicy", "compiled_in_time"]
 
 P = TypeVar("P")
 B = TypeVar("B")
 C = TypeVar("C")
+T = TypeVar("T")
 
 
-class BoundPolicy(msgspec.Struct, Generic[P, B, C], frozen=True):
-    """A policy, what its expressions compiled to, and its bindings."""
+async def compiled_in_time(computations: Computations, owner: str, work: Callable[[Callable[[], object]], T]) -> T:
+    """Return what ``work`` compiles, beside the event loop if it takes long.
+
+    Raises:
+        StatusError: 504, it takes too long.
+    """
+    try:
+        return await computations.allowance(owner, VALIDATION_SECONDS).complete(lambda limit: work(limit.check))
+    except DeadlineExceeded:
+        raise timed_out() from None
+
+
+class BoundPolicy(msgspec.Struct, Generic[P, B], frozen=True):
+    """A policy and its bindings."""
 
     name: str
     object: P
-    compiled: C
     bindings: tuple[B, ...]
 
 
 class BoundPolicies(Generic[P, B, C]):
-    """Follows policies and bindings; a policy is compiled again only when its spec changes."""
+    """Follows policies and bindings; a policy is compiled for its first request, and again only when its spec
+    changes."""
 
     def __init__(
         self,
         registry: Registry,
         policies: GroupResource,
         bindings: GroupResource,
-        compiler: Callable[[JSONObject], C],
+        compiler: Callable[[JSONObject, Callable[[], object]], C],
+        computations: Computations,
     ) -> None:
-        """``compiler`` takes a policy's spec as plain JSON."""
+        """``compiler`` takes a policy's spec as plain JSON, and what it calls between expressions."""
+        self._computations = computations
         self._registry = registry
         self._policies, self._bindings = policies, bindings
         self._compiler = compiler
         self._compiled: dict[str, tuple[Any, C]] = {}
-        self._known: tuple[BoundPolicy[P, B, C], ...] | None = None
+        self._known: tuple[BoundPolicy[P, B], ...] | None = None
         for resource in (policies, bindings):
             registry.observe(resource, lambda _: self._forget())
 
-    def __call__(self) -> tuple[BoundPolicy[P, B, C], ...]:
+    def __call__(self) -> tuple[BoundPolicy[P, B], ...]:
         """The policies that are bound, by name."""
         if self._known is None:
             self._known = tuple(self._load())
         return self._known
 
-    def _load(self) -> Iterator[BoundPolicy[P, B, C]]:
+    async def compiled(self, policy: BoundPolicy[P, B], owner: str) -> C:
+        """The expressions of a policy, compiled; ``owner`` is the user whose request needs them.
+
+        Raises:
+            StatusError: 504, compiling takes too long.
+        """
+        spec: Any = policy.object.spec  # type: ignore[attr-defined]  # every policy has one
+        known = self._compiled.get(policy.name)
+        if known is not None and (known[0] is spec or known[0] == spec):
+            return known[1]
+        made = await compiled_in_time(self._computations, owner, lambda check: self._compiler(to_dict(spec), check))
+        self._compiled[policy.name] = (spec, made)
+        return made
+
+    def _load(self) -> Iterator[BoundPolicy[P, B]]:
         bindings: dict[str, list[B]] = {}
         for binding in self._objects(self._bindings):
             bindings.setdefault(binding.spec.policy_name, []).append(binding)
@@ -62,15 +93,7 @@ class BoundPolicies(Generic[P, B, C]):
             name = policy.metadata.name
             bound = bindings.get(name)
             if bound:
-                yield BoundPolicy(name, policy, self._compile(name, policy.spec), tuple(bound))
-
-    def _compile(self, name: str, spec: Any) -> C:
-        known = self._compiled.get(name)
-        if known is not None and known[0] == spec:
-            return known[1]
-        compiled = self._compiler(to_dict(spec))
-        self._compiled[name] = (spec, compiled)
-        return compiled
+                yield BoundPolicy(name, policy, tuple(bound))
 
     def _objects(self, resource: GroupResource) -> list[Any]:
         try:

@@ -27,7 +27,7 @@ from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher, may_match
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
+from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy, compiled_in_time
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
 from cathedra.apiserver.admission.policies.policyerrors import binding_errors, policy_errors
 from cathedra.apiserver.admission.versioned import VersionedAttributes, size_of
@@ -48,13 +48,15 @@ _CODES: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413,
 _FAILURE_ANNOTATION: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
-Policy = BoundPolicy[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, "CompiledPolicy"]
+Policy = BoundPolicy[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]
 
 
 class _Question(msgspec.Struct, frozen=True):
     """A policy to be evaluated for one of its bindings and one parameter object."""
 
     policy: Policy
+    compiled: Any
+    """The `cathedra.cel.admission.CompiledPolicy`."""
     binding: ValidatingAdmissionPolicyBinding
     given: Any
     """The `cathedra.cel.admission.Input`."""
@@ -93,7 +95,7 @@ class PolicyCheck(AdmissionPlugin):
         self._access = ParameterAccess(registry, authorizer, kinds, POLICIES)
         self._matcher = Matcher(registry)
         self._bound: BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, CompiledPolicy]
-        self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile)
+        self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile, computations)
 
     def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """Policies themselves, and what some bound policy names."""
@@ -114,7 +116,7 @@ class PolicyCheck(AdmissionPlugin):
                 written breaks the rules.
         """
         if request.definition.group == _GROUP:
-            _check_rules(request, self._access)
+            await self._check_rules(request)
             return  # no policy about policies: a cluster cannot be locked by its own
         policies = self._bound()
         if not policies:
@@ -133,12 +135,27 @@ class PolicyCheck(AdmissionPlugin):
         if outcome.denials:
             raise _refusal(request, outcome.denials[0])
 
+    async def _check_rules(self, request: AdmissionAttributes) -> None:
+        if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
+            return
+        obj, definition = request.object, request.definition
+        errors: ErrorList = ErrorList()
+        if definition.group_resource == POLICIES:
+            errors = await compiled_in_time(
+                self._computations, request.user.name, lambda check: policy_errors(obj, check)
+            )
+            errors = errors or self._access.policy_errors(request)
+        elif definition.group_resource == BINDINGS:
+            errors = binding_errors(obj) or self._access.binding_errors(request)
+        if errors:
+            raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
+
     async def _evaluated(self, request: AdmissionAttributes, questions: list[_Question]) -> list[Result]:
         """Evaluate policies beside the event loop, all within the processor time of one request."""
 
         def evaluate(limit: Limit) -> list[Result]:
             return [
-                question.policy.compiled.evaluate(msgspec.structs.replace(question.given, interrupted=limit))
+                question.compiled.evaluate(msgspec.structs.replace(question.given, interrupted=limit))
                 for question in questions
             ]
 
@@ -176,8 +193,9 @@ class PolicyCheck(AdmissionPlugin):
                     yield _Denial(name, binding.metadata.name, why)
                 continue
             given = self._input(request, view, version)
+            compiled = await self._bound.compiled(policy, request.user.name)
             for param in params:
-                yield _Question(policy, binding, msgspec.structs.replace(given, params=param))
+                yield _Question(policy, compiled, binding, msgspec.structs.replace(given, params=param))
 
     def _input(self, request: AdmissionAttributes, view: VersionedAttributes, version: VersionDefinition) -> Input:
         from cathedra.apiserver.authorization.celauthorizer import decider  # start-up time: CEL, with the first policy
@@ -233,28 +251,15 @@ class _Outcome:
             request.annotations[_FAILURE_ANNOTATION] = json.dumps(before + self._failures)
 
 
-def _compile(spec: JSONObject) -> CompiledPolicy:
+def _compile(spec: JSONObject, check: Callable[[], object]) -> CompiledPolicy:
     from cathedra.cel.admission import compile_policy  # start-up time: as above
 
-    return compile_policy(spec)
+    return compile_policy(spec, check)
 
 
 def _fails(policy: Policy) -> bool:
     """Whether it refuses when it cannot be applied."""
     return policy.object.spec.failure_policy != "Ignore"
-
-
-def _check_rules(request: AdmissionAttributes, access: ParameterAccess) -> None:
-    if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
-        return
-    obj, definition = request.object, request.definition
-    errors: ErrorList = ErrorList()
-    if definition.group_resource == POLICIES:
-        errors = policy_errors(obj) or access.policy_errors(request)
-    elif definition.group_resource == BINDINGS:
-        errors = binding_errors(obj) or access.binding_errors(request)
-    if errors:
-        raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 
 
 def _refusal(request: AdmissionAttributes, denial: _Denial) -> StatusError:

@@ -24,7 +24,7 @@ from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy
+from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy, compiled_in_time
 from cathedra.apiserver.admission.policies.mutatingerrors import mutating_binding_errors, mutating_policy_errors
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
 from cathedra.apiserver.admission.rebuilding import Rebuilder
@@ -46,7 +46,7 @@ _GROUP: Final = "admissionregistration.k8s.io"
 MUTATING_POLICIES: Final = GroupResource(_GROUP, "mutatingadmissionpolicies")
 MUTATING_BINDINGS: Final = GroupResource(_GROUP, "mutatingadmissionpolicybindings")
 
-Policy = BoundPolicy[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, "CompiledMutations"]
+Policy = BoundPolicy[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]
 Key = tuple[str, str, str, str]
 
 
@@ -58,6 +58,8 @@ class _Invocation(msgspec.Struct, frozen=True):
     """A policy to be applied for one of its bindings and one parameter object."""
 
     policy: Policy
+    compiled: Any
+    """The `cathedra.cel.admission.CompiledMutations`."""
     binding: MutatingAdmissionPolicyBinding
     version: VersionDefinition
     param: Any
@@ -105,7 +107,7 @@ class MutatingPolicies(AdmissionPlugin):
         self._rebuilder = rebuilder
         self._computations = computations
         self._bound: BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, CompiledMutations]
-        self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile)
+        self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile, computations)
 
     def is_idle(self, definition: AnyDefinition) -> bool:
         """No policy is bound, and what is written is none."""
@@ -121,7 +123,10 @@ class MutatingPolicies(AdmissionPlugin):
         if request.operation not in {"CREATE", "UPDATE"} or request.subresource:
             return
         if definition.group_resource == MUTATING_POLICIES:
-            errors = mutating_policy_errors(obj) or self._access.policy_errors(request)
+            errors = await compiled_in_time(
+                self._computations, request.user.name, lambda check: mutating_policy_errors(obj, check)
+            )
+            errors = errors or self._access.policy_errors(request)
         elif definition.group_resource == MUTATING_BINDINGS:
             errors = mutating_binding_errors(obj) or self._access.mutating_binding_errors(request)
         else:
@@ -173,8 +178,9 @@ class MutatingPolicies(AdmissionPlugin):
                 except (Misconfigured, StatusError) as error:
                     _refuse(refusals, policy, binding, f"failed to configure binding: {error}")
                     continue
+                compiled = await self._bound.compiled(policy, request.user.name)
                 for param in params:
-                    yield _Invocation(policy, binding, version, param)
+                    yield _Invocation(policy, compiled, binding, version, param)
 
     async def _applied(
         self,
@@ -192,7 +198,7 @@ class MutatingPolicies(AdmissionPlugin):
             raise internal_error(error.status.message) from None
         size = size_of(request)
         why = await allowance.complete(
-            lambda limit: policy.compiled.objection(msgspec.structs.replace(given, interrupted=limit)), size=size
+            lambda limit: invocation.compiled.objection(msgspec.structs.replace(given, interrupted=limit)), size=size
         )
         if why is not None:
             if why:
@@ -263,7 +269,7 @@ def _patched(invocation: _Invocation, position: int, given: Input) -> tuple[Any,
     Raises:
         _Failed: the expression fails, or its patch cannot be applied.
     """
-    wanted = invocation.policy.compiled.mutate(position, given)
+    wanted = invocation.compiled.mutate(position, given)
     if wanted.error:
         raise _Failed(wanted.error)
     try:
@@ -283,11 +289,11 @@ def _patched(invocation: _Invocation, position: int, given: Input) -> tuple[Any,
         raise _Failed(f"error applying patch: {error}") from None
 
 
-def _compile(spec: dict[str, Any]) -> CompiledMutations:
+def _compile(spec: dict[str, Any], check: Callable[[], object]) -> CompiledMutations:
     # start-up time: CEL, with the first policy
     from cathedra.cel.admission import compile_mutations
 
-    return compile_mutations(spec)
+    return compile_mutations(spec, check)
 
 
 def _refuse(

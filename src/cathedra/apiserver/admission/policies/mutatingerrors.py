@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import (
@@ -24,8 +25,9 @@ _REINVOCATION: Final = ("IfNeeded", "Never")
 _MEMBERS: Final = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 
 
-def mutating_policy_errors(policy: MutatingAdmissionPolicy) -> ErrorList:
-    """Everything that is wrong with a policy, what the compiler says of its expressions last."""
+def mutating_policy_errors(policy: MutatingAdmissionPolicy, check: Callable[[], object] = bool) -> ErrorList:
+    """Everything that is wrong with a policy, what the compiler says of its expressions last. ``check`` is called
+    between expressions, and may raise an exception."""
     errors, spec = ErrorList(), policy.spec
     check_param_kind(errors, spec.param_kind)
     check_matching(errors, spec)
@@ -42,7 +44,7 @@ def mutating_policy_errors(policy: MutatingAdmissionPolicy) -> ErrorList:
         from cathedra.cel.admission import compile_mutations
 
         values = to_dict(spec)
-        errors.extend(expression_errors(values, compile_mutations(values).errors))
+        errors.extend(expression_errors(values, compile_mutations(values, check).errors))
     return errors
 
 

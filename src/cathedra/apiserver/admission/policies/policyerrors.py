@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.admissionregistration_v1 import (
@@ -47,8 +47,9 @@ _BOTH: Final = (
 _TYPES: Final = {"FieldValueInvalid": ErrorType.INVALID, "InternalError": ErrorType.INTERNAL}
 
 
-def policy_errors(policy: ValidatingAdmissionPolicy) -> ErrorList:
-    """Everything that is wrong with a policy, what the compiler says of its expressions last."""
+def policy_errors(policy: ValidatingAdmissionPolicy, check: Callable[[], object] = bool) -> ErrorList:
+    """Everything that is wrong with a policy, what the compiler says of its expressions last. ``check`` is called
+    between expressions, and may raise an exception."""
     errors, spec = ErrorList(), policy.spec
     check_param_kind(errors, spec.param_kind)
     check_matching(errors, spec)
@@ -61,7 +62,7 @@ def policy_errors(policy: ValidatingAdmissionPolicy) -> ErrorList:
     from cathedra.cel.admission import compile_policy  # start-up time: CEL, with the first policy
 
     values, known = to_dict(spec), {error.field for error in errors}
-    found = expression_errors(values, compile_policy(values).errors)
+    found = expression_errors(values, compile_policy(values, check).errors)
     errors.extend(error for error in found if error.field not in known)
     return errors
 
