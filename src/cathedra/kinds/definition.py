@@ -144,6 +144,11 @@ class Strategy(Generic[T]):
         metadata."""
         return ErrorList()
 
+    def selectors(self, obj: T) -> Sequence[str]:
+        """Return the device selectors that `validate_create` would compile, if they are so many that they are to be
+        compiled one by one before it; an empty sequence if they are few."""
+        return ()
+
     def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
         """What else is wrong with a new object beside its metadata, in Kubernetes' order."""
         return ErrorList()

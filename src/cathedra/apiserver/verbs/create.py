@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from cathedra.api.formats import dns_subdomain
@@ -20,6 +21,7 @@ from cathedra.apiserver.verbs.objectmeta import fresh, not_ending
 from cathedra.apiserver.verbs.owners import without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
+from cathedra.kinds.resource.expressions import MAX_EXPRESSION
 
 __all__ = ["create", "create_defaulted", "in_namespace"]
 
@@ -94,6 +96,8 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     definition, strategy, key = call.definition, call.strategy, call.key
     errors = strategy.validate_access(obj, context)
     errors += validate_new_metadata(definition, obj.metadata)
+    if selectors := strategy.selectors(obj):
+        await _compiled(context, selectors)
     if strategy.is_lengthy:
         errors += await server.validated(call, context, obj, lambda limited: strategy.validate_create(obj, limited))
     else:
@@ -120,6 +124,16 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if definition.conversion is None:
         return await server.registry.put(table, key, None, obj)
     return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))
+
+
+async def _compiled(context: RequestContext, selectors: Sequence[str]) -> None:
+    """Compile selectors, which the compiler remembers; others on the event loop have their turn between two of them."""
+    if context.expressions is None:
+        return
+    for expression in dict.fromkeys(selectors):
+        if len(expression) <= MAX_EXPRESSION:
+            context.expressions.selector(expression, stored=False)
+            await asyncio.sleep(0)
 
 
 def _without_version(call: Call, obj: Any) -> Any:

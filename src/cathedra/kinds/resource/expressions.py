@@ -14,10 +14,12 @@ from cathedra.kinds.definition import ExpressionFault, RequestContext
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_fully_qualified_name
 
-__all__ = ["validate_derived_attributes", "validate_selectors"]
+__all__ = ["many_selectors", "validate_derived_attributes", "validate_selectors"]
 
 MAX_EXPRESSION: Final = 10 * 1024
 MAX_SELECTORS: Final = 32
+FEW_SELECTORS: Final = 4
+"""Up to so many are compiled together: one takes up to 10 ms."""
 MAX_DERIVED: Final = 32
 MAX_COST: Final = 1_000_000
 _UNUSED: Final = (
@@ -51,6 +53,17 @@ def validate_selectors(
                 _enter(errors, where, expression, fault)
 
     validate_items(errors, path, selectors, MAX_SELECTORS, context.gates, selector)
+
+
+def many_selectors(spec: resource.ResourceClaimSpec) -> Sequence[str]:
+    """Return the expressions of a claim's selectors if they are many, so that compiling all takes long."""
+    found: list[str] = []
+    for request in spec.devices.requests or ():
+        asked = (request.exactly,) if request.exactly is not None else request.first_available
+        for one in asked:
+            if one.selectors:
+                found += [selector.cel.expression for selector in one.selectors if selector.cel is not None]
+    return found if len(found) > FEW_SELECTORS else ()
 
 
 def _enter(errors: ErrorList, path: FieldPath, expression: str, fault: ExpressionFault | None) -> None:

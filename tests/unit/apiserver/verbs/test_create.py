@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -174,3 +175,30 @@ async def test_no_manager_owns_a_list_that_is_spelled_out_and_empty() -> None:
         (entry,) = made.json["metadata"]["managedFields"]
         assert "f:driver" in entry["fieldsV1"]["f:spec"]
         assert "f:devices" not in entry["fieldsV1"]["f:spec"]
+
+
+async def test_many_selectors_are_compiled_one_by_one_and_others_have_their_turn() -> None:
+    """Compiling one takes up to 10 ms, and a template may have hundreds."""
+    selectors = [{"cel": {"expression": f"device.driver == 'd{number}'"}} for number in range(20)]
+    exactly = {"deviceClassName": "c", "selectors": selectors}
+    devices: dict[str, Any] = {"requests": [{"name": "r", "exactly": exactly}]}
+    template = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": devices}}}
+    turns = 0
+    async with open_asgi() as client:
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        counting = asyncio.create_task(count_turns())
+        made = await client("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates", template)
+        counting.cancel()
+        assert made.status == 201
+        assert turns >= len(selectors) - 1
+        broken = {**exactly, "selectors": [*selectors, {"cel": {"expression": "device.nothing"}}]}
+        devices["requests"] = [{"name": "r", "exactly": broken}]
+        refused = await client("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates", template)
+        assert refused.status == 422
+        assert "selectors[20].cel.expression" in refused.json["message"]

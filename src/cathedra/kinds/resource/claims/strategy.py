@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from cathedra.api import resource
@@ -27,6 +28,7 @@ from cathedra.kinds.resource.claims.validation import (
 )
 from cathedra.kinds.resource.declared import CLAIM_TAGS, with_declared
 from cathedra.kinds.resource.errorpaths import paths_of_release
+from cathedra.kinds.resource.expressions import many_selectors
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
 
@@ -56,6 +58,10 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
     def validate_access(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """Admin access, where its namespace does not allow it."""
         return paths_of_release(validate_admin_access(obj.spec, context), context.gates)
+
+    def selectors(self, obj: resource.ResourceClaim) -> Sequence[str]:
+        """Those of all requests, if they are many."""
+        return many_selectors(obj.spec)
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
@@ -142,6 +148,10 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
     def validate_access(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
         """Admin access, where its namespace does not allow it."""
         return paths_of_release(validate_admin_access(obj.spec.spec, context), context.gates)
+
+    def selectors(self, obj: resource.ResourceClaimTemplate) -> Sequence[str]:
+        """Those of all requests, if they are many."""
+        return many_selectors(obj.spec.spec)
 
     def validate_create(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
         """All rules of a new template."""
