@@ -73,8 +73,9 @@ class GatheringTransport(asyncio.Transport):
         self._transport.resume_reading()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Say how much may be buffered before its protocol is told to pause."""
-        self._transport.set_write_buffer_limits(high, low)
+        """Say how much may be buffered before its protocol is told to pause; of no effect once it is closed."""
+        if not self._transport.is_closing():  # uvloop's transport raises then
+            self._transport.set_write_buffer_limits(high, low)
 
     def is_closing(self) -> bool:
         """Whether it is closed, or about to be."""

@@ -96,3 +96,23 @@ async def test_a_connection_that_fails_is_cut_and_the_others_get_their_answers(
     assert [sink.sent for sink in sinks] == [[b"answer"], [], [b"answer"]]
     assert [sink.aborted for sink in sinks] == [False, True, False]
     assert "could not be sent" in caplog.text
+
+
+async def test_limits_of_a_transport_that_is_closed_have_no_effect() -> None:
+    """uvloop's transports raise then; a watch whose client has gone would end with that error."""
+
+    class Limited(Sink):
+        limits: tuple[int | None, int | None] | None = None
+
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+            if self.closed:
+                raise RuntimeError("the handler is closed")
+            self.limits = high, low
+
+    sink = Limited()
+    transport = gathering(sink, Turn())
+    transport.set_write_buffer_limits(high=LARGE)
+    assert sink.limits == (LARGE, None)
+    sink.closed = True
+    transport.set_write_buffer_limits()
+    assert sink.limits == (LARGE, None)

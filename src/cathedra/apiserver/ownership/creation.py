@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.boundedcache import is_short
+from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.struct import KubeStruct, Time, encode
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.managers import Manager, never_tracked, new_entry
@@ -64,7 +64,7 @@ def _of_flat(nothing: _Nothing, given: GivenFields, values: tuple[Any, ...]) -> 
     if inner.flat is None:
         return None
     keys = (*[tuple(metadata[index]) for index in inner.flat], *[tuple(values[index]) for index in given.flat])
-    few = sum(map(len, keys)) <= _FEW and is_short(*chain(*keys))
+    few = sum(map(len, keys)) <= _FEW and sum(map(len, chain.from_iterable(keys))) <= LONGEST_KEY
     return (_of_keys if few else _of_keys.__wrapped__)(given, inner, keys)
 
 

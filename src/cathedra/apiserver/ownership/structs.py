@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.boundedcache import is_short
+from cathedra.api.boundedcache import LONGEST_KEY, is_short
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, encode, json_names, to_dict
 from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
@@ -177,7 +177,8 @@ def _changed_keys(old: dict[str, Any], new: dict[str, Any], inner: Shape) -> Cha
 def keys_of(keys: Collection[str], *, member: bool = False) -> FieldSet:
     """The set of these keys of a map whose values count as one piece each, and with ``member`` of the map itself.
     Objects of one sort have the same few keys, whatever the values are."""
-    known = _known_keys if len(keys) <= _FEW and is_short(*keys) else _known_keys.__wrapped__
+    few = len(keys) <= _FEW and sum(map(len, keys)) <= LONGEST_KEY
+    known = _known_keys if few else _known_keys.__wrapped__
     return known(tuple(keys), member)
 
 

@@ -121,6 +121,7 @@ class Table:
                 self._keys.add(key)
             self._entries[key] = change.entry
         self._history.append(change)
+        change.size = change.entry.size or (0 if change.previous is None else change.previous.size)
         self._history_bytes += change.size
         if len(self._history) > self._history_limit or self._history_bytes > HISTORY_BYTES:
             self._drop_oldest()

@@ -41,10 +41,7 @@ class StoredChange(msgspec.Struct, eq=False):
     deleted: bool = False
     _departed: StoredObject | None = None
     size: int = 0
-    """Bytes of JSON of the object, as they were when it was written."""
-
-    def __post_init__(self) -> None:
-        self.size = self.entry.size or (self.previous.size if self.previous is not None else 0)
+    """Bytes of JSON of the object, as its table enters them."""
 
     def broadcast(self, watchers: Watchers) -> None:
         """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
