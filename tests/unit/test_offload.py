@@ -6,45 +6,10 @@ import asyncio
 import threading
 import time
 from functools import partial
-from itertools import count
 
 import pytest
 
-from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption, Turn, TurnOver
-
-
-class Ticking:
-    """A clock that advances by one tick whenever it is read."""
-
-    def __init__(self, tick: float) -> None:
-        self._ticks = count(0)
-        self._tick = tick
-
-    def __call__(self) -> float:
-        return next(self._ticks) * self._tick
-
-
-def test_an_interruption_stops_the_work_at_its_deadline() -> None:
-    interruption = Interruption(1.0, monotonic=Ticking(0.3))
-    assert [interruption() for _ in range(4)] == [False, False, False, True]
-    with pytest.raises(DeadlineExceeded, match="stopped after 1 s"):
-        interruption.check()
-
-
-def test_the_work_pauses_once_per_millisecond() -> None:
-    pauses: list[float] = []
-    interruption = Interruption(10.0, monotonic=Ticking(0.0005), sleep=pauses.append)
-    for _ in range(30):
-        interruption()
-    assert 8 <= len(pauses) <= 15
-
-
-def test_the_end_of_a_turn_is_raised_through_code_that_expects_a_bool() -> None:
-    turn = Turn(1.0, monotonic=Ticking(0.4))
-    assert not turn()
-    assert not turn()
-    with pytest.raises(TurnOver):
-        turn()
+from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption
 
 
 async def test_short_work_is_done_on_the_loop() -> None:
