@@ -156,6 +156,36 @@ def test_policies_that_take_long_do_not_stall_other_requests(server: RunningServ
     server("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/b")
 
 
+def test_a_policy_of_many_expressions_does_not_stall_other_requests(server: RunningServer) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "long"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [
+                {"expression": f"object.metadata.name != 'x{n}' || [1].all(x, x > {n})"} for n in range(3000)
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "long"},
+        "spec": {"policyName": "long", "validationActions": ["Deny"]},
+    }
+    answers: list[tuple[int, bytes]] = []
+    create = lambda: answers.append(server("POST", f"{ADMISSION}/validatingadmissionpolicies", policy))  # noqa: E731
+    assert server.longest_stall(create) < STALL
+    answers.append(server("POST", f"{ADMISSION}/validatingadmissionpolicybindings", binding))
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    write = lambda: answers.append(server("POST", "/api/v1/namespaces/default/secrets", secret))  # noqa: E731
+    assert server.longest_stall(write) < STALL
+    assert [answer[0] for answer in answers] == [201, 201, 201]
+    server("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/long")
+
+
 def test_documents_about_many_definitions_do_not_stall_other_requests(server: RunningServer) -> None:
     for number in range(150):
         fields = {f"a{field}": STRING for field in range(20)}

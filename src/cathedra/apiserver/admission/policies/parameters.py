@@ -7,6 +7,7 @@ policies would otherwise be the right to read all Secrets.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ __all__ = ["Misconfigured", "ParameterAccess", "Parameters"]
 
 Kinds = Callable[[], Iterator[AnyDefinition]]
 _ALL: Final = ("*", "*", "*")
+_AT_ONCE: Final = 200
+"""Parameters that are converted in one turn of the loop: a selector may find thousands."""
 
 
 class Misconfigured(Exception):
@@ -74,7 +77,12 @@ class Parameters:
         if conversion is not None:
             found = await conversion.seen(found, kind.api_version)
         shown = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**shown, **to_dict(one.view(version))} for one in found]
+        made = []
+        for position, one in enumerate(found):
+            if position % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            made.append({**shown, **to_dict(one.view(version))})
+        return made
 
 
 class ParameterAccess:
