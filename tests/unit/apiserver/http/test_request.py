@@ -69,3 +69,10 @@ async def test_a_body_beyond_three_mebibytes_is_refused_before_its_end() -> None
     with pytest.raises(StatusError) as refused:
         await request("/", "POST", chunks=(half, half, b"x", half)).body()
     assert (refused.value.code, refused.value.status.reason) == (413, "RequestEntityTooLarge")
+
+
+def test_the_size_of_a_body_is_known_before_it_has_come() -> None:
+    assert request(**{"content-length": "1234"}).announced_size == 1234
+    assert request(**{"content-length": "many"}).announced_size == 0
+    assert request(**{"transfer-encoding": "chunked"}).announced_size == BODY_LIMIT
+    assert request().announced_size == 0

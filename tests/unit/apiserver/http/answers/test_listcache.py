@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cathedra.api.scheme import GroupResource
+from cathedra.apiserver.authentication.user import LOOPBACK
+from cathedra.apiserver.http.answers.listcache import ListCache, stamp_of
+from cathedra.apiserver.request import Call
+from cathedra.client.transport import ListOptions
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -45,3 +50,18 @@ async def test_pages_are_not_mistaken_for_the_whole() -> None:
         assert len(page["items"]) == 2
         assert page["metadata"]["remainingItemCount"] == 1
         assert await names(asgi, f"{MAPS}?limit=3") == await names(asgi) == ["m0", "m1", "m2"]
+
+
+async def test_a_list_that_was_read_before_a_write_is_not_kept_for_later_readers() -> None:
+    async with open_asgi() as asgi:
+        table = asgi.server.context.registry.table(GroupResource("", "configmaps"))
+        definition = asgi.server.catalog.definition(GroupResource("", "configmaps"))
+        assert definition is not None
+        call = Call(user=LOOPBACK, verb="list", definition=definition, version=definition.versions[0])
+        kept, options = ListCache(), ListOptions()
+        before = stamp_of(table)
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
+        kept.keep(table, call, options, b"nothing", before)
+        assert kept.get(table, call, options) is None
+        kept.keep(table, call, options, b"a")
+        assert kept.get(table, call, options) == b"a"

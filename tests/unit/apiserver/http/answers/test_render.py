@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+import yaml
 
 from cathedra.api.core.meta_v1 import PartialObjectMetadataList
 from cathedra.api.protobuf import decode_message, unwrap
@@ -71,3 +72,14 @@ async def test_a_list_is_no_single_metadata(asgi: ASGIClient) -> None:
 
 def _root(group: str) -> str:
     return f"/apis/{group}" if group else "/api"
+
+
+async def test_a_large_object_is_the_same_in_yaml() -> None:
+    async with open_asgi() as asgi:
+        path = "/api/v1/namespaces/default/configmaps"
+        data = {f"k{number}": "v: 1" for number in range(10_000)}
+        await asgi("POST", path, {"metadata": {"name": "large"}, "data": data})
+        plain = await asgi("GET", f"{path}/large")
+        made = await asgi("GET", f"{path}/large", accept="application/yaml")
+        assert made.header("content-type") == "application/yaml"
+        assert yaml.safe_load(made.body) == plain.json
