@@ -88,15 +88,17 @@ class Wakeup:
         self._event.clear()
 
 
-async def readable(descriptor: int) -> None:
-    """Wait until there is something to read from ``descriptor``, or its other end is closed."""
+async def readable(*descriptors: int) -> None:
+    """Wait until there is something to read from one of ``descriptors``, or its other end is closed."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, _settle, ready)
     try:
+        for descriptor in descriptors:
+            loop.add_reader(descriptor, _settle, ready)
         await ready
     finally:
-        loop.remove_reader(descriptor)
+        for descriptor in descriptors:
+            loop.remove_reader(descriptor)
 
 
 async def writable(descriptor: int) -> None:

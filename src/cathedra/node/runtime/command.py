@@ -1,4 +1,9 @@
-"""A command with its input and output: over pipes, or over a pseudo terminal."""
+"""A command with its input and output: over pipes, or over a pseudo terminal.
+
+A command is the leader of a session. When its client leaves, the session is hung up as by a terminal that is closed,
+and what does not end then is killed. Processes that a command leaves in the background when it ends by itself belong to
+its container, and end with that.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import struct
 import termios
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,6 +20,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from cathedra.node.concurrency import readable, writable
 from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
+from cathedra.node.shim.processes import Belongs, descendants, in_session, kill, process_session, signal_all, writes_to
 
 __all__ = ["MAX_OUTPUT", "Command", "run_to_end"]
 
@@ -21,56 +28,62 @@ MAX_OUTPUT = 10 * 1024
 """Bytes that are kept of what a probe or a hook writes."""
 
 _CHUNK = 32 * 1024
+_HANGUP_SECONDS = 1.0
+"""Time for a session that is hung up to end by itself."""
 
 
 class Command:
-    """A child process of the agent; it ends with it. Made by `start`."""
+    """A child process of the agent; it ends with it. Made by `start`.
 
-    def __init__(self, process: asyncio.subprocess.Process, terminal: int | None) -> None:
+    The agent reads its pipes only as fast as the client takes the output, and keeps nothing of it in between: a client
+    that does not read makes the command wait.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        outputs: Mapping[int, int],
+        *,
+        stdin: int | None = None,
+        terminal: int | None = None,
+    ) -> None:
+        """``outputs`` are descriptors with what comes from them; all descriptors are the command's own from now on."""
         self._process = process
+        self._outputs = dict(outputs)
+        self._input = stdin
         self._terminal = terminal
+        for descriptor in {*outputs, stdin, terminal} - {None}:
+            assert descriptor is not None
+            os.set_blocking(descriptor, False)
 
     @staticmethod
     async def start(
-        argv: Sequence[str], environment: Mapping[str, str] | None, directory: str, *, tty: bool, stdin: bool
+        argv: Sequence[str],
+        environment: Mapping[str, str] | None,
+        directory: str,
+        *,
+        tty: bool,
+        stdin: bool,
     ) -> Command:
         """Start a command.
 
         Raises:
             OSError: it cannot be executed.
         """
-        if not tty:
+        if tty:
+            return await _start_on_terminal(argv, environment, directory)
+        with _Pipes() as pipes:
+            given = pipes.open_input() if stdin else asyncio.subprocess.DEVNULL
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 env=environment,
                 cwd=directory,
-                stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                stdin=given,
+                stdout=pipes.open_output(STDOUT),
+                stderr=pipes.open_output(STDERR),
                 start_new_session=True,
             )
-            return Command(process, None)
-        ours, theirs = os.openpty()
-        try:
-            # A controlling terminal, so that control-C and resizing reach the command. Done by a program, because
-            # running Python between fork and exec is not safe in a process with threads, as gRPC's are.
-            process = await asyncio.create_subprocess_exec(
-                "setsid",
-                "--ctty",
-                *argv,
-                env=environment,
-                cwd=directory,
-                stdin=theirs,
-                stdout=theirs,
-                stderr=theirs,
-            )
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
-        os.set_blocking(ours, False)
-        return Command(process, ours)
+            return pipes.command(process)
 
     @staticmethod
     async def start_on_console(argv: Sequence[str], console: ConsoleSocket) -> Command:
@@ -81,87 +94,75 @@ class Command:
         Raises:
             OSError: it cannot be executed.
         """
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd="/",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        command = Command(process, None)
+        with _Pipes() as pipes:
+            end = pipes.open_output(STDOUT)
+            process = await asyncio.create_subprocess_exec(
+                *argv, cwd="/", stdin=asyncio.subprocess.DEVNULL, stdout=end, stderr=end, start_new_session=True
+            )
+            command = pipes.command(process)
         try:
-            command._terminal = await console.terminal(process)
+            terminal = await console.terminal(process)
         except BaseException:
             await command.close()
             raise
-        if command._terminal is not None:
-            os.set_blocking(command._terminal, False)
+        if terminal is not None:
+            command._take_terminal(terminal)
         return command
+
+    def _take_terminal(self, terminal: int) -> None:
+        """Read from the terminal instead of what the program that made it writes."""
+        for descriptor in tuple(self._outputs):
+            self._close_output(descriptor)
+        os.set_blocking(terminal, False)
+        self._terminal = terminal
+        self._outputs = {terminal: STDOUT}
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         """What it writes, until all ends are closed."""
-        if self._terminal is not None:
-            async for data in self._read_terminal():
-                yield STDOUT, data
-            return
-        queue: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(maxsize=16)
-        streams = [
-            (channel, stream)
-            for channel, stream in ((STDOUT, self._process.stdout), (STDERR, self._process.stderr))
-            if stream is not None
-        ]
-        async with asyncio.TaskGroup() as group:
-            for channel, stream in streams:
-                group.create_task(_pump(stream, channel, queue))
-            open_streams = len(streams)
-            while open_streams:
-                channel, data = await queue.get()
+        while self._outputs:
+            waiting = True
+            for descriptor, channel in tuple(self._outputs.items()):
+                try:
+                    data = os.read(descriptor, _CHUNK)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    if error.errno != errno.EIO:
+                        raise
+                    data = b""  # every process on the terminal has gone
+                waiting = False
                 if data:
                     yield channel, data
                 else:
-                    open_streams -= 1
+                    self._close_output(descriptor)
+            if waiting:
+                await readable(*self._outputs)
 
-    async def _read_terminal(self) -> AsyncIterator[bytes]:
-        while self._terminal is not None:
-            try:
-                data = os.read(self._terminal, _CHUNK)
-            except BlockingIOError:
-                await readable(self._terminal)
-                continue
-            except OSError as error:
-                if error.errno == errno.EIO:
-                    return  # every process on the terminal has gone
-                raise
-            if not data:
-                return
-            yield data
+    def _close_output(self, descriptor: int) -> None:
+        if self._outputs.pop(descriptor, None) is not None and descriptor != self._terminal:
+            os.close(descriptor)
 
     async def write(self, data: bytes) -> None:
         """Send to its standard input; what it does not take any more is dropped."""
-        if self._terminal is not None:
-            await self._write_terminal(data)
-        elif self._process.stdin is not None:
-            with contextlib.suppress(ConnectionError):
-                self._process.stdin.write(data)
-                await self._process.stdin.drain()
-
-    async def _write_terminal(self, data: bytes) -> None:
-        while data and self._terminal is not None:
+        rest = memoryview(data)
+        while rest and (end := self._terminal if self._terminal is not None else self._input) is not None:
             try:
-                data = data[os.write(self._terminal, data) :]
+                rest = rest[os.write(end, rest) :]
             except BlockingIOError:
-                await writable(self._terminal)
+                await writable(end)
             except OSError:
                 return  # the other end is closed
 
     async def close_input(self) -> None:
         """No more input: end of file for a pipe, control-D for a terminal."""
         if self._terminal is not None:
-            await self._write_terminal(b"\x04")
-        elif self._process.stdin is not None:
-            with contextlib.suppress(ConnectionError):
-                self._process.stdin.close()
+            await self.write(b"\x04")
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        if self._input is not None:
+            end, self._input = self._input, None
+            os.close(end)
 
     def resize(self, width: int, height: int) -> None:
         """Tell the terminal its size in characters."""
@@ -175,14 +176,108 @@ class Command:
         return code if code >= 0 else 128 - code
 
     async def close(self) -> None:
-        """Kill it if it still runs."""
+        """End it, and what runs in its session, unless it has ended by itself."""
+        try:
+            if self._process.returncode is None or self._outputs:
+                await self._end_session()
+            await self._process.wait()
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            self._close_ends()
+
+    def kill(self) -> None:
+        """Kill it at once: its container has ended."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _end_session(self) -> None:
+        pipes = [os.fstat(descriptor).st_ino for descriptor in self._outputs if descriptor != self._terminal]
+        if self._process.returncode is None:
+            belongs = await asyncio.to_thread(self._members)
+            await _all_ended(await asyncio.to_thread(signal_all, belongs, signal.SIGHUP))
+            await asyncio.to_thread(kill, belongs)
+        # What holds the output open is left of a command whose first process has ended.
+        await asyncio.to_thread(kill, writes_to(*pipes))
+
+    def _members(self) -> Belongs:
+        """Match what runs of a running command: all sessions below it. A container runtime makes another session."""
+        below = descendants(self._process.pid)
+        return in_session(self._process.pid, *(process_session(pid) for pid in below))
+
+    def _close_ends(self) -> None:
+        for descriptor in tuple(self._outputs):
+            self._close_output(descriptor)
+        self._close_pipe()
         if self._terminal is not None:
             terminal, self._terminal = self._terminal, None
             os.close(terminal)
+
+
+class _Pipes:
+    """Pipes of a command that is started in a ``with`` block; they are closed behind it, but for those it has taken."""
+
+    def __init__(self) -> None:
+        self._given = set[int]()
+        self._outputs = dict[int, int]()
+        self._input: int | None = None
+
+    def __enter__(self) -> _Pipes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in {*self._given, *self._outputs, self._input} - {None}:
+            assert descriptor is not None
+            os.close(descriptor)
+
+    def open_input(self) -> int:
+        """The end that the command reads from."""
+        given, self._input = os.pipe2(os.O_CLOEXEC)
+        self._given.add(given)
+        return given
+
+    def open_output(self, channel: int) -> int:
+        """The end that the command writes to."""
+        read, given = os.pipe2(os.O_CLOEXEC)
+        self._outputs[read] = channel
+        self._given.add(given)
+        return given
+
+    def command(self, process: asyncio.subprocess.Process) -> Command:
+        """The command, to which our ends belong now."""
+        outputs, self._outputs = self._outputs, {}
+        stdin, self._input = self._input, None
+        return Command(process, outputs, stdin=stdin)
+
+
+async def _start_on_terminal(argv: Sequence[str], environment: Mapping[str, str] | None, directory: str) -> Command:
+    ours, theirs = os.openpty()
+    try:
+        # A controlling terminal, so that control-C and resizing reach the command. Done by a program, because
+        # running Python between fork and exec is not safe in a process with threads, as gRPC's are.
+        process = await asyncio.create_subprocess_exec(
+            "setsid", "--ctty", *argv, env=environment, cwd=directory, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return Command(process, {ours: STDOUT}, terminal=ours)
+
+
+async def _all_ended(descriptors: Sequence[int]) -> None:
+    """Wait for processes to end, but not for long, and close their descriptors."""
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HANGUP_SECONDS):
+                for descriptor in descriptors:
+                    await readable(descriptor)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 async def run_to_end(process: ExecProcess) -> tuple[int, bytes]:
@@ -194,9 +289,3 @@ async def run_to_end(process: ExecProcess) -> tuple[int, bytes]:
         return await process.wait(), output
     finally:
         await process.close()
-
-
-async def _pump(stream: asyncio.StreamReader, channel: int, queue: asyncio.Queue[tuple[int, bytes]]) -> None:
-    while data := await stream.read(_CHUNK):
-        await queue.put((channel, data))
-    await queue.put((channel, b""))

@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import shutil
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -128,6 +129,8 @@ class HostedRuntime:
         """Set when the shim that is known here has been replaced, or will not be; each has an event of its own."""
         self._supervised = False
         self._commands = itertools.count()
+        self._of_container: dict[str, weakref.WeakSet[Command]] = {}
+        """Commands that run in a container, by its ID."""
 
     @property
     def name(self) -> str:
@@ -288,6 +291,10 @@ class HostedRuntime:
 
     def _end(self, run: ContainerRun) -> None:
         self._running.pop(run.id, None)
+        # The shim has killed all of them but those that began while its report was on its way. They end before the pod
+        # does, whose devices go to the next one.
+        for command in self._of_container.pop(run.id, ()):
+            command.kill()
         self._on_exit(run)
 
     async def update(self, container_id: str, limits: ResourceLimits) -> None:
@@ -339,18 +346,35 @@ class HostedRuntime:
         try:
             if tty and self._launcher.hands_over_terminals:
                 with ConsoleSocket() as console:
-                    command, _, _ = describe(console=console.path)
-                    return LoggedCommand(await Command.start_on_console(command, console), log)
-            command, environment, directory = describe()
+                    line, _, _ = describe(console=console.path)
+                    command = await Command.start_on_console(line, console)
+                    return await self._logged(container_id, command, log)
+            line, environment, directory = describe()
         except OSError as error:
             raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
         try:
-            return LoggedCommand(await Command.start(command, environment, directory, tty=tty, stdin=stdin), log)
+            command = await Command.start(line, environment, directory, tty=tty, stdin=stdin)
         except OSError as error:
             code = exit_code_of(error)
             if code is None:
                 raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
             return UnstartedCommand(argv[0], error, code)
+        return await self._logged(container_id, command, log)
+
+    async def _logged(self, container_id: str, command: Command, log: Path) -> ExecProcess:
+        """Enter a command that was started, so that it ends with its container.
+
+        Raises:
+            RuntimeFailure: the container ended meanwhile.
+        """
+        process = LoggedCommand(command, log)
+        if container_id not in self._running:
+            # The shim has killed what ran in the container, and this may have begun after that.
+            command.kill()
+            await process.close()
+            raise RuntimeFailure("NotFound", f"container {container_id} is not running")
+        self._of_container.setdefault(container_id, weakref.WeakSet()).add(command)
+        return process
 
     async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
         """Run a command to its end; its exit code, and the beginning of what it wrote.

@@ -53,13 +53,14 @@ class ProcessLauncher:
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": os.environ.get("HOME", "/"),
             "HOSTNAME": spec.hostname,
-            MOUNTS_VARIABLE: str(mounts),
             **dict(spec.environment),
             **dict(variable.split("=", 1) for variable in edits.env),
+            MOUNTS_VARIABLE: str(mounts),  # last: the container's processes are recognized by it
         }
         work = _working_directory(spec, mounts, directory)
         (directory / "environment.json").write_text(json.dumps([environment, work]))
-        return {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work}
+        marker = f"{MOUNTS_VARIABLE}={mounts}"
+        return {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work, "marker": marker}
 
     def update_command(self, container_id: str, shim_pid: int) -> list[str]:
         """None: nothing limits these processes."""

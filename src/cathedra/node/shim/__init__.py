@@ -8,7 +8,8 @@ packages), because it is there all the time and its start counts.
 `protocol` says what the two talk about. In the agent, `client` finds or starts the shim and `connection` carries
 requests and answers. Everything else runs in the shim's own process: `main`, `server` (agents and their requests),
 `supervisor` (all containers), `container` (one of them: its state on disk), `streams` (what goes in and comes out),
-`logfile` (where it is written), `children` (processes and their ends), `kernel` (mounts, cgroups).
+`logfile` (where it is written), `children` (processes and their ends), `processes` (what else runs of a container),
+`kernel` (mounts, cgroups).
 
 A shim that dies takes its containers with it: the next one kills what is left of them and reports them as lost.
 """

@@ -31,7 +31,7 @@ class ShimContainer:
         self.started_at = 0.0
         """Set before its program may run for the first time; 0: it never has."""
         self.recorded_process = ""
-        """The kernel's start time of the process ``pid``, as an earlier shim recorded it."""
+        """The kernel's start time of the process ``pid``, recorded before its program ran."""
         self.announced = False
         """Whether its start has been answered, so that agents may hear of it."""
         self.exit: dict[str, Any] | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -13,7 +12,6 @@ __all__ = [
     "become_subreaper",
     "die_with_parent",
     "enter_mount_namespace",
-    "kill_cgroup",
     "memory_cgroup",
     "mount_bind",
     "mount_overlay",
@@ -99,18 +97,6 @@ def die_with_parent(parent: int) -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:
         os._exit(127)
-
-
-def kill_cgroup(cgroup: str) -> None:
-    """Kill every process of a cgroup, in whatever hierarchy it is."""
-    for base in (_CGROUPS, *_CGROUPS.glob("*")):
-        try:
-            pids = (base / cgroup.lstrip("/") / "cgroup.procs").read_text().split()
-        except OSError:
-            continue
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
 
 
 def start_time(pid: int) -> str:

@@ -20,6 +20,7 @@ from cathedra.node.shim.children import Children, run_to_end, start_process
 from cathedra.node.shim.container import ShimContainer
 from cathedra.node.shim.logfile import LogFile
 from cathedra.node.shim.pins import mount_pins, release_pins
+from cathedra.node.shim.processes import Belongs, has_variable, in_cgroup, in_session, kill
 from cathedra.node.shim.streams import ContainerStreams
 
 __all__ = ["ContainerSupervisor", "Reply"]
@@ -177,6 +178,7 @@ class ContainerSupervisor:
     def _record_start(self, container: ShimContainer) -> None:
         """From now on its program may run: if this shim is lost, the next one must not take it for never started."""
         container.started_at = time.time()
+        container.recorded_process = kernel.start_time(container.pid)
         container.save()
         self._faults.reach("shim:container-recorded")
 
@@ -205,7 +207,7 @@ class ContainerSupervisor:
     # The end
 
     def signal(self, container_id: str, number: int) -> None:
-        """Send a signal to a container's first process."""
+        """Send a signal to a container's first process; SIGKILL goes to its whole process group."""
         container = self._containers.get(container_id)
         if container is None or container.exit is not None or not container.pid:
             return
@@ -223,9 +225,7 @@ class ContainerSupervisor:
             return
         if container.streams is not None:
             container.streams.drain()
-        if not container.oci:
-            with contextlib.suppress(OSError):
-                os.killpg(container.pid, signal.SIGKILL)
+        _kill_remaining(container)
         number = -status if status < 0 else 0
         code = 128 + number if number else status
         killed = number == signal.SIGKILL and kernel.oom_killed(container.memory_cgroup)
@@ -260,6 +260,7 @@ class ContainerSupervisor:
             self.children.run([*container.runtime, "delete", "--force", container_id], deleted)
             return
         self.signal(container_id, signal.SIGKILL)
+        _kill_remaining(container)
         deleted(0)
 
     def end_all(self, done: Callable[[], None]) -> None:
@@ -320,5 +321,33 @@ def _kill_orphan(container: ShimContainer) -> None:
             if not container.oci:
                 os.killpg(container.pid, signal.SIGKILL)
             os.kill(container.pid, signal.SIGKILL)
+    _kill_remaining(container)
+
+
+def _kill_remaining(container: ShimContainer) -> None:
+    """Kill what runs of a container besides its first process: commands that clients started in it, and daemons.
+
+    The devices may be given to the next pod as soon as the container's end is reported. The kernel itself kills the
+    processes of a PID namespace, but a pod may share the host's.
+    """
+    kill(_process_of(container))
+
+
+def _process_of(container: ShimContainer) -> Belongs:
+    """Match the processes of a container by its cgroup; without one, by its session and the variable it has set."""
     if container.oci:
-        kernel.kill_cgroup(container.request["cgroup"])
+        return in_cgroup(container.request["cgroup"])
+    of_session = in_session(container.pid) if _session_is_own(container) else in_session()
+    marker = container.request.get("marker", "")
+    if not marker:
+        return of_session
+    of_variable = has_variable(marker)
+    return lambda pid: of_session(pid) or of_variable(pid)
+
+
+def _session_is_own(container: ShimContainer) -> bool:
+    """Whether the number of the container's first process has not been given to another one.
+
+    The kernel gives no number away that is still the number of a session, even if its first process has ended.
+    """
+    return kernel.start_time(container.pid) in {"", container.recorded_process}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from cathedra.node.runtime.command import Command
 from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.runtime import STDERR, STDOUT
+from cathedra.node.shim.processes import process_session
 
 RUNTIME = """
 import os, pty, socket, sys
@@ -51,16 +54,66 @@ async def test_a_command_that_a_signal_ends_has_the_code_of_a_shell() -> None:
 
 async def test_input_ends_where_it_is_closed() -> None:
     command = await run("cat", stdin=True)
-    await command.write(b"x" * 200_000)
-    await command.close_input()
+
+    async def send() -> None:
+        await command.write(b"x" * 200_000)
+        await command.close_input()
+
+    sending = asyncio.create_task(send())
     assert (await everything(command))[STDOUT] == b"x" * 200_000
+    await sending
     await command.close()
 
 
-async def test_closing_kills_what_still_runs() -> None:
+async def test_closing_hangs_up_what_still_runs() -> None:
     command = await run("sleep", "3600")
     await command.close()
-    assert await command.wait() == 137
+    assert await command.wait() == 129
+
+
+async def ended(pid: int) -> None:
+    async with asyncio.timeout(120):
+        while process_session(pid) >= 0:  # noqa: ASYNC110 - processes do not set events
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("tty", [False, True])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 3600 & echo $!; sleep 3600",
+        "sleep 3600 & echo $!",
+        "trap '' HUP; sleep 3600 & echo $!; wait",
+        "setsid sleep 3600 & echo $!; wait",
+    ],
+    ids=["both run", "in the background", "ignores the signal", "in another session"],
+)
+async def test_the_children_of_a_command_end_with_its_client(script: str, tty: bool) -> None:
+    if tty and script.endswith("$!"):
+        pytest.skip("the kernel hangs a terminal up when its first process ends")
+    command = await run("sh", "-c", script, tty=tty)
+    output = command.output()
+    _, line = await anext(output)
+    await command.close()
+    await ended(int(line))
+
+
+async def test_what_a_command_leaves_in_the_background_when_it_ends_belongs_to_its_container() -> None:
+    command = await run("sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!")
+    pid = int((await everything(command))[STDOUT])
+    assert await command.wait() == 0
+    await command.close()
+    assert process_session(pid) >= 0
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_command_whose_output_is_not_read_waits_and_leaves_nothing_open() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    command = await run("sh", "-c", "yes; true", stdin=True)
+    output = command.output()
+    assert (await anext(output))[1].startswith(b"y")
+    await command.close()
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 async def test_a_terminal_has_the_size_before_the_command_reads_what_was_written_after_it() -> None:

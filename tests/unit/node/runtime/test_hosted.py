@@ -22,11 +22,13 @@ from cathedra.node.runtime.runtime import (
     LOST_REASON,
     ContainerRun,
     ContainerSpec,
+    ExecProcess,
     PodIdentity,
     RuntimeFailure,
 )
 from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
 from cathedra.node.shim.connection import ShimConnection
+from cathedra.node.shim.processes import has_variable, matching, process_session
 
 
 class Held:
@@ -90,9 +92,7 @@ async def test_what_a_lost_shim_left_is_killed_before_its_end_is_reported(held: 
     await held.until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     held.kill_shim()
     await held.until(lambda: len(held.ended) == 1)
-    for pid in pids.read_text().split():
-        status = Path(f"/proc/{pid}/status")
-        await held.until(lambda status=status: not status.exists() or "State:\tZ" in status.read_text())
+    await held.until(lambda: not any(process_session(int(pid)) >= 0 for pid in pids.read_text().split()))
 
 
 async def test_requests_made_while_no_shim_runs_are_answered_by_the_next(held: Held) -> None:
@@ -191,3 +191,48 @@ async def test_a_runtime_that_is_closed_after_its_shim_was_lost_leaves_no_proces
     await held.runtime.close(stop_containers=True)
     status = Path(f"/proc/{pids.read_text().strip()}/status")
     await held.until(lambda: not status.exists() or "State:\tZ" in status.read_text())
+
+
+async def _pid(process: ExecProcess) -> int:
+    _, line = await anext(process.output())
+    return int(line)
+
+
+@pytest.mark.parametrize("first", ["sleep 600", "setsid -f sleep 600; exec sleep 600"])
+async def test_commands_end_before_the_end_of_their_container_is_reported(held: Held, first: str) -> None:
+    """The devices of the container go to the next pod as soon as its end is reported."""
+    alive: list[set[int]] = []
+    pids = set[int]()
+    marker = f"CATHEDRA_MOUNTS={held.directory}/containers/c/mounts"
+
+    def ended(_: ContainerRun) -> None:
+        alive.append({pid for pid in pids if process_session(pid) >= 0} | matching(has_variable(marker)))
+
+    held.runtime._on_exit = ended
+    await held.runtime.start(held.spec("c", "sh", "-c", first))
+    commands = [
+        await held.runtime.exec("c", ("sh", "-c", script))
+        for script in (
+            "sleep 600 & echo $!; wait",
+            "setsid -f sleep 600 & echo $$; wait",
+            "trap '' HUP TERM; echo $$; sleep 600",
+        )
+    ]
+    pids |= {await _pid(command) for command in commands}
+    await held.runtime.signal("c", signal.SIGKILL)
+    await held.until(lambda: bool(alive))
+    assert alive == [set()]
+    for command in commands:
+        await command.close()
+
+
+async def test_a_command_that_begins_while_its_container_ends_is_killed(held: Held) -> None:
+    await held.runtime.start(held.spec("c", "sleep", "600"))
+    (run,) = held.runtime._running.values()
+    starting = asyncio.create_task(held.runtime.exec("c", ("sh", "-c", "echo $$ >&2; exec sleep 600")))
+    await asyncio.sleep(0)
+    held.runtime._end(run)
+    with pytest.raises(RuntimeFailure, match="not running"):
+        await starting
+    marker = has_variable(f"CATHEDRA_MOUNTS={held.directory}/containers/c/mounts")
+    assert len(matching(marker)) == 1, "the container itself, which the shim still holds"

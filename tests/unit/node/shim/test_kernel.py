@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,18 +57,6 @@ def test_where_nothing_is_counted_nothing_was_killed(tmp_path: Path) -> None:
     assert not kernel.oom_killed("")
     assert not kernel.oom_killed(str(tmp_path / "memory.events"))
     assert kernel.memory_cgroup(2**22 + 1) == ""
-
-
-def test_every_process_of_a_cgroup_is_killed_in_whatever_hierarchy_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unified, old = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
-    for process, where in ((unified, "pods/a"), (old, "memory/pods/a")):
-        (tmp_path / where).mkdir(parents=True)
-        (tmp_path / where / "cgroup.procs").write_text(f"{process.pid}\n{2**22 + 1}\n")
-    monkeypatch.setattr(kernel, "_CGROUPS", tmp_path)
-    kernel.kill_cgroup("/pods/a")
-    assert [process.wait(120) for process in (unified, old)] == [-signal.SIGKILL] * 2
 
 
 def test_a_refused_mount_says_where_and_why(tmp_path: Path) -> None:
