@@ -65,7 +65,10 @@ class CompiledPolicy:
             known[variable["name"]] = compiled.program.type if compiled.program is not None else types.DYN
         full = environment(params=params, authorizer=True, variables=known)
         silent = environment(params=params, authorizer=False, variables=known)
-        self.conditions = [compile_one(c["expression"], full, (types.BOOL,)) for c in spec.get("matchConditions") or ()]
+        self.conditions = []
+        for condition in spec.get("matchConditions") or ():
+            check()
+            self.conditions.append(compile_one(condition["expression"], full, (types.BOOL,)))
         self.rules = []
         for validation in self.validations:
             check()
@@ -78,6 +81,7 @@ class CompiledPolicy:
         annotations = spec.get("auditAnnotations") or ()
         self.keys = [a["key"] for a in annotations]
         self.annotations = [compile_one(a["valueExpression"], full, (types.STRING, types.NULL)) for a in annotations]
+        check()
         self.errors = tuple(self._errors(spec, params=params))
 
     def _errors(self, spec: Mapping[str, Any], *, params: bool) -> list[PolicyCompileError]:

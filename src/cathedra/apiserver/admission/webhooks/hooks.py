@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from cathedra.api.status import StatusError, bad_request, forbidden, internal_er
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
+from cathedra.apiserver.admission.policies.bound import compiled_in_time
 from cathedra.apiserver.admission.versioned import VersionedAttributes, size_of
 from cathedra.apiserver.authorization.authorizer import Authorizer
 from cathedra.apiserver.computation import EXPRESSION_SECONDS, Allowance, Computations
@@ -39,7 +40,6 @@ class ConfiguredWebhook(msgspec.Struct, frozen=True):
 
     configuration: str
     webhook: Webhook
-    conditions: CompiledPolicy | None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -69,6 +69,8 @@ class Hooks:
         self._computations = computations
         self._matcher = Matcher(registry)
         self._known: tuple[ConfiguredWebhook, ...] | None = None
+        self._compiled: dict[tuple[str, str], CompiledPolicy] = {}
+        """Match conditions by webhook, compiled for the first request that they may concern."""
         registry.observe(resource, lambda _: self._forget())
 
     def __bool__(self) -> bool:
@@ -105,11 +107,23 @@ class Hooks:
         if not self._matcher.selectors(webhook.namespace_selector, webhook.object_selector, request):
             return None
         await _convert(view, version)
-        if hook.conditions is not None and not await self._conditions_met(hook.conditions, request, view, version):
-            return None
+        if webhook.match_conditions:
+            conditions = await self._conditions(hook, request)
+            if not await self._conditions_met(conditions, request, view, version):
+                return None
         if request.dry_run and webhook.side_effects not in _HARMLESS:
             raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
         return version
+
+    async def _conditions(self, hook: ConfiguredWebhook, request: AdmissionAttributes) -> CompiledPolicy:
+        found = self._compiled.get(hook.key)
+        if found is None:
+            found = await compiled_in_time(
+                self._computations, request.user.name, lambda check: _compile(hook.webhook, check)
+            )
+            if hook in self._hooks():  # the configuration has not changed meanwhile
+                self._compiled[hook.key] = found
+        return found
 
     async def _conditions_met(
         self,
@@ -153,10 +167,11 @@ class Hooks:
             return
         for entry in table.select(Selection("")):
             for webhook in entry.object.webhooks:
-                yield ConfiguredWebhook(entry.object.metadata.name, webhook, _compiled(webhook))
+                yield ConfiguredWebhook(entry.object.metadata.name, webhook)
 
     def _forget(self) -> None:
         self._known = None
+        self._compiled = {}
 
 
 async def _convert(view: VersionedAttributes, version: VersionDefinition) -> None:
@@ -166,10 +181,8 @@ async def _convert(view: VersionedAttributes, version: VersionDefinition) -> Non
         raise internal_error(error.status.message) from None
 
 
-def _compiled(webhook: Webhook) -> CompiledPolicy | None:
+def _compile(webhook: Webhook, check: Callable[[], object]) -> CompiledPolicy:
     """The match conditions as a policy that denies whatever they let through."""
-    if not webhook.match_conditions:
-        return None
     from cathedra.cel.admission import compile_policy  # start-up time: as above
 
     conditions: list[Any] = [to_dict(condition) for condition in webhook.match_conditions]
@@ -178,5 +191,6 @@ def _compiled(webhook: Webhook) -> CompiledPolicy | None:
             "failurePolicy": webhook.failure_policy,
             "matchConditions": conditions,
             "validations": [{"expression": "false"}],
-        }
+        },
+        check,
     )
