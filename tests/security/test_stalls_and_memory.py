@@ -101,6 +101,18 @@ async def watches_over_http(server: Attacked) -> list[asyncio.StreamWriter]:
     return [*writers, way[1]]
 
 
+async def lists_over_http(server: Attacked) -> list[asyncio.StreamWriter]:
+    """A hundred lists of ten megabytes that are not read."""
+    writers = []
+    for _ in range(100):
+        reader, writer = await server.connect()
+        writer.write(b"GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writers.append(writer)
+    return writers
+
+
 @pytest.mark.parametrize(
     ("attack", "mib"),
     [
@@ -110,6 +122,7 @@ async def watches_over_http(server: Attacked) -> list[asyncio.StreamWriter]:
         (agents_of_sessions, MIB),
         (upgrades_without_credentials, MIB),
         (access_reviews_of_long_names, MIB),
+        (lists_over_http, 750.0),  # 512 MiB may wait for all clients
         (watches_over_http, 500.0),  # 50 MB of objects and their forms, and 300 connections
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -118,6 +131,8 @@ async def test_others_are_answered_and_memory_is_bounded_under(tmp_path: Path, a
     async with attacked(tmp_path) as server:
         if "session" in getattr(attack, "__name__", ""):
             await server.fill(2000, 1000)
+        if attack is lists_over_http:
+            await server.fill(200, 50_000)
         effect = await server.under(lambda: attack(server))
         print(getattr(attack, "__name__", ""), effect)
         assert effect.stall < STALL_SECONDS

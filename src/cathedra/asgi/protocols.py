@@ -26,6 +26,8 @@ from cathedra.asgi.upgrade import OFFERED, Upgrade
 __all__ = ["CertificateHTTPProtocol"]
 
 HEAD_SECONDS: Final = 30.0
+UNREAD_SECONDS: Final = 60.0
+"""For which a client may take nothing of an answer; then its connection is closed."""
 PIECE: Final = 16 * 1024
 """Bytes that are parsed at once. A client may send thousands of requests without waiting for an answer; all that have
 arrived being parsed at once would keep every other connection waiting."""
@@ -54,6 +56,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _idle_since: float | None = None
+    _unread_timer: asyncio.TimerHandle | None = None
     _received: Pairs = ()
     """The headers of the last request as its client wrote them."""
     _alike = _NO_HEADERS
@@ -100,6 +103,30 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         """Cancel the timers and release what was received."""
         super().connection_lost(exc)
         self.release()
+        gathering: Any = self.transport
+        gathering.drop()
+
+    def pause_writing(self) -> None:
+        """The client is behind: large answers wait for it, but not without end."""
+        gathering: Any = self.transport
+        gathering.pause()
+        super().pause_writing()
+        if gathering.has_rest and self._unread_timer is None:
+            self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self._unread)
+
+    def resume_writing(self) -> None:
+        """The client takes more: first of what waits for it."""
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+        gathering: Any = self.transport
+        gathering.resume()
+        if not gathering.has_rest:
+            super().resume_writing()
+
+    def _unread(self) -> None:
+        self._unread_timer = None
+        self.transport.abort()
 
     def release(self) -> None:
         """Drop all references of a connection that has ended, or speaks another protocol now.
@@ -108,9 +135,10 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
         each, stay until Python's collector looks for cycles; that counts objects, of which there are few.
         """
         self._stop_timer()
-        if self.timeout_keep_alive_task is not None:
-            self.timeout_keep_alive_task.cancel()
-            self.timeout_keep_alive_task = None
+        for timer in (self.timeout_keep_alive_task, self._unread_timer):
+            if timer is not None:
+                timer.cancel()
+        self.timeout_keep_alive_task = self._unread_timer = None
         self.parser = None  # type: ignore[assignment]  # as uvicorn does
         self.app = self.config.loaded_app
         self.pipeline.clear()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.asgi import gathering as gathering_module
 from cathedra.asgi.exchange import LARGE
 from cathedra.asgi.gathering import GatheringTransport, Turn
 
@@ -116,3 +117,90 @@ async def test_limits_of_a_transport_that_is_closed_have_no_effect() -> None:
     sink.closed = True
     transport.set_write_buffer_limits()
     assert sink.limits == (LARGE, None)
+
+
+class Slow(Sink):
+    """A client that takes one piece, and more when it is asked to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gathering: GatheringTransport | None = None
+
+    def write(self, data: Any) -> None:
+        super().write(data)
+        assert self.gathering is not None
+        self.gathering.pause()
+
+
+async def test_a_large_answer_goes_out_as_its_client_takes_it_and_nothing_overtakes_it() -> None:
+    sink, turn = Slow(), Turn()
+    transport = sink.gathering = gathering(sink, turn)
+    transport.write(b"head")
+    transport.write(b"x" * (3 * LARGE + 1))
+    assert sink.sent == [b"head"]
+    transport.write(b"next")
+    transport.send(b"event")
+    await asyncio.sleep(0)
+    transport.close()
+    assert transport.is_closing()
+    assert not sink.closed
+    while transport.has_rest:
+        before = len(sink.sent)
+        transport.resume()
+        assert len(sink.sent) == before + 1
+        assert len(sink.sent[-1]) <= LARGE
+    assert b"".join(sink.sent) == b"head" + b"x" * (3 * LARGE + 1) + b"nextevent"
+    transport.resume()
+    assert sink.closed
+
+
+async def test_what_waits_is_written_before_the_connection_leaves_http_and_dropped_when_it_is_aborted() -> None:
+    sink, turn = Slow(), Turn()
+    transport = sink.gathering = gathering(sink, turn)
+    transport.write(b"x" * (3 * LARGE))
+    assert transport.detached() is sink
+    assert b"".join(sink.sent) == b"x" * (3 * LARGE)
+    transport.write(b"y" * (3 * LARGE))
+    transport.abort()
+    assert not transport.has_rest
+    assert sink.aborted
+
+
+async def test_those_who_are_behind_for_longest_are_cut_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering_module, "MOST_UNREAD", 10 * LARGE)
+    turn = Turn()
+    sinks = [Slow() for _ in range(6)]
+    transports = []
+    for sink in sinks:
+        transport = sink.gathering = gathering(sink, turn)
+        transport.write(bytes([len(transports)]) * (3 * LARGE))
+        transports.append(transport)
+    assert [sink.aborted for sink in sinks] == [True, True, True, False, False, False]
+    while transports[3].has_rest:
+        transports[3].resume()
+    late = Slow()
+    another = late.gathering = gathering(late, turn)
+    another.write(b"x" * (3 * LARGE))
+    assert [sink.aborted for sink in (*sinks[3:], late)] == [False] * 4
+
+
+async def test_an_answer_that_many_clients_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering_module, "MOST_UNREAD", 10 * LARGE)
+    turn, shared = Turn(), b"x" * (9 * LARGE)
+    sinks = [Slow() for _ in range(6)]
+    for sink in sinks:
+        sink.gathering = gathering(sink, turn)
+        sink.gathering.write(shared)
+    assert not any(sink.aborted for sink in sinks)
+    for sink in sinks:
+        assert sink.gathering is not None
+        sink.gathering.abort()
+    assert (turn._unread_bytes, turn._holders, turn._unread) == (0, {}, {})
+
+
+async def test_one_client_may_be_slow_with_an_answer_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering_module, "MOST_UNREAD", LARGE)
+    sink = Slow()
+    sink.gathering = gathering(sink, Turn())
+    sink.gathering.write(b"x" * (9 * LARGE))
+    assert not sink.aborted
