@@ -35,7 +35,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "drivers": Family(drivers.ATTACKS),
     "commands": Family(commands.ATTACKS),
 }
-HEADINGS: Final = ("", "attack", "who", "stall", "before", "most", "after", "took", "input")
+HEADINGS: Final = ("", "attack", "who", "stall", "before", "most", "after", "took", "answers", "input")
 
 
 def main() -> int:
@@ -88,7 +88,7 @@ async def _all(chosen: Mapping[str, Family]) -> list[Row]:
 def _line(row: Row) -> str:
     verdict = "FAILED" if row.failed else "ok"
     figures = f"stall {row.stall:.2f} s, memory {row.before:.0f} -> {row.after:.0f} MiB (at most {row.most:.0f})"
-    return f"{verdict:6} {row.attack.name}: {figures}, {row.seconds:.0f} s" + (
+    return f"{verdict:6} {row.attack.name}: {figures}, {row.seconds:.0f} s, {row.answers}" + (
         f": {row.problem}" if row.problem else ""
     )
 
@@ -98,7 +98,7 @@ def _fields(row: Row) -> dict[str, object]:
     said = {"name": attack.name, "input": attack.input, "size": attack.size, "who": attack.who}
     times = {"stallSeconds": round(row.stall, 3), "seconds": round(row.seconds, 1)}
     memory = {"beforeMiB": round(row.before), "mostMiB": round(row.most), "afterMiB": round(row.after)}
-    return said | times | memory | {"problem": row.problem, "ok": not row.failed}
+    return said | times | memory | {"answers": row.answers, "problem": row.problem, "ok": not row.failed}
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -121,7 +121,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     memory = (f"{row.before:.0f}", f"{row.most:.0f}", f"{row.after:.0f}")
     times = f"{row.stall:.2f} s", f"{row.seconds:.0f} s"
     about = row.problem or f"{attack.input}, {attack.size}"
-    return ("FAILED" if row.failed else "ok", attack.name, attack.who, times[0], *memory, times[1], about)
+    answers = " ".join(f"{status}×{count}" for status, count in row.answers.items())
+    return ("FAILED" if row.failed else "ok", attack.name, attack.who, times[0], *memory, times[1], answers, about)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import asyncio
 import base64
 import json
 import ssl
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,14 +44,19 @@ class Server:
 
     port: int
     authority: str
+    statuses: Counter[int] = field(default_factory=Counter)
+    """How often each status was answered."""
 
 
 class Connection:
     """One TLS connection, with the credentials of its user."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, statuses: Counter[int]
+    ) -> None:
         self.reader, self.writer = reader, writer
         self._token = token
+        self._statuses = statuses
 
     def write(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -92,7 +98,9 @@ class Connection:
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("the server closed the connection") from error
         pairs = (line.partition(":") for line in lines[1:] if line)
-        return int(lines[0].split(" ")[1]), {name.lower(): text.strip() for name, _, text in pairs}
+        status = int(lines[0].split(" ")[1])
+        self._statuses[status] += 1
+        return status, {name.lower(): text.strip() for name, _, text in pairs}
 
     async def _chunks(self) -> bytes:
         pieces = []
@@ -135,7 +143,7 @@ class User:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.server.port, ssl=self._tls, limit=HEAD_LIMIT, ssl_handshake_timeout=60
         )
-        return Connection(reader, writer, self.token)
+        return Connection(reader, writer, self.token, self.server.statuses)
 
     async def send(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
         """Send one request on a connection of its own."""

@@ -11,7 +11,7 @@ import asyncio
 import math
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +74,7 @@ class Scene:
     def begin(self) -> None:
         """Measure from now on."""
         self._timeout.reschedule(asyncio.get_running_loop().time() + LIMIT_SECONDS)
+        self.cluster.server.statuses.clear()
         self.before = self.cluster.memory()
         self.began = time.monotonic()
 
@@ -112,6 +113,8 @@ class Row:
     most: float
     after: float
     seconds: float
+    answers: Mapping[int, int] = field(default_factory=dict)
+    """How often each status was answered."""
     problem: str = ""
 
     @property
@@ -193,7 +196,7 @@ async def measure(attack: Attack, cluster: Cluster) -> Row:
         if not scene.begun:
             looking.cancel()
             scene.release()
-            return Row(attack, 0.0, 0.0, 0.0, 0.0, 0.0, problem)
+            return Row(attack, 0.0, 0.0, 0.0, 0.0, 0.0, problem=problem)
         await asyncio.sleep(HELD_SECONDS)
         ended = time.monotonic()
         scene.release()
@@ -208,7 +211,8 @@ async def measure(attack: Attack, cluster: Cluster) -> Row:
     after = cluster.memory()
     if not after:
         problem = "the cluster has ended"
-    return Row(attack, stall, scene.before, max(most, after), after, ended - scene.began, problem)
+    answers = dict(sorted(cluster.server.statuses.items()))
+    return Row(attack, stall, scene.before, max(most, after), after, ended - scene.began, answers, problem)
 
 
 async def _settled(cluster: Cluster, before: float) -> None:
