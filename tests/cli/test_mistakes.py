@@ -92,7 +92,7 @@ MISTAKES = {
     "status --wach": "unrecognized arguments: --wach; did you mean '--watch'?",
     "dra": "cathedra dra: the following arguments are required: COMMAND",
     "dra explian pod/x": "'explian'; did you mean 'explain'?",
-    "dra explain": "say either what to explain, as pod/NAME, or -f FILE",
+    "dra explain": "name what to explain, such as pod/NAME, or give -f FILE",
     "dra devices -o xml": "-o/--output must be one of table, wide, json, yaml: 'xml'",
     "dra devices --fre": "unrecognized arguments: --fre; did you mean '--free'?",
     "dra simulate --copies two": "--copies must be a whole number, got 'two'",

@@ -66,17 +66,23 @@ class _RuntimeSpec(msgspec.Struct, rename="camel"):
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the verbs of the command."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    listing = verbs.add_parser("list", help="every device, the document it stands in, and what is wrong with documents")
-    listing.add_argument("-w", "--watch", action="store_true", help="go on, and tell what appears, changes and goes")
-    listing.add_argument("-o", "--output", choices=("table", "json"), default="table", help="for people or programs")
-    validating = verbs.add_parser("validate", help="check documents by every rule of the format")
+    listing = verbs.add_parser("list", help="list all devices with their documents, and the faults of documents")
+    listing.add_argument(
+        "-w", "--watch", action="store_true", help="print devices that are added, changed or removed, until interrupted"
+    )
+    listing.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default table)"
+    )
+    validating = verbs.add_parser("validate", help="validate documents against every rule of the format")
     validating.add_argument(
         "files", nargs="+", type=Path, metavar="FILE|DIR|-", help="documents, or directories of them"
     )
-    resolving = verbs.add_parser("resolve", help="the edits that devices stand for, all in one")
-    applying = verbs.add_parser("apply", help="an OCI runtime spec with the edits of devices made")
+    resolving = verbs.add_parser("resolve", help="print the merged edits of devices")
+    applying = verbs.add_parser("apply", help="apply the edits of devices to an OCI runtime spec and print it")
     for verb in (resolving, applying):
-        verb.add_argument("names", nargs="+", metavar="VENDOR/CLASS=NAME", help="qualified names, in this order")
+        verb.add_argument(
+            "names", nargs="+", metavar="VENDOR/CLASS=NAME", help="qualified device names, applied in this order"
+        )
     applying.add_argument("--spec", type=Path, default=Path("-"), metavar="FILE", help="config.json (default: stdin)")
     for verb in (listing, resolving, applying):
         verb.add_argument(
@@ -84,7 +90,8 @@ def add(parser: argparse.ArgumentParser) -> None:
             action="append",
             type=Path,
             metavar="DIR",
-            help=f"again for more, the last one counts most (default: {', '.join(map(str, DEFAULT_DIRECTORIES))})",
+            help="directory of documents (repeatable; later ones take precedence; "
+            f"default: {', '.join(map(str, DEFAULT_DIRECTORIES))})",
         )
     for name, verb in (("list", listing), ("validate", validating), ("resolve", resolving), ("apply", applying)):
         verb.set_defaults(command="cdi", verb=name)

@@ -49,25 +49,29 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.epilog = _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--list", action="store_true", help="the checks and where their rules stand")
-    parser.add_argument("--only", action="append", metavar="CHECK", help="this check; again for more")
-    parser.add_argument("--driver", default="", metavar="NAME", help="which, if the directory has several")
+    parser.add_argument("--list", action="store_true", help="list the checks and the sources of their rules")
+    parser.add_argument("--only", action="append", metavar="CHECK", help="run this check only (repeatable)")
+    parser.add_argument("--driver", default="", metavar="NAME", help="name of the driver, if the directory has several")
     parser.add_argument(
         "--socket", type=Path, metavar="DIR", help=f"directory of the registration sockets (default: {_REGISTRY})"
     )
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the API server that the driver speaks to")
-    parser.add_argument("--node", default="", metavar="NAME", help=f"the driver's node (default: {_NODE})")
-    parser.add_argument("--namespace", default="driver-check", help="where claims are made (default: driver-check)")
     parser.add_argument(
-        "--cdi-dir", action="append", type=Path, metavar="DIR", help="where its CDI documents are; again for more"
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the API server that the driver uses"
     )
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results there, too, for CI")
+    parser.add_argument("--node", default="", metavar="NAME", help=f"node of the driver (default: {_NODE})")
+    parser.add_argument(
+        "--namespace", default="driver-check", help="namespace of the test claims (default: driver-check)"
+    )
+    parser.add_argument(
+        "--cdi-dir", action="append", type=Path, metavar="DIR", help="directory of its CDI documents (repeatable)"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the results to this file, for CI")
     parser.add_argument(
         "program",
         nargs="*",
         metavar="-- COMMAND",
-        help="start the driver: NODE_NAME, KUBECONFIG, CDI_ROOT, KUBELET_REGISTRAR_DIRECTORY_PATH and "
-        "KUBELET_PLUGINS_DIRECTORY_PATH tell it where it is",
+        help="command that starts the driver; NODE_NAME, KUBECONFIG, CDI_ROOT, KUBELET_REGISTRAR_DIRECTORY_PATH and "
+        "KUBELET_PLUGINS_DIRECTORY_PATH describe its node",
     )
 
 

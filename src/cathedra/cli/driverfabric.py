@@ -23,25 +23,25 @@ __all__ = ["add", "run"]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("module", metavar="MODULE:DRIVER", help="a class or a function that makes a FabricDriver")
     parser.add_argument(
-        "--driver-config", type=Path, metavar="FILE", help="the driver's configuration, with which it is made"
+        "module", metavar="MODULE:DRIVER", help="driver: a FabricDriver class, or a function that returns one"
     )
+    parser.add_argument("--driver-config", type=Path, metavar="FILE", help="configuration that is passed to the driver")
     parser.add_argument(
         "--leader-elect-resource-namespace",
         default="",
         metavar="NAMESPACE",
-        help="where the lease of the leader is, named like the driver (default: $POD_NAMESPACE, else the pod's, "
+        help="namespace of the leader's lease, which has the driver's name (default: $POD_NAMESPACE, else the pod's, "
         "else default)",
     )
     parser.add_argument(
-        "--owner-class", default="", metavar="NAME", help="a DeviceClass: when it is deleted the slices go, too"
+        "--owner-class", default="", metavar="NAME", help="DeviceClass that owns the slices: they are deleted with it"
     )
     parser.add_argument(
         "--http-endpoint",
         default="",
         metavar="ADDRESS:PORT",
-        help="where /metrics, /healthz, /livez, /readyz are (default: nowhere)",
+        help="address for /metrics, /healthz, /livez, /readyz (default: none)",
     )
     add_all(parser, (KUBECONFIG, *LOGGING))
 

@@ -22,14 +22,21 @@ __all__ = ["add", "run"]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("module", metavar="MODULE:DRIVER", help="a class or a function that makes a driver")
+    parser.add_argument("module", metavar="MODULE:DRIVER", help="driver: a class, or a function that returns one")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--service", default="", metavar="NAMESPACE/NAME", help="the Service in front of it")
-    where.add_argument("--host", default="", help="where the API server finds it outside of the cluster")
-    parser.add_argument(
-        "--listen", default=":8443", metavar="ADDRESS:PORT", help="where it listens (default: :8443; port 0: any)"
+    where.add_argument(
+        "--service", default="", metavar="NAMESPACE/NAME", help="Service through which the API server calls it"
     )
-    parser.add_argument("--kubeconfig", default=None, metavar="FILE", help="the API server (default: kubectl's)")
+    where.add_argument("--host", default="", help="host at which the API server calls it, outside the cluster")
+    parser.add_argument(
+        "--listen",
+        default=":8443",
+        metavar="ADDRESS:PORT",
+        help="address to listen on (default: :8443; port 0: a free one)",
+    )
+    parser.add_argument(
+        "--kubeconfig", default=None, metavar="FILE", help="kubeconfig of the API server (default: kubectl's)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The ``cathedra`` command: what it can be asked, and nothing of how it is done.
+"""The ``cathedra`` command: its parser, and the dispatch to the modules of its commands.
 
 Each command is a module of its own, imported only when it is called: ``cathedra --help`` should cost what Python costs.
 Exit codes: 0 yes, 1 no or findings, 2 a wrong call or an error of input and output.
@@ -49,16 +49,19 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
-    "apiserver": ("the API server alone", SERVER),
-    "scheduler": ("the scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),
-    "controller-manager": ("the controllers alone", (KUBECONFIG, *CONTROLLERS, *COMPONENT, *RELEASE)),
-    "node": ("a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
-    "driver": ("a driver alone: yours or the example", (KUBECONFIG, *NODE, CDI_DIR, *DRIVER_PROCESS, *DRIVER)),
+    "apiserver": ("run an API server alone", SERVER),
+    "scheduler": ("run a scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),
+    "controller-manager": ("run the controllers alone", (KUBECONFIG, *CONTROLLERS, *COMPONENT, *RELEASE)),
+    "node": ("run a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
+    "driver": (
+        "run a driver alone: yours or the example driver",
+        (KUBECONFIG, *NODE, CDI_DIR, *DRIVER_PROCESS, *DRIVER),
+    ),
 }
 
 _CLASSIC_PROGRAMS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
-    "controller": ("allocates claims", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *CLASSIC_CONTROLLER)),
-    "kubelet-plugin": ("prepares claims on a node", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *NODE, CDI_DIR)),
+    "controller": ("allocate claims", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *CLASSIC_CONTROLLER)),
+    "kubelet-plugin": ("prepare claims on a node", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *NODE, CDI_DIR)),
 }
 
 
@@ -94,53 +97,57 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 _CLUSTERS: Final = {
-    "down": "stop a cluster; up starts it again as it was",
-    "delete": "stop a cluster and remove everything of it",
+    "down": "stop a cluster; up starts it again with the same options",
+    "delete": "stop a cluster and remove all of its data",
     "kubeconfig": "print the kubeconfig of a cluster, or of one of its parts",
 }
 
 
 _BACKUPS: Final = {
-    "backup": "write a cluster's objects, keys and description to a file, while it runs",
-    "restore": "bring a backup back; a cluster that runs is stopped for it and started again",
+    "backup": "back up the objects, keys and description of a running cluster to a file",
+    "restore": "restore a backup; a running cluster is stopped and started again",
 }
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the cluster (default: cathedra)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of the cluster (default: cathedra)")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="for people or for programs")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default table)"
+    )
 
 
 def _add_profiles(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """``profiles [NAME|FILE]``, and ``profiles import``, whose word would else be taken for a name."""
     parser.set_defaults(command="profiles")
     if list(words[:2]) != ["profiles", "import"]:
-        parser.description = "List the profiles, or show one. Make one of a node in a dump: cathedra profiles import -h"
-        parser.add_argument("profile", nargs="?", default="", metavar="NAME|FILE", help="show this one")
+        parser.description = (
+            "List the profiles, or show one. To make one from a node in a dump: cathedra profiles import -h"
+        )
+        parser.add_argument("profile", nargs="?", default="", metavar="NAME|FILE", help="profile to show")
         parser.add_argument(
-            "-o", "--output", choices=("table", "json", "yaml"), default="table", help="for people or for programs"
+            "-o", "--output", choices=("table", "json", "yaml"), default="table", help="output format (default table)"
         )
         return
-    parser.description = "Make a profile of a node in a dump, without what identifies the machine."
+    parser.description = "Make a profile from a node in a dump, without data that identifies the machine."
     importing = parser.add_subparsers(metavar="import", required=True).add_parser("import")
     importing.add_argument(
         "dump",
         nargs="+",
         metavar="DUMP",
-        help="a file, directory or .tar.gz of kubectl get … -o yaml; - is standard input",
+        help="output of kubectl get … -o yaml: a file, directory or .tar.gz, or - for standard input",
     )
-    importing.add_argument("--node", required=True, metavar="NAME", help="which node")
-    importing.add_argument("--name", default="", metavar="NAME", help="of the profile (default: the file's)")
-    importing.add_argument("-o", "--file", type=Path, metavar="FILE", help="where it is written (default: printed)")
+    importing.add_argument("--node", required=True, metavar="NAME", help="name of the node")
+    importing.add_argument("--name", default="", metavar="NAME", help="name of the profile (default: that of the file)")
+    importing.add_argument("-o", "--file", type=Path, metavar="FILE", help="file to write (default: standard output)")
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = Parser(
         prog="cathedra",
-        description="Kubernetes Dynamic Resource Allocation, whole: a cluster with devices, to use with kubectl.",
+        description="Run clusters with Kubernetes Dynamic Resource Allocation (DRA), or single parts of one.",
     )
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -159,10 +166,16 @@ def _add_starting(commands: _Commands) -> None:
     _add_name(up)
     for option in (*CLUSTER, CONFIG):
         option.add_optional(up)
-    up.add_argument("--detach", action="store_true", help="return when the nodes are ready and their slices published")
+    up.add_argument(
+        "--detach",
+        action="store_true",
+        help="run in the background; return when nodes are ready and their slices are published",
+    )
     up.add_argument("--report-fd", type=int, help=argparse.SUPPRESS)
 
-    demo = commands.add_parser("demo", help="a cluster with simulated GPUs: who holds them, who waits and why")
+    demo = commands.add_parser(
+        "demo", help="demonstrate a cluster with simulated GPUs: sharing, partitions, a pending job and the reason"
+    )
     demo.set_defaults(command="demo")
     demo.add_argument("--keep", action="store_true", help="leave the cluster running, under the name demo")
     DATA_DIR.add_to(demo)
@@ -183,71 +196,74 @@ def _add_keeping(commands: _Commands) -> None:
                 metavar="PART",
                 help="admin (default), scheduler, controller-manager, node:NAME or driver:NAME@NODE",
             )
-            one.add_argument("--server", default="", metavar="URL", help="where the part finds the API server")
+            one.add_argument(
+                "--server", default="", metavar="URL", help="address at which the part reaches the API server"
+            )
 
     for verb, purpose in _BACKUPS.items():
         one = commands.add_parser(verb, help=purpose)
         one.set_defaults(command="backup", verb=verb)
-        one.add_argument("file", metavar="FILE", type=Path, help="the backup")
-        one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
+        one.add_argument("file", metavar="FILE", type=Path, help="backup file")
+        one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="name of the cluster (default: cathedra)")
         DATA_DIR.add_to(one)
 
-    verify = commands.add_parser("verify", help="read all objects of a cluster's database and compare their checksums")
+    verify = commands.add_parser("verify", help="verify the checksums of all objects in a cluster's database")
     verify.set_defaults(command="verify")
     _add_name(verify)
     DATA_DIR.add_to(verify)
     verify.add_argument(
-        "--remove-damaged", action="store_true", help="remove damaged rows of a cluster that is stopped"
+        "--remove-damaged", action="store_true", help="remove damaged rows (the cluster must be stopped)"
     )
     _add_output(verify)
 
-    enrol = commands.add_parser("enrol", help="write the files with which a node joins a cluster")
+    enrol = commands.add_parser("enrol", help="write the files that a node needs to join a cluster")
     enrol.set_defaults(command="enrol")
     add_all(enrol, ENROLMENT)
 
 
 def _add_looking(commands: _Commands) -> None:
-    listing = commands.add_parser("list", help="your clusters, running and stopped")
+    listing = commands.add_parser("list", help="list your clusters, running and stopped")
     listing.set_defaults(command="list")
     listing.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="for people or for programs"
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default table)"
     )
 
-    status = commands.add_parser("status", help="what runs: nodes, devices, claims, pods")
+    status = commands.add_parser("status", help="show nodes, devices, claims, pods, and why pods are pending")
     status.set_defaults(command="status")
     _add_name(status)
     DATA_DIR.add_to(status)
-    status.add_argument("-n", "--namespace", default="", help="claims and pods of this namespace only")
-    status.add_argument("-w", "--watch", action="store_true", help="show it again after every change")
+    status.add_argument("-n", "--namespace", default="", help="show claims and pods of this namespace only")
+    status.add_argument("-w", "--watch", action="store_true", help="refresh after every change")
     _add_output(status)
 
-    logs = commands.add_parser("logs", help="what a cluster in the background has said")
+    logs = commands.add_parser("logs", help="print the log of a cluster in the background")
     logs.set_defaults(command="logs")
-    logs.add_argument("part", nargs="?", metavar="PART|NODE", help="scheduler, node, node-0 …; or a library's name")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on as more is said")
-    logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="the cluster (default: cathedra)")
+    logs.add_argument("part", nargs="?", metavar="PART|NODE", help="part, node or library: scheduler, node, node-0 …")
+    logs.add_argument("-f", "--follow", action="store_true", help="print new lines as they are logged")
+    logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="name of the cluster (default: cathedra)")
     DATA_DIR.add_to(logs)
 
 
 def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
     """Of tools with options of their own, only one that is called loads its module."""
     _add_profiles(
-        commands.add_parser("profiles", help="kinds of nodes with vendors' devices, for up and simulate"), words
+        commands.add_parser("profiles", help="list or show profiles: nodes with vendors' devices, for up and simulate"),
+        words,
     )
 
-    questions = commands.add_parser("dra", help="questions about devices: explain, devices … (as kubectl dra)")
+    questions = commands.add_parser("dra", help="inspect devices and claims: explain, devices … (same as kubectl dra)")
     if words[:1] == ["dra"]:
         dra.add_commands(questions, words)
 
     devices = commands.add_parser(
-        "cdi", help="what the CDI documents of this machine say: list, validate, resolve, apply"
+        "cdi", help="inspect the CDI documents of this machine: list, validate, resolve, apply"
     )
     if words[:1] == ["cdi"]:
         importlib.import_module("cathedra.cli.cdi").add(devices)
 
 
 def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
-    control = commands.add_parser("driver-control", help="taints, health and faults for an example driver that runs")
+    control = commands.add_parser("driver-control", help="set taints, health and faults of a running example driver")
     control.set_defaults(command="drivercontrol")
     add_all(control, DRIVER_CONTROL)
     control.add_argument(
@@ -259,11 +275,11 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
         "NodeWatchResources), binding ready|hold|fail, calls, rpcs [METHOD], reset, show",
     )
 
-    manifest = commands.add_parser("driver-manifest", help="print what installs a driver of yours in a cluster")
+    manifest = commands.add_parser("driver-manifest", help="print the manifests that install your driver in a cluster")
     manifest.set_defaults(command="drivermanifest")
-    manifest.add_argument("module", metavar="MODULE:DRIVER", help="a class or a function that makes a driver")
-    manifest.add_argument("--image", required=True, help="where the module is in the working directory")
-    manifest.add_argument("--namespace", default="dra-drivers", help="of its pods (default: dra-drivers)")
+    manifest.add_argument("module", metavar="MODULE:DRIVER", help="driver: a class, or a function that returns one")
+    manifest.add_argument("--image", required=True, help="image that has the module in its working directory")
+    manifest.add_argument("--namespace", default="dra-drivers", help="namespace of its pods (default: dra-drivers)")
 
     webhook = commands.add_parser("driver-webhook", help="refuse claims with parameters that a driver cannot use")
     webhook.set_defaults(command="driverwebhook")
@@ -275,14 +291,18 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
     if words[:1] == ["driver-fabric"]:
         importlib.import_module("cathedra.cli.driverfabric").add(fabric)
 
-    check = commands.add_parser("driver-check", help="does a driver keep the contract? any driver, in any language")
+    check = commands.add_parser(
+        "driver-check", help="test whether a driver, in any language, keeps the kubelet's contract"
+    )
     check.set_defaults(command="drivercheck")
     if words[:1] == ["driver-check"]:
         importlib.import_module("cathedra.cli.drivercheck").add(check)
 
 
 def _add_programs(commands: _Commands) -> None:
-    classic = commands.add_parser("classic-test-driver", help="the test driver of 1.26 to 1.31, whose drivers allocate")
+    classic = commands.add_parser(
+        "classic-test-driver", help="run the test driver of 1.26 to 1.31, where drivers allocate"
+    )
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():
         one = programs.add_parser(program, help=about)

@@ -1,4 +1,4 @@
-"""The options of the commands, each described once: the parser is made of them, and so is the call of a child process.
+"""The options of the commands, each described once; parsers and the command lines of child processes follow from them.
 
 Standard library only: ``cathedra --help`` should cost what Python costs.
 """
@@ -127,63 +127,69 @@ DATA_DIR: Final = CommandOption(
     name="--data-dir",
     type=Path,
     metavar="DIR",
-    about="where everything is kept (default: $CATHEDRA_DATA_DIR, else the state directory)",
+    about="data directory of the cluster (default: $CATHEDRA_DATA_DIR, else below the state directory)",
 )
 RELEASE: Final = (
     CommandOption(
         name="--kubernetes-version",
         default="1.37",
         metavar="1.26…1.37",
-        about="whose behaviour (default 1.37)",
+        about="Kubernetes release to behave as (default 1.37)",
     ),
     CommandOption(
         name="--feature-gates",
         table=True,
         default="",
         metavar="A=true,B=false",
-        about="gates that differ from that release's",
+        about="feature gates that differ from the release's defaults",
     ),
 )
 _CRI_SOCKET: Final = CommandOption(
     name="--cri-socket",
     default="",
     metavar="PATH",
-    about="where containerd or CRI-O listens (default with --runtime cri: its usual place); auto then tries it first",
+    about="socket of containerd or CRI-O (default with --runtime cri: its default path); auto then tries it first",
 )
 
 SERVER: Final = (
     DATA_DIR,
-    CommandOption(name="--port", type=int, default=0, about="its port (default: the last one used, else a free one)"),
+    CommandOption(
+        name="--port", type=int, default=0, about="port of the API server (default: the previous one, else a free one)"
+    ),
     CommandOption(
         name="--bind-address",
         default="127.0.0.1",
         metavar="IP",
-        about="where the API server listens (default 127.0.0.1: this machine alone; 0.0.0.0: everywhere)",
+        about="address the API server listens on (default 127.0.0.1: this machine only; 0.0.0.0: every address)",
     ),
     CommandOption(
         name="--advertise-address",
         default="",
         metavar="IP",
-        about="under which address others reach it (default: the one it listens on, else this machine's)",
+        about="address at which others reach it (default: the listening address, else this machine's)",
     ),
     CommandOption(
         name="--tls-san",
         repeatable=True,
         metavar="NAME|IP",
-        about="one more name or address that its certificate is good for (may be repeated)",
+        about="another name or address for its certificate (repeatable)",
     ),
     CommandOption(
         name="--client-ca-file",
         type=Path,
         metavar="FILE",
-        about="authorities whose client certificates it takes, beside the cluster's own",
+        about="authorities whose client certificates it accepts in addition to the cluster's own",
     ),
-    CommandOption(name="--store", default="sqlite", about="sqlite (default), memory, or etcd://HOST:PORT"),
+    CommandOption(
+        name="--store",
+        default="sqlite",
+        about="where objects are stored: sqlite (default), memory, or etcd://HOST:PORT",
+    ),
     CommandOption(
         name="--accept-lost-writes",
         type=int,
         metavar="REVISION",
-        about="open a database that is behind this acknowledged revision, once",
+        about="open a database that has lost writes up to this acknowledged revision, for this start only",
     ),
     *RELEASE,
     CommandOption(
@@ -191,41 +197,43 @@ SERVER: Final = (
         table=True,
         default="",
         metavar="G/V=true,…",
-        about="API versions to serve or not, as resource.k8s.io/v1beta1=true or api/alpha=true",
+        about="API versions to serve or not, such as resource.k8s.io/v1beta1=true or api/alpha=true",
     ),
     CommandOption(
         name="--kubelet-client-certificate",
         type=Path,
         metavar="FILE",
-        about="what the server shows to nodes (default: a certificate of its own making)",
+        about="client certificate for connections to nodes (default: one that the server makes)",
     ),
-    CommandOption(name="--kubelet-client-key", type=Path, metavar="FILE", about="the key of that certificate"),
+    CommandOption(name="--kubelet-client-key", type=Path, metavar="FILE", about="key of that certificate"),
     CommandOption(
         name="--kubelet-certificate-authority",
         type=Path,
         metavar="FILE",
-        about="who signs nodes' serving certificates (default: the cluster's authority)",
+        about="authority that signs the serving certificates of nodes (default: the cluster's)",
     ),
     CommandOption(
         name="--apiserver-count",
         type=int,
         default=1,
         metavar="N",
-        about="processes that answer requests, on one port (default 1)",
+        about="number of processes that answer requests on one port (default 1)",
     ),
     CommandOption(
         name="--max-requests-inflight",
         type=int,
         default=600,
         metavar="N",
-        about="requests worked on at once (default 600)",
+        about="number of requests executed at the same time (default 600)",
     ),
-    CommandOption(name="--audit-log-path", type=Path, metavar="FILE", about="write requests down, a JSON line each"),
+    CommandOption(
+        name="--audit-log-path", type=Path, metavar="FILE", about="log requests to this file, one JSON line each"
+    ),
     CommandOption(
         name="--audit-policy-file",
         type=Path,
         metavar="FILE",
-        about="which of them, and how much (default: all metadata)",
+        about="audit policy: which requests to log, at which level (default: metadata of all)",
     ),
 )
 """Of an API server on a data directory."""
@@ -234,10 +242,10 @@ LOGGING: Final = (
         name="--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",
-        about="what is logged: from this level on (default info)",
+        about="lowest level to log (default info)",
     ),
     CommandOption(
-        name="--log-format", choices=("text", "json"), default="text", about="how log lines are written (default text)"
+        name="--log-format", choices=("text", "json"), default="text", about="format of log lines (default text)"
     ),
 )
 """Of what a command logs."""
@@ -247,7 +255,7 @@ DRIVER: Final = (
         aliases=("--profile",),
         choices=("gpu", "mig", "net", "cpu", "test"),
         default="gpu",
-        about="what the example driver's devices are (default gpu)",
+        about="kind of the example driver's devices (default gpu)",
     ),
     CommandOption(
         name="--gpus",
@@ -255,32 +263,32 @@ DRIVER: Final = (
         type=int,
         default=8,
         metavar="N",
-        about="simulated GPUs, or whatever the profile has, per node (default 8)",
+        about="number of simulated GPUs (or other devices of the profile) per node (default 8)",
     ),
     CommandOption(
         name="--gpu-partitions",
         type=int,
         default=0,
         metavar="N",
-        about="equal parts into which each GPU can be cut (default 0: it cannot)",
+        about="number of equal partitions of each GPU (default 0: not partitionable)",
     ),
-    CommandOption(name="--allow-multiple-allocations", type=None, about="let many claims have a share of a GPU each"),
+    CommandOption(name="--allow-multiple-allocations", type=None, about="let several claims share each GPU"),
     CommandOption(
         name="--cpus-per-numa-node",
         type=int,
         default=4,
         metavar="N",
-        about="CPUs of each simulated NUMA node (default 4)",
+        about="number of CPUs of each simulated NUMA node (default 4)",
     ),
     CommandOption(
-        name="--binding-conditions", type=None, about="bind pods only after the driver has declared devices ready"
+        name="--binding-conditions", type=None, about="bind pods only after the driver has declared their devices ready"
     ),
-    CommandOption(name="--publish-device-status", type=None, about="tell of devices in the status of their claims"),
+    CommandOption(name="--publish-device-status", type=None, about="report device status in the status of claims"),
     CommandOption(
         name="--driver-name",
         default="",
         metavar="NAME",
-        about="the example driver's name (default: that of the profile, as gpu.example.com)",
+        about="name of the example driver (default: the profile's, such as gpu.example.com)",
     ),
     CommandOption(name="--gpu-memory", default="80Gi", metavar="QUANTITY", about="memory of each GPU (default 80Gi)"),
     CommandOption(
@@ -288,18 +296,18 @@ DRIVER: Final = (
         table=True,
         repeatable=True,
         metavar="NAME=VALUE",
-        about="an attribute of each GPU (may be repeated)",
+        about="additional attribute of each GPU (repeatable)",
     ),
 )
 """Of the example driver's devices."""
 CLUSTER: Final = (
-    CommandOption(name="--nodes", type=int, default=1, metavar="N", about="how many nodes (default 1)"),
+    CommandOption(name="--nodes", type=int, default=1, metavar="N", about="number of nodes (default 1)"),
     CommandOption(
         name="--processes",
         type=int,
         default=1,
         metavar="1|2|3",
-        about="1: all parts in one (default); 2: scheduler and nodes apart; 3: each of them apart",
+        about="1: all parts in one process (default); 2: scheduler and nodes in a second; 3: in one each",
     ),
     *SERVER,
     CommandOption(
@@ -307,7 +315,7 @@ CLUSTER: Final = (
         choices=_RUNTIMES,
         default="auto",
         about="how containers run: cri (containerd, CRI-O), oci (crun or runc, needs root), process, simulated; "
-        "auto takes the first that works",
+        "auto selects the first that works",
     ),
     # Of a driver alone --profile is the example driver's; of a cluster it is that of its nodes.
     *(replace(option, aliases=()) if "--profile" in option.aliases else option for option in DRIVER),
@@ -316,15 +324,15 @@ CLUSTER: Final = (
         type=_profile,
         default="",
         metavar="NAME|FILE",
-        about="nodes with a vendor's devices instead of the example driver's, as h100-8 (all: cathedra profiles)",
+        about="give nodes a vendor's devices instead of the example driver's, such as h100-8 (list: cathedra profiles)",
     ),
     _CRI_SOCKET,
     CommandOption(
         name="--fail",
         repeatable=True,
         metavar="PROFILE[=SHARE]",
-        about="with --runtime simulated, how nodes fail: flapping, slow-prepare or dying-devices, and which share of "
-        "them (default: all; may be repeated)",
+        about="with --runtime simulated, make nodes fail: flapping, slow-prepare or dying-devices; SHARE is the share "
+        "of nodes that fail (default: all; repeatable)",
     ),
     *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
@@ -335,40 +343,45 @@ NOT_REMEMBERED: Final = frozenset(("--data-dir", "--accept-lost-writes", "--no-m
 REMEMBERED: Final = tuple(option for option in CLUSTER if option.name not in NOT_REMEMBERED)
 """Options of a cluster that its data directory keeps."""
 CONFIG: Final = CommandOption(
-    name="--config", type=Path, metavar="FILE", about="a cluster's description, as kept in DIR/cluster.yaml"
+    name="--config", type=Path, metavar="FILE", about="description of a cluster, in the format of DIR/cluster.yaml"
 )
 KUBECONFIG: Final = CommandOption(
-    name="--kubeconfig", type=Path, metavar="FILE", about="the cluster (default: $KUBECONFIG, else ~/.kube/config)"
+    name="--kubeconfig",
+    type=Path,
+    metavar="FILE",
+    about="kubeconfig of the cluster (default: $KUBECONFIG, else ~/.kube/config)",
 )
-LEADER_ELECT: Final = CommandOption(name="--leader-elect", type=None, about="work only while holding the lease")
+LEADER_ELECT: Final = CommandOption(
+    name="--leader-elect", type=None, about="work only while this process holds the lease"
+)
 COMPONENT: Final = (
     LEADER_ELECT,
     CommandOption(
         name="--leader-elect-resource-name",
         default="",
         metavar="NAME",
-        about="the lease in kube-system (default: the one of the part in Kubernetes)",
+        about="name of the lease in kube-system (default: Kubernetes' name for the part)",
     ),
     CommandOption(
         name="--leader-elect-lease-duration",
         default="",
         metavar="TIME",
-        about="how long others wait for a leader that is silent (default 15s)",
+        about="time without renewal after which others take the lease (default 15s)",
     ),
     CommandOption(
         name="--leader-elect-renew-deadline",
         default="",
         metavar="TIME",
-        about="how long the leader tries to renew its lease until it stops (default 10s)",
+        about="time for which the leader tries to renew its lease before it stops (default 10s)",
     ),
     CommandOption(
         name="--leader-elect-retry-period",
         default="",
         metavar="TIME",
-        about="between two attempts to take or renew the lease (default 2s)",
+        about="time between two attempts to acquire or renew the lease (default 2s)",
     ),
     CommandOption(
-        name="--bind-address", default="127.0.0.1", metavar="IP", about="where --secure-port is (default 127.0.0.1)"
+        name="--bind-address", default="127.0.0.1", metavar="IP", about="address of --secure-port (default 127.0.0.1)"
     ),
     CommandOption(
         name="--secure-port",
@@ -384,67 +397,67 @@ CONTROLLERS: Final = (
         name="--controllers",
         default="*",
         metavar="LIST",
-        about="which to run: names, * for those on by default, -NAME for without it (default *)",
+        about="controllers to run: names, * for those on by default, -NAME to exclude one (default *)",
     ),
     CommandOption(
         name="--cluster-signing-cert-file",
         type=Path,
         metavar="FILE",
-        about="the authority that signs certificates asked for through the API (default: none are signed)",
+        about="authority that signs certificates requested through the API (default: none are signed)",
     ),
-    CommandOption(name="--cluster-signing-key-file", type=Path, metavar="FILE", about="the key of that authority"),
+    CommandOption(name="--cluster-signing-key-file", type=Path, metavar="FILE", about="key of that authority"),
     CommandOption(
         name="--use-service-account-credentials",
         type=None,
-        about="let each controller be its own service account in kube-system",
+        about="run each controller as its own service account in kube-system",
     ),
 )
 SCHEDULER: Final = (
     CommandOption(
-        name="--config", type=Path, metavar="FILE", about="a KubeSchedulerConfiguration (profiles, plugins, lease)"
+        name="--config", type=Path, metavar="FILE", about="KubeSchedulerConfiguration (profiles, plugins, lease)"
     ),
 )
 NODE: Final = (
-    CommandOption(name="--node-name", aliases=("--node",), required=True, metavar="NAME", about="the node"),
+    CommandOption(name="--node-name", aliases=("--node",), required=True, metavar="NAME", about="name of the node"),
     CommandOption(
         name="--root-dir",
         type=Path,
         metavar="DIR",
-        about="the kubelet's directory (default: in the data directory)",
+        about="kubelet directory (default: in the data directory)",
     ),
 )
 """Of what runs on one node."""
 NODE_AGENT: Final = (
-    CommandOption(name="--address", metavar="IP", about="where it listens (default: --node-ip, else 127.0.0.1)"),
+    CommandOption(name="--address", metavar="IP", about="address to listen on (default: --node-ip, else 127.0.0.1)"),
     CommandOption(
         name="--node-ip",
         default="",
         metavar="IP",
-        about="under which address the API server reaches it (default: where it listens, else this machine's)",
+        about="address at which the API server reaches it (default: the listening address, else this machine's)",
     ),
     CommandOption(name="--port", type=int, default=0, about="port for logs and exec (default: a free one)"),
     CommandOption(
         name="--client-ca-file",
         type=Path,
         metavar="FILE",
-        about="who signs the certificate that the API server shows (default: the kubeconfig's authority)",
+        about="authority that signs the API server's client certificate (default: the kubeconfig's)",
     ),
     CommandOption(
         name="--tls-cert-file",
         type=Path,
         metavar="FILE",
-        about="the node's serving certificate (default: one of its own)",
+        about="serving certificate of the node (default: one that it makes)",
     ),
-    CommandOption(name="--tls-private-key-file", type=Path, metavar="FILE", about="the key of --tls-cert-file"),
+    CommandOption(name="--tls-private-key-file", type=Path, metavar="FILE", about="key of --tls-cert-file"),
     CommandOption(
         name="--rotate-certificates",
         type=None,
-        about="renew the certificate shown to the API server before it ends (kept in ROOT_DIR/pki)",
+        about="renew the client certificate for the API server before it expires (in ROOT_DIR/pki)",
     ),
     CommandOption(
         name="--rotate-server-certificates",
         type=None,
-        about="renew the serving certificate too; its requests wait for kubectl certificate approve",
+        about="renew the serving certificate; its requests wait for kubectl certificate approve",
     ),
     CommandOption(name="--runtime", choices=_NODE_RUNTIMES, default="auto", about="how containers run"),
     _CRI_SOCKET,
@@ -453,48 +466,50 @@ NODE_AGENT: Final = (
             name=f"--{whose}-reserved",
             default="",
             metavar="NAME=QUANTITY,…",
-            about=f"what pods cannot have, for {what}: of cpu, memory, ephemeral-storage and pid",
+            about=f"resources reserved for {what}: cpu, memory, ephemeral-storage, pid",
         )
         for whose, what in (("kube", "the node agent and the container runtime"), ("system", "the system"))
     ),
     CommandOption(
         name="--keep-containers",
         type=None,
-        about="let containers go on when the agent is told to stop; the next one finds them, within ten minutes",
+        about="keep containers running when the agent stops; the next agent finds them within ten minutes",
     ),
     CommandOption(
         name="--healthz-bind-address",
         default="127.0.0.1",
         metavar="IP",
-        about="where --healthz-port is (default 127.0.0.1)",
+        about="address of --healthz-port (default 127.0.0.1)",
     ),
     CommandOption(
         name="--healthz-port",
         type=int,
         default=0,
         metavar="PORT",
-        about="port for /healthz, /livez, /readyz in plain HTTP (a kubelet's: 10248; default 0: none)",
+        about="port for /healthz, /livez, /readyz in plain HTTP (a kubelet uses 10248; default 0: none)",
     ),
 )
 _OF_CLUSTER: Final = CommandOption(
     name="--cluster",
     default="",
     metavar="NAME",
-    about="a cluster of cathedra up whose node it is (default: cathedra)",
+    about="cluster of cathedra up that the node belongs to (default: cathedra)",
 )
 DRIVER_CONTROL: Final = (
     CommandOption(
-        name="--node-name", aliases=("--node",), default="node-0", metavar="NAME", about="the node (default node-0)"
+        name="--node-name",
+        aliases=("--node",),
+        default="node-0",
+        metavar="NAME",
+        about="name of the node (default node-0)",
     ),
     _OF_CLUSTER,
-    CommandOption(
-        name="--root-dir", type=Path, metavar="DIR", about="the kubelet's directory (default: that of the node)"
-    ),
+    CommandOption(name="--root-dir", type=Path, metavar="DIR", about="kubelet directory (default: the node's)"),
     CommandOption(
         name="--driver-name",
         default="",
         metavar="NAME",
-        about="the driver (default: the one on the node that takes orders)",
+        about="name of the driver (default: the controllable one on the node)",
     ),
 )
 """Of orders to a driver."""
@@ -503,79 +518,85 @@ DRIVER_PROCESS: Final = (
         name="--module",
         default="",
         metavar="MODULE:DRIVER",
-        about="your own driver, a class or a function that makes one (default: the example driver)",
+        about="your own driver: a class, or a function that returns one (default: the example driver)",
     ),
     CommandOption(
         name="--driver-config",
         type=Path,
         metavar="FILE",
-        about="the configuration of the driver of --module, with which it is made",
+        about="configuration that is passed to the driver of --module",
     ),
     _OF_CLUSTER,
     CommandOption(
         name="--pod-uid",
         default="",
         metavar="UID",
-        about="the pod that it runs in: in a rolling update another instance may run beside it",
+        about="UID of its pod: lets another instance run beside it in a rolling update",
     ),
     CommandOption(
         name="--http-endpoint",
         default="",
         metavar="ADDRESS:PORT",
-        about="where /metrics, /healthz, /livez, /readyz are (default: nowhere)",
+        about="address for /metrics, /healthz, /livez, /readyz (default: none)",
     ),
 )
 """Of a driver in a process of its own."""
 ENROLMENT: Final = (
     DATA_DIR,
-    CommandOption(name="--node-name", required=True, metavar="NAME", about="the node"),
+    CommandOption(name="--node-name", required=True, metavar="NAME", about="name of the node"),
     CommandOption(
         name="--address",
         repeatable=True,
         metavar="IP",
-        about="where the node is reached (repeatable; default 127.0.0.1)",
+        about="address of the node (repeatable; default 127.0.0.1)",
     ),
-    CommandOption(name="--to", type=Path, metavar="DIR", about="where the files go (default: ./NAME)"),
+    CommandOption(name="--to", type=Path, metavar="DIR", about="directory for the files (default: ./NAME)"),
 )
 """Of the files with which a node joins."""
 CDI_DIR: Final = CommandOption(
-    name="--cdi-dir", type=Path, metavar="DIR", about="where CDI documents are written (default: in the root directory)"
+    name="--cdi-dir", type=Path, metavar="DIR", about="directory for CDI documents (default: in the root directory)"
 )
 DRIVERNAME: Final = CommandOption(
     name="--drivername",
     default="test-driver.cdi.k8s.io",
     metavar="NAME",
-    about="the driver (default test-driver.cdi.k8s.io)",
+    about="name of the driver (default test-driver.cdi.k8s.io)",
 )
 CLASSIC_RELEASE: Final = CommandOption(
     name="--kubernetes-version",
     default="1.30",
     metavar="1.26…1.31",
-    about="the cluster's release (default 1.30; all but 1.31 are alike)",
+    about="release of the cluster (default 1.30; 1.26 to 1.30 behave alike)",
 )
 CLASSIC_CONTROLLER: Final = (
     CommandOption(
         name="--resource-config",
         type=Path,
         metavar="FILE",
-        about="JSON with NodeLocal, Nodes, MaxAllocations, Shareable, DontSetReservedFor; options win over it",
+        about="JSON with NodeLocal, Nodes, MaxAllocations, Shareable, DontSetReservedFor; options override it",
     ),
-    CommandOption(name="--node-local", type=None, about="each node has resources of its own"),
-    CommandOption(name="--nodes", default="", metavar="A,B", about="the nodes that have resources (default: all)"),
+    CommandOption(name="--node-local", type=None, about="give each node its own resources"),
+    CommandOption(name="--nodes", default="", metavar="A,B", about="nodes that have resources (default: all)"),
     CommandOption(
         name="--max-allocations",
         type=int,
         default=0,
         metavar="N",
-        about="claims at a time, on each node or in the cluster (default 0: no limit)",
+        about="number of allocated claims at a time, per node or in the cluster (default 0: no limit)",
     ),
     CommandOption(name="--shareable", type=None, about="let any number of pods share an allocated claim"),
     CommandOption(
         name="--class-parameters",
         default="",
         metavar="A=B,…",
-        about="parameters of classes that refer to none",
+        about="parameters of classes that reference none",
     ),
-    CommandOption(name="--workers", type=int, default=10, metavar="N", about="so many claims at once (default 10)"),
+    CommandOption(
+        name="--workers",
+        type=int,
+        default=10,
+        metavar="N",
+        about="number of claims handled at the same time (default 10)",
+    ),
 )
 """Of the classic test driver's controller."""

@@ -19,7 +19,7 @@ class DraCommand(NamedTuple):
 COMMANDS: Final = (
     DraCommand(
         "explain",
-        "why a pod, claim or workload waits, or what it has",
+        "explain why a pod, claim or workload is pending, or show what it has",
         (
             ("why is this pod pending?", "explain pod/train-0 -n team-a"),
             ("why does this deployment not come up?", "explain deployment/inference"),
@@ -30,10 +30,10 @@ COMMANDS: Final = (
     ),
     DraCommand(
         "devices",
-        "list the devices: what holds each, what is left, totals",
+        "list devices, the claims that hold them, and totals",
         (
-            ("everything, with totals by driver, class, node and namespace", "devices"),
-            ("what is free of a class?", "devices --class gpu.example.com --free"),
+            ("all devices, with totals by driver, class, node and namespace", "devices"),
+            ("which devices of a class are free?", "devices --class gpu.example.com --free"),
             ("one node, with all attributes", "devices --node node-3 -o wide"),
             ("keep looking", "devices -w"),
             ("for programs", "devices -o json"),
@@ -41,30 +41,33 @@ COMMANDS: Final = (
     ),
     DraCommand(
         "simulate",
-        "what would happen: apply, scale, drain, taint, on a copy and in no time",
+        "simulate changes on a copy: apply, scale, add nodes, drain, taint",
         (
             ("would these pods be placed, where, and how many more?", "simulate -f train.yaml"),
             ("can this node be drained?", "simulate --drain node-3"),
-            ("what do four nodes more bring?", "simulate --replicas deployment/web=40 --add-nodes 4=node-0"),
+            ("what do four more nodes bring?", "simulate --replicas deployment/web=40 --add-nodes 4=node-0"),
             ("would it fit on hardware that we do not have?", "simulate -f train.yaml --add-nodes 4=h100-8"),
-            ("what does a broken device evict?", "simulate --taint gpu.example.com/node-0/gpu-1=broken:NoExecute"),
+            (
+                "which pods does a broken device evict?",
+                "simulate --taint gpu.example.com/node-0/gpu-1=broken:NoExecute",
+            ),
             ("in CI: exit code 1 if something stays pending", "simulate -f k8s/ --dump cluster.yaml -o json"),
         ),
     ),
     DraCommand(
         "lint",
-        "what is wrong with manifests, before a server or a device says so",
+        "check manifests before a server or a device refuses them",
         (
             ("all manifests of a directory", "lint k8s/"),
-            ("what Helm or kustomize makes", "lint - < <(helm template chart)"),
+            ("the output of Helm or kustomize", "lint - < <(helm template chart)"),
             ("does it fit the devices of my cluster?", "lint k8s/ --cluster"),
             ("the same, from a dump of the cluster", "lint k8s/ --against dump.yaml"),
-            ("for the code host, in CI", "lint k8s/ -o sarif > lint.sarif"),
+            ("as SARIF, for a code host", "lint k8s/ -o sarif > lint.sarif"),
         ),
     ),
     DraCommand(
         "match",
-        "which devices a selector selects, fails on, or nearly selects",
+        "show which devices a selector selects, fails on, or nearly selects",
         (
             ("all devices of the cluster", "match 'device.driver == \"gpu.example.com\"'"),
             ("from a dump, of one driver", "match 'EXPRESSION' --dump dump.yaml --driver gpu.example.com"),
@@ -73,18 +76,18 @@ COMMANDS: Final = (
     ),
     DraCommand(
         "repl",
-        "try expressions on the devices, with completion",
+        "evaluate expressions on devices interactively, with completion",
         (
             ("on the devices of the cluster", "repl"),
-            ("on those of a dump", "repl --dump dump.yaml"),
+            ("on the devices of a dump", "repl --dump dump.yaml"),
             ("from a script", "repl --dump dump.yaml < expressions.txt"),
         ),
     ),
     DraCommand(
         "convert",
-        "rewrite manifests in another API version, or from device plugins",
+        "convert manifests to another API version, or from device plugins to claims",
         (
-            ("as of Kubernetes 1.34", "convert claims.yaml"),
+            ("to v1, for Kubernetes 1.34 and later", "convert claims.yaml"),
             ("all files of a directory, in place, for 1.33", "convert k8s/ --to v1beta2 -i"),
             ("from nvidia.com/gpu: 2 to claims", "convert deployment.yaml --from-device-plugin"),
         ),

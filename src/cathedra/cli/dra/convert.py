@@ -23,22 +23,22 @@ def add(parser: argparse.ArgumentParser) -> None:
         "files", nargs="+", metavar="FILE", help="manifests: files, directories, or - for standard input"
     )
     parser.add_argument(
-        "--to", choices=("v1", "v1beta2", "v1beta1"), help="the version of resource.k8s.io (default: v1)"
+        "--to", choices=("v1", "v1beta2", "v1beta1"), help="version of resource.k8s.io to convert to (default: v1)"
     )
     parser.add_argument(
         "--from-device-plugin",
         action="store_true",
-        help="make claims of extended resources, as nvidia.com/gpu: 2, in pods and workloads",
+        help="replace extended resources, such as nvidia.com/gpu: 2, in pods and workloads by claims",
     )
     parser.add_argument(
         "--resource",
         action="append",
         default=[],
         metavar="NAME",
-        help="with --from-device-plugin: of this resource only; repeatable",
+        help="with --from-device-plugin: replace this resource only (repeatable)",
     )
     parser.add_argument("-i", "--in-place", action="store_true", help="write the files instead of printing them")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="for whom")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="output format (default text)")
 
 
 def run(arguments: argparse.Namespace) -> int:

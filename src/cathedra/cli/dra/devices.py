@@ -17,12 +17,20 @@ __all__ = ["add", "run"]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
-    parser.add_argument("--class", dest="device_class", default="", metavar="NAME", help="of this device class only")
-    parser.add_argument("--node", default="", metavar="NAME", help="those that this node can use")
-    parser.add_argument("--driver", default="", metavar="NAME", help="of this driver only")
-    parser.add_argument("--free", action="store_true", help="only those that are free, or have room left")
-    parser.add_argument("-w", "--watch", action="store_true", help="show them again after every change")
-    parser.add_argument("-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="for whom")
+    parser.add_argument(
+        "--class", dest="device_class", default="", metavar="NAME", help="show devices of this class only"
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="show devices that this node can use")
+    parser.add_argument("--driver", default="", metavar="NAME", help="show devices of this driver only")
+    parser.add_argument("--free", action="store_true", help="show only devices that are free or have capacity left")
+    parser.add_argument("-w", "--watch", action="store_true", help="refresh after every change")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "wide", "json", "yaml"),
+        default="table",
+        help="output format (default table)",
+    )
     add_source(parser)
     add_timeout(parser)
 

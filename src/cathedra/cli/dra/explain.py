@@ -22,11 +22,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="pod/NAME, claim/NAME, deployment/NAME, job/NAME …; or KIND NAME",
     )
     parser.add_argument(
-        "-f", "--filename", action="append", default=[], metavar="FILE", help="manifests, as if they were applied"
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="explain these manifests as if they were applied (repeatable)",
     )
-    add_namespace(parser, "where the subject is (default: that of the context)")
-    parser.add_argument("--node", default="", metavar="NAME", help="look at this node only")
-    parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="for whom")
+    add_namespace(parser, "namespace of the object (default: the context's)")
+    parser.add_argument("--node", default="", metavar="NAME", help="consider this node only")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
+    )
     add_source(parser)
     add_timeout(parser)
 
@@ -35,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the answer; 1 if it does not fit."""
     subject = "/".join(arguments.subject)
     if bool(subject) == bool(arguments.filename) or len(arguments.subject) > 2:
-        raise InvalidInput("say either what to explain, as pod/NAME, or -f FILE")
+        raise InvalidInput("name what to explain, such as pod/NAME, or give -f FILE")
     manifests: Any = [Path(name) for name in arguments.filename] or None
     if arguments.dump and "-" in arguments.dump and "-" in arguments.filename:
         raise InvalidInput("only one of --dump and -f can be standard input")

@@ -23,15 +23,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DUMP",
-        help="also look at the devices and classes of this dump; repeatable",
+        help="also check against the devices and classes of this dump (repeatable)",
     )
     parser.add_argument(
-        "--cluster", action="store_true", help="also look at the devices and classes of the cluster kubectl speaks to"
+        "--cluster", action="store_true", help="also check against the devices and classes of kubectl's current cluster"
     )
     parser.add_argument(
-        "--feature-gates", default="", metavar="GATE=BOOL,…", help="gates that are not at the release's defaults"
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL,…",
+        help="feature gates that differ from the release's defaults",
     )
-    parser.add_argument("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="for whom")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="output format (default text)"
+    )
     add_source(parser, dump=False)
     add_timeout(parser)
 
@@ -40,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the findings; 1 if there are any."""
     asked = arguments.cluster or arguments.kubeconfig or arguments.context
     if asked and arguments.against:
-        raise InvalidInput("look either at a dump (--against) or at a cluster")
+        raise InvalidInput("use either a dump (--against) or a cluster")
     if [*arguments.files, *arguments.against].count("-") > 1:
         raise InvalidInput("only one of the manifests and --against can be standard input")
     gates = parse_overrides(arguments.feature_gates)

@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     parser = Parser(
         prog=_PROGRAM,
-        description="Questions about the devices of a cluster (DRA), or of a dump of one. No cluster is ever changed.",
-        epilog=f"A dump: {_dump_command()}",
+        description="Inspect the devices and claims (DRA) of a cluster, or of a dump of one. Read-only.",
+        epilog=f"To make a dump: {_dump_command()}",
     )
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
     words = sys.argv[1:] if argv is None else list(argv)
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, program: str) -> int:
         with _time_limit(timeout):
             return int(module.run(arguments))
     except _TimedOut:
-        print(f"{program}: no answer after {timeout:g} s; --timeout gives it more (0: no limit)", file=sys.stderr)
+        print(f"{program}: no answer after {timeout:g} s; --timeout sets another limit (0: none)", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         return 130

@@ -12,9 +12,11 @@ __all__ = ["add", "run"]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
-    parser.add_argument("expression", metavar="EXPRESSION", help="a selector, as in a claim")
-    parser.add_argument("--driver", default="", metavar="NAME", help="ask the devices of this driver only")
-    parser.add_argument("-o", "--output", choices=("text", "wide", "json", "yaml"), default="text", help="for whom")
+    parser.add_argument("expression", metavar="EXPRESSION", help="CEL selector, as in a claim")
+    parser.add_argument("--driver", default="", metavar="NAME", help="evaluate on devices of this driver only")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "wide", "json", "yaml"), default="text", help="output format (default text)"
+    )
     add_source(parser)
     add_timeout(parser)
 

@@ -27,7 +27,7 @@ _HISTORY: Final = "repl-history"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
-    parser.add_argument("--driver", default="", metavar="NAME", help="look at the devices of this driver only")
+    parser.add_argument("--driver", default="", metavar="NAME", help="use devices of this driver only")
     add_source(parser)
 
 

@@ -14,7 +14,7 @@ __all__ = ["add", "run"]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
-    parser.add_argument("--name", default="cathedra-insight", help="of the role (default: cathedra-insight)")
+    parser.add_argument("--name", default="cathedra-insight", help="name of the role (default: cathedra-insight)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,20 +25,22 @@ _BAR: Final = 30
 def add(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     many: Any = {"action": "append", "default": []}
-    parser.add_argument("-f", "--apply", metavar="FILE", help="apply these manifests", **many)
-    parser.add_argument("--delete", metavar="KIND/NAME", help="delete it: pod/NAME, job/NAME, node/NAME …", **many)
+    parser.add_argument("-f", "--apply", metavar="FILE", help="apply these manifests (repeatable)", **many)
+    parser.add_argument(
+        "--delete", metavar="KIND/NAME", help="delete an object: pod/NAME, job/NAME, node/NAME …", **many
+    )
     parser.add_argument("--replicas", metavar="KIND/NAME=N", help="scale a workload", **many)
     parser.add_argument(
         "--add-nodes",
         metavar="N=NODE|PROFILE",
-        help="add nodes like one that is there, or of a profile (cathedra profiles)",
+        help="add nodes like an existing one, or of a profile (cathedra profiles)",
         **many,
     )
-    parser.add_argument("--drain", metavar="NODE", help="cordon it, and delete its pods", **many)
+    parser.add_argument("--drain", metavar="NODE", help="cordon a node and delete its pods", **many)
     parser.add_argument(
         "--taint",
         metavar="WHAT=KEY[=VALUE]:EFFECT",
-        help="taint NODE, or devices: DRIVER/POOL or DRIVER/POOL/DEVICE",
+        help="taint a NODE, or devices: DRIVER/POOL or DRIVER/POOL/DEVICE",
         **many,
     )
     parser.add_argument(
@@ -46,11 +48,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=100,
         metavar="N",
-        help="try so many more of what is applied (default: 100; 0: none)",
+        help="count how many more copies of the applied manifests fit, up to N (default: 100; 0: none)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
-    add_namespace(parser, "of names and manifests without one (default: that of the context)")
-    parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="for whom")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random generator (default: 0)")
+    add_namespace(parser, "namespace of names and manifests without one (default: the context's)")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
+    )
     add_source(parser)
     add_timeout(parser)
 

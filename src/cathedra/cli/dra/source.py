@@ -41,13 +41,13 @@ def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
             default=[],
             help="read a dump instead of a cluster: a file, directory or .tar.gz, or - for standard input; repeatable",
         )
-    source.add_argument("--kubeconfig", metavar="FILE", help="as kubectl's")
-    source.add_argument("--context", default="", metavar="NAME", help="as kubectl's")
+    source.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig, as for kubectl")
+    source.add_argument("--context", default="", metavar="NAME", help="context, as for kubectl")
     source.add_argument(
         "--kubernetes-version",
         default="",
         metavar="1.N",
-        help="whose defaults hold (default: the server's version; for dumps the newest)",
+        help="release whose defaults apply (default: the server's; for dumps the newest)",
     )
 
 
@@ -58,7 +58,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
-        help=f"give up after so long (default {TIMEOUT:g}; 0: never)",
+        help=f"time limit (default {TIMEOUT:g}; 0: none)",
     )
 
 

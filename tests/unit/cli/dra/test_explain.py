@@ -67,7 +67,7 @@ def test_lines_keep_to_the_width(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["explain"], "say either what to explain, as pod/NAME, or -f FILE"),
+        (["explain"], "name what to explain, such as pod/NAME, or give -f FILE"),
         (["explain", "pod/no", "--dump", "DUMP"], "there is no pod 'no' in namespace 'default'"),
         (["explain", "pod/train", "-n", "other", "--dump", "DUMP"], "but one in default; say -n default"),
         (["explain", "spoon/a", "--dump", "DUMP"], "'spoon/a' is not of the form KIND/NAME"),

@@ -54,7 +54,7 @@ def test_a_dump_is_asked_for_its_devices(tmp_path: Path, capsys: pytest.CaptureF
     [
         (["/no/such"], "/no/such: there is no such file or directory"),
         (["-", "--against", "-"], "only one of the manifests and --against can be standard input"),
-        (["x", "--against", "y", "--cluster"], "look either at a dump (--against) or at a cluster"),
+        (["x", "--against", "y", "--cluster"], "use either a dump (--against) or a cluster"),
         (["-", "--kubernetes-version", "9"], "unknown Kubernetes version '9'"),
     ],
 )

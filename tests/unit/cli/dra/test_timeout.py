@@ -59,7 +59,7 @@ def test_a_question_that_takes_too_long_gets_one_line_and_exit_code_2(
     }[command]
     before = signal.getsignal(signal.SIGALRM)
     assert main([*asked, "--timeout", "1"]) == 2
-    assert capsys.readouterr() == ("", "kubectl dra: no answer after 1 s; --timeout gives it more (0: no limit)\n")
+    assert capsys.readouterr() == ("", "kubectl dra: no answer after 1 s; --timeout sets another limit (0: none)\n")
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
