@@ -15,10 +15,10 @@ that is known outlasts the next large object (`forget_large`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import wraps
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from cathedra.api.struct import KubeStruct, encode
+from cathedra.remembering import IDENTITY, IS_ON, forget_objects, hold, remembered
 
 __all__ = ["LARGEST_KNOWN", "KnownObjects", "KnownValues", "Likeness", "by_identity", "by_json", "forget_large"]
 
@@ -36,8 +36,6 @@ LARGEST: Final = 16 * 1024
 
 LARGEST_KNOWN: Final = 64 * 1024
 """Bytes of JSON of an object beyond which it is large."""
-_TABLES: Final[list[dict[Any, Any]]] = []
-"""Everything that keeps objects; one table for each rule, made when its module is loaded."""
 
 
 def forget_large(size: int) -> None:
@@ -47,8 +45,7 @@ def forget_large(size: int) -> None:
     the last large one is kept. Forgetting is always right; what was known is worked out again.
     """
     if size > LARGEST_KNOWN:
-        for table in _TABLES:
-            table.clear()
+        forget_objects()
 
 
 class KnownObjects:
@@ -58,7 +55,7 @@ class KnownObjects:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[object, ...]] = {}
-        _TABLES.append(self._known)
+        hold(self._known, objects=True)
 
     def knows(self, *objects: object) -> bool:
         """Whether these very objects were added together."""
@@ -66,6 +63,8 @@ class KnownObjects:
 
     def add(self, *objects: object) -> None:
         """Know these objects; the first that were added give way."""
+        if not IS_ON:
+            return
         if len(self._known) >= LIMIT:
             del self._known[next(iter(self._known))]
         self._known[tuple(map(id, objects))] = objects
@@ -76,8 +75,14 @@ class KnownValues(set[Hashable]):
 
     __slots__ = ()
 
+    def __init__(self) -> None:
+        super().__init__()
+        hold(self, objects=False)
+
     def note(self, *values: Hashable) -> None:
         """Know these values, too, unless they are too many themselves."""
+        if not IS_ON:
+            return
         if len(self) + len(values) > MOST_VALUES:
             self.clear()
         if len(values) <= MOST_VALUES:
@@ -87,42 +92,22 @@ class KnownValues(set[Hashable]):
 def by_identity(function: Callable[[Unpack[A]], R]) -> Callable[[Unpack[A]], R]:
     """The function, which works on frozen objects alone, with its results remembered by the arguments themselves;
     it takes them by position."""
-    known: dict[tuple[int, ...], tuple[R, tuple[Any, ...]]] = {}
-    _TABLES.append(known)
-
-    @wraps(function)
-    def remembered(*args: *A) -> R:
-        key = tuple(map(id, args))
-        try:
-            return known[key][0]
-        except KeyError:
-            pass
-        if len(known) >= LIMIT:
-            del known[next(iter(known))]
-        found = known[key] = function(*args), args
-        return found[0]
-
-    return remembered
+    return remembered(_name_of(function), key=IDENTITY, size=LIMIT)(function)
 
 
 def by_json(function: Callable[[K], R]) -> Callable[[K], R]:
     """The function, which works on one frozen object alone, with its results remembered by the object's JSON: equal
     objects get the very same result."""
-    known: dict[bytes, R] = {}
+    return remembered(_name_of(function), key=_json_of, size=LIMIT)(function)
 
-    @wraps(function)
-    def remembered(obj: K) -> R:
-        body = encode(obj)
-        found = known.get(body)
-        if found is None:
-            found = function(obj)
-            if len(body) <= LARGEST:
-                if len(known) >= LIMIT:
-                    del known[next(iter(known))]
-                known[body] = found
-        return found
 
-    return remembered
+def _json_of(obj: KubeStruct) -> bytes | None:
+    body = encode(obj)
+    return body if len(body) <= LARGEST else None
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
 
 
 @by_identity
@@ -137,10 +122,12 @@ class Likeness:
 
     def __init__(self) -> None:
         self._patterns: dict[int, tuple[object, object]] = {}
-        _TABLES.append(self._patterns)
+        hold(self._patterns, objects=True)
 
     def note(self, obj: object, pattern: object) -> None:
         """Remember that an object is like all others of that pattern, for the next few that are noted."""
+        if not IS_ON:
+            return
         patterns = self._patterns
         if len(patterns) >= LIMIT:
             patterns.clear()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import not_
 from typing import Final
 
 from cathedra.api import resource
-from cathedra.api.field import ErrorList
+from cathedra.api.field import ErrorList, FieldError
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
-from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
-from cathedra.kinds.identity import KnownObjects
+from cathedra.kinds.definition import ExpressionChecker, RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.access import validate_status_access
-from cathedra.kinds.resource.claims.allocations import allocation_form, known_allocations
 from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
@@ -31,14 +30,28 @@ from cathedra.kinds.resource.errorpaths import paths_of_release
 from cathedra.kinds.resource.expressions import many_selectors
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
 
 
 _NO_STATUS: Final = resource.ResourceClaimStatus()
 """The very same in all new claims, so that nothing has to be looked for in it."""
-_SOUND: Final = KnownObjects()
-"""All that the rules of a new claim read of it and of its request, where they found nothing wrong."""
+
+
+@remembered("new claims without errors", key=IDENTITY, size=64, keep=not_)
+def _new_claim_errors(
+    spec: resource.ResourceClaimSpec,
+    status: resource.ResourceClaimStatus,
+    gates: FeatureGates,
+    expressions: ExpressionChecker | None,
+    api_version: str,
+) -> tuple[FieldError, ...]:
+    """Apply all rules of a new claim. They get what is in the key and nothing else: no metadata, user or time."""
+    claim = resource.ResourceClaim(spec=spec, status=status)
+    context = RequestContext(gates=gates, now=0.0, expressions=expressions, api_version=api_version)
+    found = paths_of_release(validate_claim(claim, context), gates)
+    return tuple(with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, claim, None, context))
 
 
 class ClaimStrategy(Strategy[resource.ResourceClaim]):
@@ -65,14 +78,8 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
     def validate_create(self, obj: resource.ResourceClaim, context: RequestContext) -> ErrorList:
         """All rules of a new claim."""
-        read = obj.spec, obj.status, context.gates, context.expressions, context.api_version
-        if _SOUND.knows(*read):
-            return ErrorList()
-        found = paths_of_release(validate_claim(obj, context), context.gates)
-        errors = with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, obj, None, context)
-        if not errors:
-            _SOUND.add(*read)
-        return errors
+        gates, expressions = context.gates, context.expressions
+        return ErrorList(_new_claim_errors(obj.spec, obj.status, gates, expressions, context.api_version))
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
@@ -116,17 +123,9 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """All rules of a status, and the permissions on its parts."""
-        known, form = known_allocations(new.spec, context.gates), allocation_form(new, old, context.api_version)
-        if form is not None and form in known:
-            errors = ErrorList()
-            validate_status_access(errors, new, old, context)
-            return errors
         errors = paths_of_release(validate_status_update(new, old, context), context.gates)
         validate_status_access(errors, new, old, context)
-        errors = with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
-        if form is not None and not errors:
-            known.note(form)
-        return errors
+        return with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
 
 class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
