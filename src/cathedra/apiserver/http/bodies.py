@@ -98,18 +98,21 @@ def load_values(raw: bytes) -> Any:
         raise DecodeError(explain_syntax(raw.decode(errors="replace")) or str(error)) from None
 
 
-async def load_yaml(raw: bytes) -> YAMLDocument:
-    """Plain values from YAML, with its keys that are said twice; long texts are read off the event loop.
+async def load_yaml(raw: bytes, computations: Computations | None = None, owner: str = "") -> YAMLDocument:
+    """Plain values from YAML, with its keys that are said twice; long texts are read off the event loop, one at a time
+    where ``computations`` are given.
 
     Raises:
         DecodeError: they do not parse.
     """
-    if len(raw) > _LONG:
+    if len(raw) <= _LONG:
+        return read_yaml(raw)
+    if computations is None:
         return await asyncio.to_thread(read_yaml, raw)
-    return read_yaml(raw)
+    return await computations.compute(lambda _: read_yaml(raw), owner)
 
 
-async def load_applied(raw: bytes) -> YAMLDocument:
+async def load_applied(raw: bytes, computations: Computations | None = None, owner: str = "") -> YAMLDocument:
     """What an apply sends. Most clients send JSON, which is YAML, too, and read ten times faster.
 
     Raises:
@@ -121,7 +124,7 @@ async def load_applied(raw: bytes) -> YAMLDocument:
             value = load_json(raw)
             if not repeated_fields(raw, value):
                 return YAMLDocument(value)
-    return await load_yaml(raw)
+    return await load_yaml(raw, computations, owner)
 
 
 async def decode_object(
@@ -147,7 +150,7 @@ async def decode_object(
         return from_protobuf(raw, expected, target, call.release)
     repeated: tuple[str, ...] = ()
     if media == YAML:
-        raw, repeated = await _from_yaml(raw, expected.kind)
+        raw, repeated = await _from_yaml(raw, expected.kind, computations, call.user.name)
     beside = stored if media != YAML else None
     decoded = partial(_decoded, call, expected, target, raw, repeated, beside)
     if computations is None or len(raw) < LARGE:
@@ -203,14 +206,16 @@ def _decode_closely(
     return decoded.object, decoded.problems
 
 
-async def _from_yaml(raw: bytes, kind: str) -> tuple[bytes, tuple[str, ...]]:
+async def _from_yaml(
+    raw: bytes, kind: str, computations: Computations | None, owner: str
+) -> tuple[bytes, tuple[str, ...]]:
     """The JSON of a YAML body, and the problem with its keys that are said twice.
 
     Raises:
         StatusError: 400, it is no YAML.
     """
     try:
-        document = await load_yaml(raw)
+        document = await load_yaml(raw, computations, owner)
     except DecodeError as error:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind}): {error} ({shown_body(raw)})"

@@ -18,6 +18,7 @@ from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of
 from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import render
 from cathedra.apiserver.http.answers.listcache import ListCache, stamp_of
@@ -344,7 +345,7 @@ class ResourceHandler:
         form = self._form(request, call)
         patch_type = _patch_type(request)
         call = _writing(request, call, "PatchOptions", apply=patch_type is PatchType.APPLY)
-        body, repeated = await _patch_body(request, call, patch_type)
+        body, repeated = await _patch_body(request, call, patch_type, self._server.computations)
         outcome = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
         return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
 
@@ -361,7 +362,7 @@ class ResourceHandler:
             patch_type = _patch_type(request)
             query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
-            body, _ = await _patch_body(request, call, patch_type)
+            body, _ = await _patch_body(request, call, patch_type, self._server.computations)
             scale = await set_scale(
                 self._server, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
             )
@@ -484,7 +485,9 @@ def _patch_type(request: Request) -> PatchType:
     return known
 
 
-async def _patch_body(request: Request, call: Call, patch_type: PatchType) -> tuple[Any, tuple[str, ...]]:
+async def _patch_body(
+    request: Request, call: Call, patch_type: PatchType, computations: Computations
+) -> tuple[Any, tuple[str, ...]]:
     """The plain values of a patch, and the problems with fields that it says twice.
 
     Raises:
@@ -503,7 +506,7 @@ async def _patch_body(request: Request, call: Call, patch_type: PatchType) -> tu
             return body, tuple(f"json patch {problem}" for problem in repeated)
         return body, repeated
     try:
-        document = await load_applied(raw)
+        document = await load_applied(raw, computations, call.user.name)
     except DecodeError as error:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if problems := repeated_keys(document) if checked else ():
