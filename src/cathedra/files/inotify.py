@@ -64,6 +64,12 @@ class Inotify:
         """Return whether ``directory`` is watched. The kernel ends the watch of one that was removed."""
         return directory in self._directories.values()
 
+    def unwatch(self, directory: Path) -> None:
+        """Report no more of ``directory``; one that is not watched, or has been deleted, is no error."""
+        for watch in [watch for watch, watched in self._directories.items() if watched == directory]:
+            del self._directories[watch]
+            self._libc.inotify_rm_watch(self.fd, watch)
+
     def read(self) -> Iterator[Notification]:
         """What has happened since the last call; never waits."""
         try:

@@ -40,6 +40,14 @@ def test_a_directory_that_is_gone_is_no_longer_watched(inotify: Inotify, tmp_pat
         inotify.watch(tmp_path / "d")
 
 
+def test_a_directory_can_be_left_alone_again(inotify: Inotify, tmp_path: Path) -> None:
+    inotify.watch(tmp_path)
+    inotify.unwatch(tmp_path)
+    inotify.unwatch(tmp_path / "never")
+    (tmp_path / "a").touch()
+    assert list(inotify.read()) == []
+
+
 def test_writes_to_files_are_told_if_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x")

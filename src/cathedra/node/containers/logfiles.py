@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +17,9 @@ import msgspec
 
 from cathedra.api.timestamp import Time, TimeError
 from cathedra.files.inotify import Inotify
-from cathedra.node.concurrency import first_of, readable
+from cathedra.node.concurrency import first_of
 
-__all__ = ["LogOptions", "read_log", "tail"]
+__all__ = ["LogOptions", "LogWrites", "read_log", "tail"]
 
 _CHUNK: Final = 256 * 1024
 _LOOK_AGAIN: Final = 0.25
@@ -112,67 +112,99 @@ def _line_starts(data: bytes, offset: int) -> Iterator[int]:
         start = end + 1
 
 
-class _Writes:
-    """Tells when something is written in a directory; where the kernel cannot, after a short time."""
+class LogWrites:
+    """Notifies those who follow logs of writes, all of them by one inotify instance.
+
+    A host has 128 instances for each user by default. This one exists while a log is followed.
+    """
 
     def __init__(self) -> None:
         self._inotify: Inotify | None = None
+        self._followers: dict[Path, set[asyncio.Event]] = {}
 
-    def watch(self, directory: Path) -> None:
-        with contextlib.suppress(OSError):
-            inotify = Inotify()
-            try:
-                inotify.watch(directory, writes=True)
-            except OSError:
-                inotify.close()
-                raise
-            self._inotify = inotify
+    @property
+    def followers(self) -> int:
+        """How many logs are followed."""
+        return sum(len(events) for events in self._followers.values())
 
-    def forget(self) -> None:
-        """Take note of what was written until now: it is about to be read."""
+    @contextlib.contextmanager
+    def watching(self, directory: Path) -> Iterator[asyncio.Event | None]:
+        """An event that is set by each write in ``directory``; None where the kernel cannot watch that."""
+        written = asyncio.Event()
+        if not self._watch(directory):
+            yield None
+            return
+        events = self._followers.setdefault(directory, set())
+        events.add(written)
+        try:
+            yield written
+        finally:
+            events.discard(written)
+            if not events:
+                self._unwatch(directory)
+
+    def _watch(self, directory: Path) -> bool:
+        try:
+            if self._inotify is None:
+                self._inotify = Inotify()
+                asyncio.get_running_loop().add_reader(self._inotify.fd, self._notify, self._inotify)
+            if directory not in self._followers:
+                self._inotify.watch(directory, writes=True)
+        except OSError:
+            self._close_unused()
+            return False
+        return True
+
+    def _unwatch(self, directory: Path) -> None:
+        del self._followers[directory]
         if self._inotify is not None:
-            for _ in self._inotify.read():
-                pass
+            self._inotify.unwatch(directory)
+        self._close_unused()
 
-    async def wait(self) -> None:
-        if self._inotify is None:
-            await asyncio.sleep(_LOOK_AGAIN)
-        else:
-            await readable(self._inotify.fd)
+    def _close_unused(self) -> None:
+        if self._inotify is not None and not self._followers:
+            inotify, self._inotify = self._inotify, None
+            asyncio.get_running_loop().remove_reader(inotify.fd)
+            inotify.close()
 
-    def close(self) -> None:
-        if self._inotify is not None:
-            self._inotify.close()
+    def _notify(self, inotify: Inotify) -> None:
+        for notification in inotify.read():
+            path = notification.path
+            found = self._followers.values() if path is None else [self._followers.get(path.parent, set())]
+            for events in found:
+                for written in events:
+                    written.set()
 
 
 async def read_log(
     path: Path,
     options: LogOptions,
+    writes: LogWrites,
     *,
     ended: Callable[[], bool],
     changes: Callable[[], Iterable[asyncio.Event]] = tuple,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The log's content, in pieces; with ``follow`` until ``ended()`` says that no more can come.
 
     ``changes()`` gives the events one of which will be set when ``ended()`` changes. The file may be rotated meanwhile.
     A log that does not exist yet is empty.
     """
-    lines, writes = _Lines(options), _Writes()
+    lines = _Lines(options)
     while not _exists(path):
         events = tuple(changes())
         if not options.follow or ended():
             return
-        await first_of(writes.wait(), *(event.wait() for event in events))
-    file = path.open("rb")
-    try:
-        if options.follow:
-            writes.watch(path.parent)
+        await first_of(asyncio.sleep(_LOOK_AGAIN), *(event.wait() for event in events))
+    with contextlib.ExitStack() as stack:
+        written = stack.enter_context(writes.watching(path.parent)) if options.follow else None
+        file = stack.enter_context(_LogFile(path))
         if options.tail_lines is not None:
             file.seek(tail(path, options.tail_lines))
         rest = b""
         while not lines.full:
             events, over = tuple(changes()), ended()
-            writes.forget()
+            if written is not None:
+                written.clear()  # what was written until now is about to be read
             data = file.read(_CHUNK)
             if data:
                 *complete, rest = (rest + data).split(b"\n")
@@ -184,22 +216,45 @@ async def read_log(
                 continue
             if not options.follow or over:
                 return
-            if _rotated(file.fileno(), path):
-                file.close()
-                file = path.open("rb")
+            if file.reopen_rotated():
                 continue
-            await first_of(writes.wait(), *(event.wait() for event in events))
-    finally:
-        file.close()
-        writes.close()
+            next_write = asyncio.sleep(_LOOK_AGAIN) if written is None else written.wait()
+            await first_of(next_write, *(event.wait() for event in events))
+
+
+class _LogFile:
+    """The file of a log, which may be put aside for another one of its name."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("rb")
+
+    def seek(self, position: int) -> None:
+        """Continue at a position."""
+        self._file.seek(position)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; b"" where nothing more is written yet."""
+        return self._file.read(size)
+
+    def __enter__(self) -> _LogFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def reopen_rotated(self) -> bool:
+        """Open the file that has the name now; False if it is still the same."""
+        try:
+            if self._path.stat().st_ino == os.fstat(self._file.fileno()).st_ino:
+                return False
+            file = self._path.open("rb")
+        except OSError:
+            return False
+        self._file.close()
+        self._file = file
+        return True
 
 
 def _exists(path: Path) -> bool:
     return path.exists()
-
-
-def _rotated(fd: int, path: Path) -> bool:
-    try:
-        return path.stat().st_ino != os.fstat(fd).st_ino
-    except OSError:
-        return False

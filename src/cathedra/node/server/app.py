@@ -7,6 +7,7 @@ here. Every request is authenticated and authorized before anything of it is loo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from cathedra.api.struct import Time, to_dict
 from cathedra.api.timestamp import TimeError
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.clock import Clock
-from cathedra.node.containers.logfiles import LogOptions, read_log
+from cathedra.node.containers.logfiles import LogOptions, LogWrites, read_log
 from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.podmanager import PodManager
@@ -62,6 +63,7 @@ class NodeApp:
         self._authorizer = authorizer
         self._clock = clock
         self._closing = asyncio.Event()
+        self.log_writes = LogWrites()
 
     def close(self) -> None:
         """Logs that are followed end now."""
@@ -143,18 +145,30 @@ class NodeApp:
             attempt -= 1
         metadata = worker.pod.metadata
         path = log_directory(self._root, namespace, pod, metadata.uid) / container / f"{attempt}.log"
+        gone = asyncio.Event()
 
         def ended() -> bool:
             now = self._record(worker, container)
-            return self._closing.is_set() or worker.over or now.attempt != attempt or not now.running
+            ending = self._closing.is_set() or gone.is_set()
+            return ending or worker.over or now.attempt != attempt or not now.running
 
         def changes() -> tuple[asyncio.Event, ...]:
-            return worker.next_change, self._closing
+            return worker.next_change, self._closing, gone
 
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
-        async for piece in read_log(path, options, ended=ended, changes=changes):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        watching = asyncio.create_task(_watch_client(request, gone), name="log client") if options.follow else None
+        try:
+            async with contextlib.aclosing(
+                read_log(path, options, self.log_writes, ended=ended, changes=changes)
+            ) as pieces:
+                async for piece in pieces:
+                    if gone.is_set():
+                        return
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            if watching is not None:
+                watching.cancel()
 
     def _log_options(self, request: NodeRequest) -> LogOptions:
         since, query = None, request.query
@@ -206,6 +220,13 @@ ROUTES: Final = (
     NodeRoute("portForward", (3, 4), True, NodeApp.forward),
 )
 """Everything that a node serves. Each needs its row in tests/security/test_node_server.py."""
+
+
+async def _watch_client(request: NodeRequest, gone: asyncio.Event) -> None:
+    """Set ``gone`` when the client leaves: of a log to which nothing is written, sending would not notice."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    gone.set()
 
 
 async def _answer(send: Send, status: int, body: bytes, content_type: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cathedra.files.inotify import Inotify
 from cathedra.node.containers import logfiles
-from cathedra.node.containers.logfiles import LogOptions, read_log
+from cathedra.node.containers.logfiles import LogOptions, LogWrites, read_log
 from cathedra.node.shim import logfile
 from cathedra.node.shim.logfile import LogFile
 
@@ -33,7 +33,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def read(path: Path, **options: object) -> str:
-    pieces = [piece async for piece in read_log(path, LogOptions(**options), ended=lambda: True)]  # type: ignore[arg-type]
+    pieces = [piece async for piece in read_log(path, LogOptions(**options), LogWrites(), ended=lambda: True)]  # type: ignore[arg-type]
     return b"".join(pieces).decode()
 
 
@@ -66,7 +66,9 @@ async def test_without_notifications_of_the_kernel_a_followed_log_is_looked_at_a
     path, over, shown = tmp_path / "0.log", asyncio.Event(), b""
     path.write_bytes(LINES)
     async with asyncio.timeout(120):
-        async for piece in read_log(path, LogOptions(follow=True), ended=over.is_set, changes=lambda: (over,)):
+        async for piece in read_log(
+            path, LogOptions(follow=True), LogWrites(), ended=over.is_set, changes=lambda: (over,)
+        ):
             shown += piece
             if shown.endswith(b"four\n"):
                 with path.open("ab") as file:
@@ -90,7 +92,7 @@ async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path, mo
 
     async def follow() -> None:
         options = LogOptions(follow=True, tail_lines=1)
-        async for piece in read_log(path, options, ended=over.is_set, changes=lambda: (over,)):
+        async for piece in read_log(path, options, LogWrites(), ended=over.is_set, changes=lambda: (over,)):
             shown.append(piece)
 
     following = asyncio.ensure_future(follow())
@@ -102,6 +104,37 @@ async def test_a_log_is_followed_over_its_rotation_to_the_end(tmp_path: Path, mo
         over.set()
         await following
     assert b"".join(shown) == b"four\nfive\n"
+
+
+def instances() -> int:
+    """How many inotify instances this process has."""
+    return sum("inotify" in path.readlink().name for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+
+
+async def test_all_who_follow_logs_share_one_watcher_of_the_kernel(tmp_path: Path) -> None:
+    before, writes, over = instances(), LogWrites(), asyncio.Event()
+    paths = [tmp_path / str(number) / "0.log" for number in range(5)]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(LINES)
+    shown: dict[Path, list[bytes]] = {path: [] for path in paths}
+
+    async def follow(path: Path) -> None:
+        options = LogOptions(follow=True, tail_lines=1)
+        async for piece in read_log(path, options, writes, ended=over.is_set, changes=lambda: (over,)):
+            shown[path].append(piece)
+
+    following = [asyncio.ensure_future(follow(path)) for path in paths * 4]
+    async with asyncio.timeout(120):
+        await until(lambda: all(len(pieces) == 4 for pieces in shown.values()))
+        assert (instances() - before, writes.followers) == (1, 20)
+        with paths[2].open("ab") as file:
+            file.write(b"2026-01-01T00:00:05Z stdout F five\n")
+        await until(lambda: len(shown[paths[2]]) == 8)
+        assert [len(pieces) for pieces in shown.values()] == [4, 4, 8, 4, 4]
+        over.set()
+        await asyncio.gather(*following)
+    assert (instances() - before, writes.followers) == (0, 0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -117,7 +150,7 @@ def test_what_is_written_in_any_pieces_is_read_as_it_was(
     log.close()
 
     async def body() -> bytes:
-        return b"".join([piece async for piece in read_log(path, LogOptions(), ended=lambda: True)])
+        return b"".join([piece async for piece in read_log(path, LogOptions(), LogWrites(), ended=lambda: True)])
 
     assert asyncio.run(body()) == b"".join(pieces)
 
