@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
+import socket
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from cathedra.clock import SystemClock
 from cathedra.node.runtime.choose import choose_runtime
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, Runtime
+from cathedra.node.server.ports import port_connector
 from cathedra.node.shim.processes import matching, process_session
 from tests.requirements import container_runtime
 
@@ -121,3 +124,32 @@ async def test_a_client_that_attaches_and_leaves_ends_nothing(place: Place) -> N
     await attached.close()
     await until(lambda: len(sleeping(4323)) == 1)
     assert not place.ended.is_set()
+
+
+SERVE = """
+import socket, sys
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listening", flush=True)
+while True:
+    listening.accept()[0].sendall(b"from the pod")
+"""
+
+
+async def test_only_ports_of_the_pods_own_processes_are_forwarded(place: Place) -> None:
+    """Pods share the node's network: without a check, ``pods/portforward`` reaches every service of its loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as foreign, socket.create_server(("127.0.0.1", 0)) as free:
+        other, port = foreign.getsockname()[1], free.getsockname()[1]
+        free.close()
+        await place.start("exec sleep 4324")
+        connect = port_connector(place.runtime, "uid", lambda: {"c"})
+        with pytest.raises(ConnectionRefusedError):
+            await connect(other)
+        serving = await place.runtime.exec("c", (sys.executable, "-S", "-c", SERVE, str(port)))
+        _, line = await anext(serving.output())
+        assert line == b"listening\n"
+        connection = await connect(port)
+        assert await connection.read() == b"from the pod"
+        connection.close()
+        with pytest.raises(ConnectionRefusedError):
+            await port_connector(place.runtime, "uid", lambda: {"another"})(port)
+        await serving.close()

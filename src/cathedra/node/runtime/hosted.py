@@ -13,7 +13,7 @@ import json
 import logging
 import shutil
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -41,6 +41,7 @@ from cathedra.node.runtime.runtime import (
 from cathedra.node.runtime.usage import usage_of_process
 from cathedra.node.shim.client import ShimListing, ShimOptions, abandon, connect, connect_or_launch, end
 from cathedra.node.shim.errors import IncompatibleShim, ShimLost
+from cathedra.node.shim.processes import Belongs, matching
 
 __all__ = ["HostedRuntime", "Launcher"]
 
@@ -80,6 +81,10 @@ class Launcher(Protocol):
 
     def update_command(self, container_id: str, shim_pid: int) -> list[str]:
         """Command line that reads other limits from its standard input; [] if there is nothing to limit with."""
+        ...
+
+    def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
+        """Match the processes of a container, whose first is ``pid``; its files are below ``directory``."""
         ...
 
     @property
@@ -401,13 +406,25 @@ class HostedRuntime:
             raise RuntimeFailure("NotFound", str(error)) from error
         return attached
 
-    async def usage(self) -> Mapping[str, ContainerUsage]:
-        """What the kernel has counted for each container."""
+    async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
+        """What /proc has of them."""
+        running = await self._first_processes()
+        found = [
+            self._launcher.members(self._directory, name, pid) for name, pid in running.items() if name in container_ids
+        ]
+        return frozenset(await asyncio.to_thread(matching, lambda pid: any(belongs(pid) for belongs in found)))
+
+    async def _first_processes(self) -> dict[str, int]:
+        """The process ID of each running container, by the container's."""
         try:
             listed = (await self._ask(lambda: {"do": "list"}))["containers"]
         except ShimLost:
             return {}
-        running = {one["id"]: one["pid"] for one in listed if one["exit"] is None and one["pid"]}
+        return {one["id"]: one["pid"] for one in listed if one["exit"] is None and one["pid"]}
+
+    async def usage(self) -> Mapping[str, ContainerUsage]:
+        """What the kernel has counted for each container."""
+        running = await self._first_processes()
         own = bool(self._launcher.cgroup)
         found = await asyncio.to_thread(
             lambda: {name: usage_of_process(pid, own_cgroup=own) for name, pid in running.items()}

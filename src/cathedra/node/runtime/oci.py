@@ -19,6 +19,7 @@ from cathedra.cdi.spec import ContainerEdits
 from cathedra.node.runtime.bundle import oci_spec
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.pins import pin_path
+from cathedra.node.shim.processes import Belongs, in_cgroup
 
 __all__ = ["OCILauncher"]
 
@@ -60,6 +61,10 @@ class OCILauncher:
         """Command line that reads other limits from its standard input, as `limit_resources` says them."""
         enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
         return [*enter, *self._runtime, "update", "--resources", "-", container_id]
+
+    def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
+        """The container's cgroup, which has its ID as its name."""
+        return in_cgroup(f"/{container_id}")
 
     @property
     def hands_over_terminals(self) -> bool:

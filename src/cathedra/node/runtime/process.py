@@ -16,6 +16,7 @@ from typing import Any, Final
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.spec import ContainerEdits
 from cathedra.node.runtime.runtime import ContainerSpec
+from cathedra.node.shim.processes import Belongs, has_variable, in_session
 
 __all__ = ["MISSING", "MOUNTS_VARIABLE", "ProcessLauncher"]
 
@@ -46,7 +47,7 @@ class ProcessLauncher:
         links |= {mount.container_path: mount.host_path for mount in edits.mounts}
         if spec.termination_log:
             links[spec.termination_path] = spec.termination_log
-        mounts = directory / "mounts"
+        mounts = _mounts(directory)
         for inside, outside in sorted(links.items()):
             _link(mounts, inside, outside)
         environment = {
@@ -59,8 +60,13 @@ class ProcessLauncher:
         }
         work = _working_directory(spec, mounts, directory)
         (directory / "environment.json").write_text(json.dumps([environment, work]))
-        marker = f"{MOUNTS_VARIABLE}={mounts}"
-        return {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work, "marker": marker}
+        request = {"kind": "process", "argv": list(spec.argv), "env": environment, "cwd": work}
+        return request | {"marker": _marker(directory)}
+
+    def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
+        """The session of the first process, and what was started with the container's variable."""
+        of_session, of_variable = in_session(pid), has_variable(_marker(directory / container_id))
+        return lambda each: of_session(each) or of_variable(each)
 
     def update_command(self, container_id: str, shim_pid: int) -> list[str]:
         """None: nothing limits these processes."""
@@ -80,6 +86,15 @@ class ProcessLauncher:
         """The command with the container's environment and directory."""
         environment, work = json.loads((directory / container_id / "environment.json").read_text())
         return list(argv), environment, work
+
+
+def _mounts(directory: Path) -> Path:
+    return directory / "mounts"
+
+
+def _marker(directory: Path) -> str:
+    """The variable by which the processes of the container in ``directory`` are recognized."""
+    return f"{MOUNTS_VARIABLE}={_mounts(directory)}"
 
 
 def _link(mounts: Path, inside: str, outside: str) -> None:

@@ -7,7 +7,7 @@ sandboxes that a pod's containers share; what it has none of is None.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -461,6 +461,13 @@ class Runtime(Protocol):
 
         Raises:
             RuntimeFailure: the container does not run.
+        """
+        ...
+
+    async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
+        """The IDs of all processes of running containers, commands in them included.
+
+        Empty where there are sandboxes.
         """
         ...
 

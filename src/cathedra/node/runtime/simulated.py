@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -226,6 +226,10 @@ class SimulatedRuntime:
         if container is None or not container.state.running:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
         return _SimulatedExec(b"")
+
+    async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
+        """None: nothing runs."""
+        return frozenset()
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
         """Each container uses the processor time that its pod asks for, and half of the memory that it may use."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,7 +23,7 @@ from cathedra.node.server.ports import ConnectPort
 from cathedra.node.server.spdyconnection import SpdyConnection, StreamFrame
 from cathedra.node.spdy import Data, OpenStream, Reset
 
-__all__ = ["CHANNELS", "PROTOCOLS", "STREAMS", "TUNNEL", "serve_channels", "serve_tunnel"]
+__all__ = ["CHANNELS", "MOST_PORTS", "PROTOCOLS", "STREAMS", "TUNNEL", "serve_channels", "serve_tunnel"]
 
 STREAMS: Final = "portforward.k8s.io"
 """What is spoken inside SPDY."""
@@ -31,38 +32,63 @@ CHANNELS: Final = "v4.channel.k8s.io"
 PROTOCOLS: Final = (TUNNEL, CHANNELS)
 """Sub-protocols by preference."""
 
+MOST_PORTS: Final = 128
+"""Ports of one WebSocket with channels: each has two channels, whose number is one byte."""
+MOST_STREAMS: Final = 1024
+"""Open streams of one SPDY connection."""
+MOST_UNPAIRED: Final = 64
+"""Streams of one SPDY connection that wait for their partner."""
+PAIR_SECONDS: Final = 30.0
+"""For which a stream waits for its partner, as at a kubelet."""
 _WAITING: Final = 64
-"""Messages that wait for one port; while there are so many, nothing more is read from the client."""
+_WAITING_BYTES: Final = 128 * 1024
+"""Messages and bytes that wait for one port; while there are so many, nothing more is read from the client."""
 
 
 class _Sent:
     """What the client has sent to one port and the port has not taken yet; b"" is the end."""
 
-    __slots__ = ("_over", "_queue")
+    __slots__ = ("_bytes", "_changed", "_messages", "_over")
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+        self._messages: deque[bytes] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Event()
         self._over = False
 
     @property
     def full(self) -> bool:
         """Whether `put` would have to wait."""
-        return self._queue.full()
+        return len(self._messages) >= _WAITING or self._bytes >= _WAITING_BYTES
 
     async def put(self, data: bytes) -> None:
         """Add a message as soon as there is room; after `close` it is thrown away."""
+        while self.full and not self._over:
+            await self._next_change()
         if not self._over:
-            await self._queue.put(data)
+            self._messages.append(data)
+            self._bytes += len(data)
+            self._changed.set()
 
     async def get(self) -> bytes:
         """The next message."""
-        return await self._queue.get()
+        while not self._messages:
+            await self._next_change()
+        data = self._messages.popleft()
+        self._bytes -= len(data)
+        self._changed.set()
+        return data
+
+    async def _next_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     def close(self) -> None:
         """The port takes no more."""
         self._over = True
-        while not self._queue.empty():
-            self._queue.get_nowait()
+        self._messages.clear()
+        self._bytes = 0
+        self._changed.set()
 
 
 async def serve_tunnel(channel: ByteChannel, connect: ConnectPort) -> None:
@@ -85,6 +111,8 @@ class _Forwarding(msgspec.Struct):
     data: int = 0
     sent: _Sent = msgspec.field(default_factory=_Sent)
     task: asyncio.Task[None] | None = None
+    """What serves it, or ends it if its second stream does not come."""
+    paired: bool = False
 
 
 class _Tunnel:
@@ -105,7 +133,7 @@ class _Tunnel:
                 found = self._by_stream.get(frame.stream)
                 if found is None or frame.stream != found.data:
                     return
-                if found.task is None and found.sent.full:
+                if not found.paired and found.sent.full:
                     # The stream for errors, with which forwarding begins, could never be read of behind this.
                     await self._connection.reset(frame.stream)
                     return
@@ -117,6 +145,7 @@ class _Tunnel:
                 found = self._by_stream.get(frame.stream)
                 if found is not None and found.task is not None:
                     found.task.cancel()
+                    self._forget(found)
 
     async def _open(self, frame: OpenStream, group: asyncio.TaskGroup) -> None:
         headers = {name.lower(): value for name, value in frame.headers.items()}
@@ -124,9 +153,15 @@ class _Tunnel:
         if kind not in {"error", "data"} or not port.isdecimal() or not 0 < int(port) < 65536:
             await self._connection.reset(frame.stream)
             return
-        await self._connection.accept(frame.stream)
         request = headers.get("requestid", "") or f"{port}/{frame.stream - (frame.stream % 4)}"
-        forwarding = self._by_request.setdefault(request, _Forwarding(int(port)))
+        forwarding = self._by_request.get(request)
+        if not self._has_room(forwarding, kind):
+            await self._connection.reset(frame.stream)
+            return
+        await self._connection.accept(frame.stream)
+        if forwarding is None:
+            forwarding = self._by_request[request] = _Forwarding(int(port))
+            forwarding.task = group.create_task(self._expire(request, forwarding))
         self._by_stream[frame.stream] = forwarding
         if kind == "error":
             forwarding.error = frame.stream
@@ -134,7 +169,37 @@ class _Tunnel:
             forwarding.data = frame.stream
         if forwarding.error and forwarding.data:
             del self._by_request[request]
+            assert forwarding.task is not None
+            forwarding.task.cancel()
+            forwarding.paired = True
             forwarding.task = group.create_task(self._forward(forwarding))
+
+    def _has_room(self, forwarding: _Forwarding | None, kind: str) -> bool:
+        """Whether another stream may be opened: the first of a pair, or the one that is missing in ``forwarding``."""
+        if len(self._by_stream) >= MOST_STREAMS:
+            return False
+        if forwarding is None:
+            return len(self._by_request) < MOST_UNPAIRED
+        return not (forwarding.error if kind == "error" else forwarding.data)
+
+    async def _expire(self, request: str, forwarding: _Forwarding) -> None:
+        """Break off a stream whose partner does not come."""
+        await asyncio.sleep(PAIR_SECONDS)
+        self._forget(forwarding)
+        with contextlib.suppress(OSError):  # the client may be gone
+            if forwarding.error:
+                problem = f"(request={request}) timed out waiting for streams"
+                await self._connection.send(forwarding.error, problem.encode(), fin=True)
+            else:
+                await self._connection.reset(forwarding.data)
+
+    def _forget(self, forwarding: _Forwarding) -> None:
+        """Take the streams out, and what was sent to them; a task that was cancelled may never have begun."""
+        forwarding.sent.close()
+        for stream in (forwarding.error, forwarding.data):
+            self._by_stream.pop(stream, None)
+        for request in [request for request, found in self._by_request.items() if found is forwarding]:
+            del self._by_request[request]
 
     async def _forward(self, forwarding: _Forwarding) -> None:
         problem = ""
@@ -145,12 +210,10 @@ class _Tunnel:
         else:
             problem = await self._copy(forwarding, port)
         finally:
-            forwarding.sent.close()
+            self._forget(forwarding)
         with contextlib.suppress(OSError):  # the client may be gone
             await self._connection.send(forwarding.error, problem.encode(), fin=True)
             await self._connection.send(forwarding.data, b"", fin=True)
-        for stream in (forwarding.error, forwarding.data):
-            self._by_stream.pop(stream, None)
 
     async def _copy(self, forwarding: _Forwarding, port: PortConnection) -> str:
         """Both directions, until the pod has said everything; what the runtime says has gone wrong."""

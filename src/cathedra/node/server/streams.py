@@ -16,8 +16,8 @@ from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
 from cathedra.node.server import spdycommand
 from cathedra.node.server.bytechannel import UpgradedChannel, WebSocketChannel
+from cathedra.node.server.portforward import CHANNELS, MOST_PORTS, STREAMS, TUNNEL, serve_channels, serve_tunnel
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
-from cathedra.node.server.portforward import STREAMS, TUNNEL, serve_channels, serve_tunnel
 from cathedra.node.server.ports import ConnectPort, port_connector
 from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
 from cathedra.node.server.request import NodeRequest
@@ -101,7 +101,7 @@ class StreamServer:
         """
         if not any(record.running for record in worker.records):
             raise failure(500, "InternalError", f'pod "{worker.pod.metadata.name}" has no running container')
-        connect = port_connector(self._runtime, worker.pod.metadata.uid)
+        connect = port_connector(self._runtime, worker.pod.metadata.uid, lambda: _running_containers(worker))
         if request.upgrade is not None:
             await _forward_spdy(request, request.upgrade, connect)
             return
@@ -109,14 +109,33 @@ class StreamServer:
         if protocol is None:
             raise bad_request(f"no sub-protocol of {' and '.join(FORWARDING)} was offered")
         ports = [int(port) for port in ",".join(request.query.get("port", ())).split(",") if port.isdecimal()]
-        if protocol != TUNNEL and (not ports or max(ports) > 65535):
-            raise bad_request('query parameter "port" is required')
+        if protocol != TUNNEL:
+            _check_ports(ports)
         await request.receive()  # the connection itself
         await request.send({"type": "websocket.accept", "subprotocol": protocol})
         if protocol == TUNNEL:
             await serve_tunnel(WebSocketChannel(request.receive, request.send), connect)
         else:
             await serve_channels(ports, request.receive, request.send, connect)
+
+
+def _running_containers(worker: PodWorker) -> set[str]:
+    """The IDs of a pod's containers that run now."""
+    return {record.current.id for record in worker.records if record.current is not None and record.current.running}
+
+
+def _check_ports(ports: Sequence[int]) -> None:
+    """Check the ports of the form with channels, whose numbers are one byte.
+
+    Raises:
+        StatusError: 400, there are none, or too many.
+    """
+    if not ports or max(ports) > 65535:
+        raise bad_request('query parameter "port" is required')
+    if len(ports) > MOST_PORTS:
+        raise bad_request(
+            f'query parameter "port" names {len(ports)} ports, and {CHANNELS} has channels for {MOST_PORTS}'
+        )
 
 
 async def _forward_spdy(request: NodeRequest, upgrade: Upgrade, connect: ConnectPort) -> None:

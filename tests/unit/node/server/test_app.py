@@ -22,7 +22,9 @@ CERTIFICATE = PeerCertificate(b"der", {"subject": ((("commonName", "operator"),)
 DENIAL = "websocket.http.response"
 
 
-def ask(path: str, *, kind: str = "http", query: str = "", extensions: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def ask(
+    path: str, *, kind: str = "http", query: str = "", extensions: tuple[str, ...] = (), protocols: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
     """What the node of a running pod ``p`` with the container ``c`` sends."""
     sent: list[dict[str, Any]] = []
 
@@ -56,7 +58,7 @@ def ask(path: str, *, kind: str = "http", query: str = "", extensions: tuple[str
                 "path": path,
                 "query_string": query.encode(),
                 "headers": [],
-                "subprotocols": [],
+                "subprotocols": list(protocols),
                 "extensions": {PEER_CERTIFICATE: CERTIFICATE, **{name: {} for name in extensions}},
             }
             await app(scope if kind == "websocket" else scope | {"method": "GET"}, receive, send)
@@ -106,3 +108,13 @@ def test_a_refused_websocket_is_answered_like_a_request_where_the_server_can() -
     assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
     (closed,) = ask("/pods", kind="websocket")
     assert closed["reason"] == "no WebSocket is served"
+
+
+def test_more_ports_than_there_are_channels_are_refused_before_the_upgrade() -> None:
+    def forward(count: int) -> dict[str, Any]:
+        query = "&".join(f"port={port}" for port in range(1, count + 1))
+        path, protocols = "/portForward/default/p", ("v4.channel.k8s.io",)
+        return ask(path, kind="websocket", query=query, extensions=(DENIAL,), protocols=protocols)[0]
+
+    assert forward(128)["type"] == "websocket.accept"
+    assert forward(129)["status"] == 400

@@ -7,10 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from cathedra.clock import run_virtual
+from cathedra.node.runtime.runtime import PortConnection
 from cathedra.node.server.bytechannel import WebSocketChannel
-from cathedra.node.server.portforward import serve_channels, serve_tunnel
+from cathedra.node.server.portforward import (
+    MOST_STREAMS,
+    MOST_UNPAIRED,
+    PAIR_SECONDS,
+    serve_channels,
+    serve_tunnel,
+)
 from cathedra.node.server.ports import SocketConnection
-from cathedra.node.spdy import Data, FrameReader, Writer
+from cathedra.node.spdy import Data, FrameReader, Reset, Writer
 
 
 class Client:
@@ -57,8 +65,12 @@ async def shouting() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
+async def local(port: int) -> PortConnection:
+    return await SocketConnection.open("127.0.0.1", port)
+
+
 async def tunnel(receive: Any, send: Any) -> None:
-    await serve_tunnel(WebSocketChannel(receive, send), SocketConnection.open)
+    await serve_tunnel(WebSocketChannel(receive, send), local)
 
 
 def open_pair(writer: Writer, port: int, first: int, request: str) -> bytes:
@@ -111,7 +123,7 @@ async def test_a_client_that_goes_away_takes_its_connections_along() -> None:
 async def test_channels_begin_with_their_port_and_carry_data_after_that() -> None:
     async with (
         shouting() as port,
-        serving(lambda receive, send: serve_channels([port], receive, send, SocketConnection.open)) as client,
+        serving(lambda receive, send: serve_channels([port], receive, send, local)) as client,
     ):
         assert [await client.receive() for _ in range(2)] == [
             bytes([channel]) + port.to_bytes(2, "little") for channel in (0, 1)
@@ -137,7 +149,7 @@ async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing(
     port = server.sockets[0].getsockname()[1]
     async with (
         server,
-        serving(lambda receive, send: serve_channels([port], receive, send, SocketConnection.open)) as client,
+        serving(lambda receive, send: serve_channels([port], receive, send, local)) as client,
     ):
         for _ in range(messages):
             client.send(b"\x00" + b"x" * size)
@@ -155,8 +167,86 @@ async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing(
 async def test_what_is_sent_to_a_port_without_a_listener_is_thrown_away() -> None:
     async with shouting() as port:
         pass
-    async with serving(lambda receive, send: serve_channels([port], receive, send, SocketConnection.open)) as client:
+    async with serving(lambda receive, send: serve_channels([port], receive, send, local)) as client:
         for _ in range(1000):
             client.send(b"\x00hello")
         assert [(await client.receive())[:1] for _ in range(3)] == [b"\x00", b"\x01", b"\x01"]
     assert client.to_server.empty()
+
+
+async def answers(client: Client, count: int) -> list[Any]:
+    """The next resets and data that the node sends; replies are passed over."""
+    reader, found = FrameReader(), list[Any]()
+    while len(found) < count:
+        found += reader.feed(await client.receive())
+    return found
+
+
+def opened(writer: Writer, stream: int, kind: str, request: str) -> bytes:
+    return writer.open(stream, {"port": "1", "requestID": request, "streamType": kind})
+
+
+async def test_streams_without_a_partner_are_bounded() -> None:
+    async with serving(tunnel) as client:
+        writer = Writer()
+        streams = [2 * number + 1 for number in range(MOST_UNPAIRED + 3)]
+        for stream in streams:
+            client.send(opened(writer, stream, "data", str(stream)))
+        assert [(type(frame), frame.stream) for frame in await answers(client, 3)] == [
+            (Reset, stream) for stream in streams[MOST_UNPAIRED:]
+        ]
+
+
+async def test_the_streams_of_a_connection_are_bounded() -> None:
+    async def connect(port: int) -> PortConnection:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with serving(lambda receive, send: serve_tunnel(WebSocketChannel(receive, send), connect)) as client:
+        writer = Writer()
+        for first in range(1, 2 * MOST_STREAMS, 4):
+            client.send(open_pair(writer, 1, first, str(first)))
+        client.send(open_pair(writer, 1, 2 * MOST_STREAMS + 1, "more"))
+        found = [frame.stream for frame in await answers(client, 2)]
+        assert found == [2 * MOST_STREAMS + 1, 2 * MOST_STREAMS + 3]
+
+
+async def test_a_second_stream_of_the_same_kind_is_reset() -> None:
+    async with serving(tunnel) as client:
+        writer = Writer()
+        client.send(opened(writer, 1, "data", "r") + opened(writer, 3, "data", "r"))
+        assert [(type(frame), frame.stream) for frame in await answers(client, 1)] == [(Reset, 3)]
+
+
+async def test_a_stream_that_the_client_resets_makes_room_for_another() -> None:
+    async with serving(tunnel) as client:
+        writer = Writer()
+        for stream in range(1, 6 * MOST_UNPAIRED, 2):
+            client.send(opened(writer, stream, "data", str(stream)) + writer.reset(stream))
+        client.send(opened(writer, 999, "nonsense", ""))
+        assert [frame.stream for frame in await answers(client, 1)] == [999]
+
+
+async def test_what_waits_for_a_port_is_bounded_in_bytes() -> None:
+    async with serving(tunnel) as client:
+        writer = Writer()
+        client.send(opened(writer, 1, "data", "r"))
+        for _ in range(3):
+            client.send(b"".join(writer.data(1, b"x" * 128 * 1024)))
+        assert [(type(frame), frame.stream) for frame in await answers(client, 1)] == [(Reset, 1)]
+
+
+def test_a_stream_whose_partner_does_not_come_is_broken_off() -> None:
+    async def body() -> list[Any]:
+        async with serving(tunnel) as client:
+            writer = Writer()
+            client.send(opened(writer, 1, "error", "7") + opened(writer, 3, "data", "8"))
+            await asyncio.sleep(PAIR_SECONDS - 1)
+            client.send(opened(writer, 5, "nonsense", ""))
+            before = await answers(client, 1)
+            return [*before, *await answers(client, 2)]
+
+    early, told, reset = run_virtual(body())
+    assert early.stream == 5
+    assert (told.stream, told.data, told.fin) == (1, b"(request=7) timed out waiting for streams", True)
+    assert (type(reset), reset.stream) == (Reset, 3)

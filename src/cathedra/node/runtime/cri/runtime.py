@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -312,6 +312,10 @@ class CRIRuntime:
         return url
 
     # The end
+
+    async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
+        """None: they are the runtime's business, which connects to ports by itself."""
+        return frozenset()
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
         """What the runtime has counted for each container of this node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -147,7 +148,10 @@ async def test_a_port_is_read_and_written_to_its_end() -> None:
 
     listening = await asyncio.start_server(shout, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    async with listening, server(lambda channel: serve_tunnel(channel, SocketConnection.open)) as url:
+    async with (
+        listening,
+        server(lambda channel: serve_tunnel(channel, partial(SocketConnection.open, "127.0.0.1"))) as url,
+    ):
         connection = await forwarded(url, port)
         await connection.write(b"ping")
         await connection.end()
