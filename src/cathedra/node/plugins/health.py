@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +57,8 @@ class HealthCache:
         self._gates = gates
         self._path = path
         self._reports: dict[str, dict[tuple[str, str], _Report]] = {}
+        self._full_until: dict[str, float] = {}
+        """For a driver with too many devices: the time at which the first of its reports becomes too old."""
         self.is_saved = True
         """Whether the state file says what is known."""
         self._load()
@@ -68,7 +71,7 @@ class HealthCache:
         now = self._clock.now()
         for device in report:
             key = (device.pool, device.device)
-            if key not in known and not (_is_publishable(device) and self._has_room(known, now)):
+            if key not in known and not (_is_publishable(device) and self._has_room(driver, now)):
                 continue
             message = device.message
             if len(message) > _MAX_MESSAGE:
@@ -84,17 +87,24 @@ class HealthCache:
             self.is_saved = False
         return changed
 
-    def _has_room(self, known: dict[tuple[str, str], _Report], now: float) -> bool:
+    def _has_room(self, driver: str, now: float) -> bool:
         """Return True if another device of a driver may be kept. If there are too many, those give way whose reports
         are too old to count."""
-        if len(known) >= MOST_DEVICES:
-            for key in [key for key, report in known.items() if now - report.at > report.timeout]:
-                del known[key]
+        known = self._reports[driver]
+        if len(known) < MOST_DEVICES:
+            return True
+        # All reports are searched only when one of them has become too old, not for each device that is refused.
+        if now <= self._full_until.get(driver, -math.inf):
+            return False
+        for key in [key for key, report in known.items() if now - report.at > report.timeout]:
+            del known[key]
+        self._full_until[driver] = min((report.at + report.timeout for report in known.values()), default=now)
         return len(known) < MOST_DEVICES
 
     def clear(self, driver: str) -> set[tuple[str, str]]:
         """Nothing is known of the driver's devices any more; answers which these are."""
         gone = set(self._reports.pop(driver, ()))
+        self._full_until.pop(driver, None)
         if gone:
             self.is_saved = False
         return gone

@@ -18,6 +18,7 @@ from cathedra.node.plugins import health
 from cathedra.node.plugins.client import DeviceCondition, PluginDevice, ReportedHealth
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from tests.costs import costs_less_than
 from tests.unit.node.fakes import DRIVER, GATES, make_pod
 
 POD = make_pod("p", claims=["c1"])
@@ -143,6 +144,16 @@ def test_devices_that_cannot_be_published_and_too_many_of_them_are_ignored(monke
         await asyncio.sleep(60)
         later = cache.receive(DRIVER, [report(f"b{n}", DeviceCondition.UNHEALTHY) for n in range(20)])
         assert later == {("n1", f"b{n}") for n in range(10)}, "reports that are too old give way"
+
+    run_virtual(body())
+
+
+def test_devices_beyond_the_limit_cost_no_search_of_all_reports_each() -> None:
+    async def body() -> None:
+        cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES)
+        cache.receive(DRIVER, [report(f"a{n}", DeviceCondition.HEALTHY) for n in range(health.MOST_DEVICES)])
+        with costs_less_than(2.0):  # it was a minute
+            assert cache.receive(DRIVER, [report(f"b{n}", DeviceCondition.HEALTHY) for n in range(50_000)]) == set()
 
     run_virtual(body())
 
