@@ -48,6 +48,7 @@ class Scene:
         self.cluster = cluster
         self.before = 0.0
         self.began = math.nan
+        self.program: tuple[float, float] | None = None
         self._held: list[Connection] = []
         self._timeout = asyncio.timeout(PREPARE_SECONDS)
 
@@ -78,6 +79,10 @@ class Scene:
         self.before = self.cluster.memory()
         self.began = time.monotonic()
 
+    def used(self, before: float, most: float) -> None:
+        """Report the memory of a program that is not the cluster's, before and at most."""
+        self.program = before, most
+
     def hold(self, connection: Connection) -> Connection:
         """Keep a connection open until the attack has ended."""
         self._held.append(connection)
@@ -101,6 +106,8 @@ class Attack:
     who: str
     """Whose credentials it needs."""
     run: Callable[[Scene], Awaitable[None]] = field(repr=False)
+    growth: float = GROWTH_MIB
+    """MiB that it may leave in use."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +132,12 @@ class Row:
     @property
     def failed(self) -> bool:
         """Whether a limit is exceeded, or something was reached."""
-        return bool(self.problem) or self.stall > STALL_SECONDS or self.growth > GROWTH_MIB
+        return bool(self.problem) or self.stall > STALL_SECONDS or self.growth > self.attack.growth
 
     @property
     def badness(self) -> float:
         """How near the worst of its figures is to its limit, for sorting."""
-        return max(self.stall / STALL_SECONDS, self.growth / GROWTH_MIB, 1000.0 if self.problem else 0.0)
+        return max(self.stall / STALL_SECONDS, self.growth / self.attack.growth, 1000.0 if self.problem else 0.0)
 
 
 class _Probe:
@@ -211,8 +218,12 @@ async def measure(attack: Attack, cluster: Cluster) -> Row:
     after = cluster.memory()
     if not after:
         problem = "the cluster has ended"
+    before = scene.before
+    if scene.program is not None:
+        before, most = scene.program
+        after = most
     answers = dict(sorted(cluster.server.statuses.items()))
-    return Row(attack, stall, scene.before, max(most, after), after, ended - scene.began, answers, problem)
+    return Row(attack, stall, before, max(most, after), after, ended - scene.began, answers, problem)
 
 
 async def _settled(cluster: Cluster, before: float) -> None:
