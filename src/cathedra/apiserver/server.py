@@ -52,7 +52,7 @@ from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.local.limits import Traffic
 from cathedra.apiserver.local.listener import LocalListener
 from cathedra.apiserver.local.records import Recorder
-from cathedra.apiserver.local.session import LocalServer
+from cathedra.apiserver.local.sessionstate import LocalServer
 from cathedra.apiserver.local.upgrades import Sessions
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
 from cathedra.apiserver.storage.memory import MemoryStorage

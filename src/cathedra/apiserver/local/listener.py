@@ -10,7 +10,8 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.apiserver.local.session import LocalServer, Session
+from cathedra.apiserver.local.session import Session
+from cathedra.apiserver.local.sessionstate import LocalServer
 from cathedra.client.local.unix import peer_user
 
 __all__ = ["LocalListener"]

@@ -12,22 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Collection
 from typing import Any, Final
-
-import msgspec
 
 from cathedra.api.core.meta_v1 import ObjectMeta, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, unauthorized
 from cathedra.api.struct import KubeStruct, encode, replace
-from cathedra.apiserver.authentication.authenticator import KnownTokens
-from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.consistency import may_be_outdated
 from cathedra.apiserver.http.options import manager_named
-from cathedra.apiserver.local.limits import Traffic, Turnstile
-from cathedra.apiserver.local.records import Recorder, request_path
+from cathedra.apiserver.local.backlog import Backlog, cost
+from cathedra.apiserver.local.limits import Turnstile
+from cathedra.apiserver.local.records import request_path
 from cathedra.apiserver.local.requests import (
     RequestedResource,
     Routes,
@@ -37,17 +31,14 @@ from cathedra.apiserver.local.requests import (
     plain_answer,
     refused,
 )
-from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.registry.watching import Seen
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.local.sessionstate import LocalServer, SessionUser, SessionWatch
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.traffic.audit import shortened_agent
 from cathedra.apiserver.traffic.levels import Seat
 from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
-from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.asgi.upgrade import Connections
-from cathedra.client.local.frames import MOST_ASKED, FrameError, MessageReader
+from cathedra.client.local.frames import FrameError
 from cathedra.client.local.messages import (
     PROTOCOL,
     Again,
@@ -55,7 +46,6 @@ from cathedra.client.local.messages import (
     Cancel,
     Ended,
     Event,
-    FromClient,
     Listed,
     LocalRequest,
     ObjectAnswer,
@@ -67,7 +57,7 @@ from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import SentObjects
 from cathedra.client.transport import EventType, Page
 
-__all__ = ["MOST_REQUESTS", "LocalServer", "Session"]
+__all__ = ["MOST_REQUESTS", "Session"]
 
 LOG: Final = logging.getLogger(__name__)
 MOST_REQUESTS: Final = 4096
@@ -76,22 +66,11 @@ MOST_UNDER_WAY: Final = 16 * 1024 * 1024
 """Bytes of bodies of such requests."""
 MOST_LISTS: Final = 64
 """Lists, and watches whose first events are not sent, that are under way at once: each holds all objects of a table."""
-MOST_BEGUN: Final = 256
-"""Requests that are begun in one turn of the loop, at most: fewer if turns take long, as many as cost the same if they
-are costly."""
-TURN_SECONDS: Final = 0.01
-"""For which a turn may take before fewer requests are begun in one."""
-_COSTLY: Final = frozenset({"list", "watch", "deletecollection"})
-_COST: Final = 16
-"""What such a request costs, where another one costs 1."""
-_COST_BYTES: Final = 16 * 1024
-"""Bytes of a body that cost as much as a request."""
 _MOST_SHOWN: Final = 1024
 """Events that are put on the way in one turn."""
 MOST_WATCHES: Final = 65_536
 MOST_WATCHES_OF_USER: Final = 4096
 """Of a user of the network in all of its sessions: each may have a selector that every write is compared with."""
-MOST_USERS: Final = 65_536
 BOOKMARK_SECONDS: Final = 60.0
 """After which a watch without events is told how far it has come."""
 RETIRING_SECONDS: Final = 60.0
@@ -106,69 +85,6 @@ _ENVELOPE: Final = 64
 """What a message has beside its object, about."""
 
 
-def _cost(request: LocalRequest) -> int:
-    """Return how much of a turn of the loop a request may take, where most take 1."""
-    return (_COST if request.verb in _COSTLY else 1) + len(request.body) // _COST_BYTES
-
-
-class LocalServer(msgspec.Struct, frozen=True):
-    """What sessions need of the server."""
-
-    registry: Registry
-    catalog: Catalog
-    tokens: KnownTokens
-    recorder: Recorder
-    transport_of: Callable[[UserInfo], InProcessTransport]
-    most_users: int = MOST_USERS
-    traffic: Traffic | None = None
-    """None: requests take no seats, and as long as they need."""
-    source: str = ""
-    """The address of the client, for audit."""
-    siblings: Collection[Session] = ()
-    """All sessions of the same user, this one among them; none: there is no limit for all of them together."""
-
-
-class _User(msgspec.Struct, frozen=True):
-    """A user of a connection."""
-
-    info: UserInfo
-    agent: str
-    transport: InProcessTransport
-    turnstile: Turnstile | None
-    manager: str
-    """The field manager of writes that name none."""
-
-
-class _Watch:
-    """A watch under way."""
-
-    __slots__ = ("_taken", "bookmarks", "call", "form", "id", "is_beginning", "quiet", "record", "seat", "start")
-
-    def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord, seat: Seat) -> None:
-        self.id = request.id
-        self.form = request.form
-        self.call = call
-        self.start = start
-        self.record = record
-        self.bookmarks = request.options.bookmarks
-        self.quiet = True
-        """Whether nothing has been shown since it was last looked at."""
-        self.seat = seat
-        """Held until the first events are sent."""
-        self.is_beginning = True
-        """Whether some of them are not sent yet."""
-        self._taken = start.initial_events()
-
-    def next(self) -> Seen | None:
-        """Return the next event; None if none waits now. What is there already comes first."""
-        seen = next(self._taken, None)
-        if seen is None:
-            self.is_beginning = False
-            self._taken = iter(self.start.watcher.taken())
-            seen = next(self._taken, None)
-        return seen
-
-
 class Session(asyncio.Protocol):
     """The server's end of one connection."""
 
@@ -178,15 +94,11 @@ class Session(asyncio.Protocol):
         self._routes = Routes(server.catalog)
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
-        self._reader = MessageReader(FromClient, MOST_ASKED)
+        self._backlog = Backlog()
         self._sent = SentObjects()
-        self._users: dict[int, _User] = {}
-        self._backlog: deque[Attach | LocalRequest | Cancel] = deque()
-        """Messages that have arrived and are not begun yet."""
+        self._users: dict[int, SessionUser] = {}
         self._turn: asyncio.Handle | None = None
-        """In which some of them will be."""
-        self._turn_ended = 0.0
-        self._most_begun = MOST_BEGUN // 4
+        """In which more of the backlog will be begun."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._under_way = 0
         """Bytes of bodies."""
@@ -196,7 +108,7 @@ class Session(asyncio.Protocol):
         """Watches whose first events are not sent yet, also those that wait for a seat."""
         self._watching: dict[int, asyncio.Task[None]] = {}
         """Watches that have not begun yet, and those whose objects a webhook converts."""
-        self._watches: dict[int, _Watch] = {}
+        self._watches: dict[int, SessionWatch] = {}
         self._ready: dict[int, None] = {}
         self._outgoing: Outgoing | None = None
         self._reading = True
@@ -228,7 +140,6 @@ class Session(asyncio.Protocol):
                 timer.cancel()
         self._turn = None
         self._backlog.clear()
-        self._reader = MessageReader(FromClient, MOST_ASKED)
         for task in (*self._tasks.values(), *self._watching.values()):
             self._loop.call_soon(task.cancel)  # one that has not begun yet would not end as one that has
         for watch in tuple(self._watches.values()):
@@ -270,7 +181,7 @@ class Session(asyncio.Protocol):
         """Begin what is asked for."""
         if self._transport is None or self._transport.is_closing():
             return
-        self._reader.add(data)
+        self._backlog.add(data)
         if self._turn is None:
             self._begin_some()
 
@@ -279,17 +190,13 @@ class Session(asyncio.Protocol):
         self._turn = None
         if self._transport is None or self._transport.is_closing():
             return
-        left = self._most_begun
+        left = self._backlog.allowance
         try:
-            while left > 0 and not self._is_full() and (message := self._next_message()) is not None:
-                if isinstance(message, LocalRequest):
-                    self._begin(message)
-                    left -= _cost(message)
-                else:
-                    self._receive(message)
-                    left -= 1
+            while left > 0 and not self._is_full() and (message := self._backlog.next()) is not None:
+                self._receive(message)
+                left -= cost(message)
             if left <= 0:
-                self._turn_ended = self._loop.time()
+                self._backlog.end_turn(self._loop.time())
                 self._turn = self._loop.call_soon(self._begin_more)
         except FrameError as error:
             LOG.warning("a connection is closed: %s", error)
@@ -299,19 +206,8 @@ class Session(asyncio.Protocol):
 
     def _begin_more(self) -> None:
         """Go on in the next turn of the loop, with fewer requests if those of the last one took long."""
-        if self._loop.time() - self._turn_ended > TURN_SECONDS:
-            self._most_begun = max(1, self._most_begun // 2)
-        else:
-            self._most_begun = min(MOST_BEGUN, self._most_begun * 2)
+        self._backlog.begin_turn(self._loop.time())
         self._begin_some()
-
-    def _next_message(self) -> Attach | LocalRequest | Cancel | None:
-        if not self._backlog:
-            batch = self._reader.take()
-            if not batch:
-                return None
-            self._backlog.extend(batch)
-        return self._backlog.popleft()
 
     def _is_full(self) -> bool:
         """Return True if nothing more may be begun: as much is under way as may be, or the client takes no answers."""
@@ -337,8 +233,10 @@ class Session(asyncio.Protocol):
         if self._outgoing is not None and self._ready:
             self._outgoing.schedule()
 
-    def _receive(self, message: Attach | Cancel) -> None:
-        if type(message) is Cancel:
+    def _receive(self, message: Attach | LocalRequest | Cancel) -> None:
+        if type(message) is LocalRequest:
+            self._begin(message)
+        elif type(message) is Cancel:
             self._cancel(message.id)
         elif type(message) is Attach:
             self._attach(message)
@@ -356,7 +254,7 @@ class Session(asyncio.Protocol):
         turnstile = None if traffic is None else Turnstile(traffic, transport.user)
         manager = "" if traffic is None else manager_named(message.agent)
         agent = shortened_agent(message.agent)
-        self._users[message.user] = _User(transport.user, agent, transport, turnstile, manager)
+        self._users[message.user] = SessionUser(transport.user, agent, transport, turnstile, manager)
 
     def _begin(self, request: LocalRequest) -> None:
         if self._retiring is not None:
@@ -408,7 +306,7 @@ class Session(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    async def _answer(self, request: LocalRequest, user: _User, record: RequestRecord) -> None:
+    async def _answer(self, request: LocalRequest, user: SessionUser, record: RequestRecord) -> None:
         status, recorder = 499, self._server.recorder
         transport = user.transport.annotating(record.annotations) if recorder.audits else user.transport
         try:
@@ -440,7 +338,7 @@ class Session(asyncio.Protocol):
             self._go_on()
 
     async def _carried_out(
-        self, request: LocalRequest, user: _User, transport: InProcessTransport, record: RequestRecord
+        self, request: LocalRequest, user: SessionUser, transport: InProcessTransport, record: RequestRecord
     ) -> tuple[RequestedResource, Any]:
         """What a request asks of, and its answer, by a state in which everything is that was acknowledged before it.
 
@@ -458,14 +356,14 @@ class Session(asyncio.Protocol):
         return await self._attempted(request, user, transport)
 
     async def _attempted(
-        self, request: LocalRequest, user: _User, transport: InProcessTransport
+        self, request: LocalRequest, user: SessionUser, transport: InProcessTransport
     ) -> tuple[RequestedResource, Any]:
         found = self._found(request, user)
         if user.turnstile is None:
             return found, await carry_out(transport, found, request)
         return found, await user.turnstile.carry(request, lambda: carry_out(transport, found, request, user.manager))
 
-    def _found(self, request: LocalRequest, user: _User) -> RequestedResource:
+    def _found(self, request: LocalRequest, user: SessionUser) -> RequestedResource:
         """What a request asks of.
 
         Raises:
@@ -525,7 +423,9 @@ class Session(asyncio.Protocol):
         entry = self._server.registry.entry(found.definition.group_resource, key)
         return entry.body(found.version) if entry is not None and entry.object is obj else encode(obj)
 
-    async def _watch_later(self, request: LocalRequest, user: _User, record: RequestRecord, seat: Seat | None) -> None:
+    async def _watch_later(
+        self, request: LocalRequest, user: SessionUser, record: RequestRecord, seat: Seat | None
+    ) -> None:
         """Begin a watch once it has a seat, and everything is here that other servers acknowledged before."""
         try:
             if seat is None and user.turnstile is not None:
@@ -554,7 +454,7 @@ class Session(asyncio.Protocol):
         self._put(StatusFailure(request.id, refused(error)))
         self._server.recorder.end(record, error.code)
 
-    def _watch(self, request: LocalRequest, user: _User, record: RequestRecord, seat: Seat) -> None:
+    def _watch(self, request: LocalRequest, user: SessionUser, record: RequestRecord, seat: Seat) -> None:
         try:
             if self.watches >= MOST_WATCHES:
                 raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
@@ -576,7 +476,7 @@ class Session(asyncio.Protocol):
             self._refuse_watch(request, record, internal_error(f"{type(error).__name__}: {error}"))
             return
         self._server.recorder.streams(record)
-        watch = self._watches[request.id] = _Watch(request, call, start, record, seat)
+        watch = self._watches[request.id] = SessionWatch(request, call, start, record, seat)
         self._beginning.add(watch.id)
         if watch.bookmarks and self._bookmarks is None:
             self._bookmarks = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_quiet)
@@ -584,7 +484,7 @@ class Session(asyncio.Protocol):
         self._events_wait(watch.id)
 
     async def _converted(
-        self, request: LocalRequest, user: _User, found: RequestedResource, record: RequestRecord, seat: Seat
+        self, request: LocalRequest, user: SessionUser, found: RequestedResource, record: RequestRecord, seat: Seat
     ) -> None:
         """A watch whose objects a webhook converts: such events cannot be taken all at once."""
         options, status = list_options(request.options), 200
@@ -631,7 +531,7 @@ class Session(asyncio.Protocol):
         if self._outgoing is not None:
             self._outgoing.schedule()
 
-    def _show_events(self, watch: _Watch, left: int) -> int:
+    def _show_events(self, watch: SessionWatch, left: int) -> int:
         """Put events of a watch on the way, at most ``left`` of them, as long as the client takes them. Return how many
         may follow in this turn; 0 if the watch may have more."""
         version, form = watch.call.version, watch.form
@@ -668,7 +568,7 @@ class Session(asyncio.Protocol):
                 self._mark(watch)
             watch.quiet = True
 
-    def _mark(self, watch: _Watch) -> None:
+    def _mark(self, watch: SessionWatch) -> None:
         """Show a watch that has seen everything a bookmark, if it wants one."""
         if not watch.bookmarks:
             return
@@ -677,7 +577,7 @@ class Session(asyncio.Protocol):
         shown = self._first_shown(marked, watch.form, encode(marked))
         self._put(Event(watch.id, EventType.BOOKMARK, shown), len(shown.body))
 
-    def _end_watch(self, watch: _Watch) -> None:
+    def _end_watch(self, watch: SessionWatch) -> None:
         self._watches.pop(watch.id, None)
         self._has_begun(watch.id, watch.seat)
         watch.start.watcher.on_events = None

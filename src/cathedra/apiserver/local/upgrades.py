@@ -22,7 +22,8 @@ from cathedra.apiserver.authentication.user import UNAUTHENTICATED_GROUP, UserIn
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.http.resources import not_served
 from cathedra.apiserver.local.limits import Traffic
-from cathedra.apiserver.local.session import LocalServer, Session
+from cathedra.apiserver.local.session import Session
+from cathedra.apiserver.local.sessionstate import LocalServer
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
 from cathedra.asgi.headers import RequestHeaders

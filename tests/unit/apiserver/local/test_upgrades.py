@@ -21,6 +21,7 @@ from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import replace
 from cathedra.apiserver.http.request import BODY_LIMIT as HTTP_LIMIT
 from cathedra.apiserver.local import limits, requests, session, upgrades
+from cathedra.apiserver.local.backlog import MOST_BEGUN
 from cathedra.apiserver.local.records import request_info_of
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.upgrade import SESSION
@@ -335,7 +336,7 @@ async def test_a_frame_of_lists_leaves_turns_of_the_loop_to_others(tmp_path: Pat
         while made._backlog or made._tasks:
             await asyncio.sleep(0)
             turns, most = turns + 1, max(most, len(made._tasks))
-        assert turns >= 2000 * 16 // session.MOST_BEGUN // 2
+        assert turns >= 2000 * 16 // MOST_BEGUN // 2
         assert most <= session.MOST_LISTS
         writer.close()
 
