@@ -35,7 +35,7 @@ from cathedra.scheduler.framework.plugin import (
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status, error
-from cathedra.scheduler.outlines import Outlines, together
+from cathedra.scheduler.podplugins import PodPlugins, all_of, plugins_for
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -94,9 +94,10 @@ class Profile:
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
         self._score_names = tuple(plugin.name for plugin in self._score)
-        self._silent = together([plugin.silent_where for plugin in self._score if plugin.silent_where is not None])
+        self._silent = all_of(
+            [(plugin.name, plugin.silent_where) for plugin in self._score if plugin.silent_where is not None]
+        )
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
-        self._outlines = Outlines(self._pre_filter, self._filter, self._score, self._weights)
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
@@ -176,14 +177,17 @@ class Profile:
         """The nodes that can be meant at all, or the refusal that ends the cycle."""
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        state.outline = outline = self._outlines.of(pod)
+        state.plugins = taking_part = self._plugins_for(pod)
         # Those that are to be measured are asked, too, where it is known that they skip.
-        plugins = tuple(enumerate(self._pre_filter, start=1)) if state.measured else outline.pre_filters
-        state.skipped_filters.update(outline.skipped)
+        plugins = tuple(enumerate(self._pre_filter, start=1)) if state.measured else taking_part.pre_filters
+        state.skipped_filters.update(taking_part.skipped)
         asked, answer = self._pre_filtered(plugins, state, pod, snapshot)
         if self._observer is not None:
             self._observer.evaluated(self._pre_filter_names[:asked], "PreFilter", self.name)
         return answer
+
+    def _plugins_for(self, pod: PodInfo) -> PodPlugins:
+        return plugins_for(pod, self._pre_filter, self._filter, self._score, self._weights)
 
     def _pre_filtered(
         self, plugins: Sequence[tuple[int, PreFilterPlugin]], state: CycleState, pod: PodInfo, snapshot: Snapshot
@@ -220,12 +224,12 @@ class Profile:
         skipped = state.skipped_filters
         calls: list[FilterCall] = []
         began = self._now() if state.measured else 0.0
-        outline = state.outline or self._outlines.of(pod)
-        predicates = outline.predicates
-        passing = _meeting(outline.predicate, state.snapshot, nodes)
+        taking_part = state.plugins or self._plugins_for(pod)
+        predicates = taking_part.predicates
+        passing = _meeting(taking_part.predicate, state.snapshot, nodes)
         if passing is not None and state.measured:
             self._ran_together(predicates, "Filter", began)
-        for plugin in outline.filters:
+        for plugin in taking_part.filters:
             if plugin.name in skipped:
                 continue
             if passing is not None and plugin in predicates:
@@ -302,14 +306,14 @@ class Profile:
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
         """The plugins that have to be asked, and the total of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
-        outline = state.outline or self._outlines.of(pod)
+        taking_part = state.plugins or self._plugins_for(pod)
         silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
-        asked = outline.outspoken if silent else outline.scores
-        if outline.total is None:
+        asked = taking_part.outspoken if silent else taking_part.scores
+        if taking_part.total is None:
             return asked, None
-        totals = state.snapshot.values_of(outline.total.key, outline.total.of, nodes)
+        totals = state.snapshot.values_of(taking_part.total.key, taking_part.total.of, nodes)
         if state.measured:
-            self._ran_together(outline.parts, "Score", began)
+            self._ran_together(taking_part.parts, "Score", began)
         return asked, totals
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,10 +16,11 @@ from cathedra.api.core.core_v1 import ContainerPort, Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden
 from cathedra.api.struct import replace
-from cathedra.scheduler import composition
+from cathedra.scheduler import composition, profile
 from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
-from cathedra.scheduler.outlines import Outlines
+from cathedra.scheduler.podplugins import PodPlugins, plugins_for
+from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -86,6 +87,11 @@ async def check_nothing_is_held(world: World) -> None:
     assert len({*await world.devices("c"), *await world.devices("d")}) == 2
 
 
+def with_all_pre_filters(pod: PodInfo, pre_filters: Sequence[points.PreFilterPlugin], *more: Any) -> PodPlugins:
+    found = plugins_for(pod, pre_filters, *more)
+    return msgspec.structs.replace(found, pre_filters=list(enumerate(pre_filters, start=1)), skipped=frozenset())
+
+
 @pytest.mark.parametrize("defect", [ZeroDivisionError, asyncio.CancelledError])
 @pytest.mark.parametrize(
     ("kind", "method"), [pytest.param(*point, id=f"{point[0].__name__}-{point[1]}") for point in extension_points()]
@@ -113,14 +119,7 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
             monkeypatch.setattr(kind, method_for_many, getattr(points.FilterPlugin, method_for_many))
     if method == "pre_filter":
         # A plugin that is known to skip pods like this one is not asked.
-        of = Outlines.of
-        monkeypatch.setattr(
-            Outlines,
-            "of",
-            lambda known, info: msgspec.structs.replace(
-                of(known, info), pre_filters=known._pre_filters, skipped=frozenset()
-            ),
-        )
+        monkeypatch.setattr(profile, "plugins_for", with_all_pre_filters)
     if method == "filter_batch":
         monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
     if method == "score" and issubclass(kind, points.ScorePlugin):

@@ -15,6 +15,8 @@ from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
     Narrowed,
+    NodePredicate,
+    NodeScore,
     Nomination,
     PostFilterPlugin,
     PreBindPlugin,
@@ -190,3 +192,69 @@ def test_what_is_kept_about_nodes_is_what_each_plugin_says_anew(dice: random.Ran
                 assert isinstance(plugin, ScorePlugin)
                 expected[place] += plugin.weight * score
         assert profile.score(found, info, nodes) == expected
+
+
+class OwnNodes(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """Accepts nodes of the pod's own tenant alone, and scores them for the pods of blue."""
+
+    def __init__(self, name: str = "OwnNodes", label: str = "tenant") -> None:
+        self.name, self.label = name, label
+
+    def skips(self, pod: PodInfo) -> bool:
+        return self.label not in pod.pod.metadata.labels
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
+        return Status(Code.SKIP) if self.skips(pod) else None
+
+    def predicate(self, pod: PodInfo) -> NodePredicate | None:
+        owner = pod.pod.metadata.labels.get(self.label)
+        return (
+            None
+            if owner is None
+            else NodePredicate(owner, lambda node: node.node.metadata.labels.get(self.label) == owner)
+        )
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        predicate = self.predicate(pod)
+        return None if predicate is None or predicate.holds(node) else unresolvable("another tenant's")
+
+    def is_silent(self, pod: PodInfo) -> bool:
+        return pod.pod.metadata.labels.get(self.label) != "blue"
+
+    def node_score(self, pod: PodInfo) -> NodeScore | None:
+        return None if self.is_silent(pod) else NodeScore("blue", lambda node: node.allocatable["cpu"] // 1000)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
+        score = self.node_score(pod)
+        return None if score is None else [score.of(one) for one in nodes]
+
+
+def tenants(*plugins: OwnNodes) -> tuple[Profile, Snapshot]:
+    cache = Cache()
+    for place, labels in enumerate(({"tenant": "red"}, {"tenant": "blue"}, {"team": "red"}, {"team": "blue"})):
+        cache.set_node(node(f"n{place}", cpu=str(place + 1), labels=labels))
+    return Profile(plugins), cache.snapshot()
+
+
+def judged(profile: Profile, snapshot: Snapshot, labels: dict[str, str]) -> tuple[str, list[int]]:
+    """The nodes that pass, and the scores of all."""
+    info, cycle = PodInfo(pod("p", labels=labels)), CycleState(snapshot)
+    profile.pre_filter(cycle, info, snapshot)
+    calls = profile.batch_filters(cycle, info, snapshot.nodes)
+    passing = [one.name for one in snapshot.nodes if profile.filter(calls, cycle, info, one) is None]
+    return " ".join(passing), profile.score(cycle, info, snapshot.nodes)
+
+
+def test_each_pod_is_judged_by_its_own_labels() -> None:
+    profile, snapshot = tenants(OwnNodes())
+    for _ in range(2):
+        assert judged(profile, snapshot, {"tenant": "red"}) == ("n0", [0] * 4)
+        assert judged(profile, snapshot, {"tenant": "blue"}) == ("n1", [1, 2, 3, 4])
+        assert judged(profile, snapshot, {}) == ("n0 n1 n2 n3", [0] * 4)
+
+
+def test_keys_of_predicates_and_scores_are_apart_for_each_plugin() -> None:
+    profile, snapshot = tenants(OwnNodes(), OwnNodes("OwnTeam", "team"))
+    for _ in range(2):
+        assert judged(profile, snapshot, {"tenant": "blue"})[0] == "n1"
+        assert judged(profile, snapshot, {"team": "blue"})[0] == "n3"

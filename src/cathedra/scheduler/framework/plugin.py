@@ -25,7 +25,7 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from cathedra.scheduler.outlines import Outline
+    from cathedra.scheduler.podplugins import PodPlugins
 
 __all__ = [
     "MAX_SCORE",
@@ -65,7 +65,7 @@ def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
 class CycleState:
     """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("attempt", "data", "group", "measured", "outline", "skipped_filters", "snapshot", "taken")
+    __slots__ = ("attempt", "data", "group", "measured", "plugins", "skipped_filters", "snapshot", "taken")
 
     def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None, attempt: Attempt | None = None) -> None:
         self.snapshot = snapshot
@@ -76,8 +76,8 @@ class CycleState:
         """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""
         self.measured = False
         """Whether every plugin is measured in this cycle, filters on every node."""
-        self.outline: Outline | None = None
-        """What the profile's plugins say of all pods like this one."""
+        self.plugins: PodPlugins | None = None
+        """The profile's plugins that take part for the pod."""
         self.skipped_filters: set[str] = set()
         self.taken: dict[str, tuple[NodeAllocatableResourceClaimStatus, ...]] = {}
         """Node → what the pod's devices would take of its own resources: the pod is counted with it there."""
@@ -115,7 +115,7 @@ class PreFilterPlugin(Plugin):
     """Asked once per cycle, before the nodes are looked at."""
 
     def skips(self, pod: PodInfo) -> bool:
-        """Whether `pre_filter` answers Skip in any cluster; it is the same for all pods with one `PodInfo.outline`."""
+        """Whether `pre_filter` returns Skip for ``pod`` in any cluster."""
         return False
 
     @abstractmethod
@@ -135,17 +135,20 @@ NO_BATCH_RESULT = BatchFilterResult()
 
 
 class NodePredicate(msgspec.Struct, frozen=True):
-    """Something that holds for a node or does not, told by nothing but the node, its pods and ``key``."""
+    """A predicate over one node. Its result may depend only on the node, the pods on it, and ``key``.
+
+    Results are kept for each node by the plugin's name and the key: everything of the pod that `holds` reads is in it.
+    """
 
     key: Hashable
     holds: Callable[[NodeInfo], bool]
     lacking: frozenset[str] = frozenset()
     there: NodePredicate | None = None
-    """What is the same where no node has any of the resources ``lacking``; pods of several outlines share it."""
+    """The same where no node has any of the resources ``lacking``: pods share it that differ only in these."""
 
 
 class NodeScore(msgspec.Struct, frozen=True):
-    """A score of a node, told by nothing but the node, its pods and ``key``."""
+    """A score of one node. It may depend only on the node, the pods on it, and ``key``, as `NodePredicate`."""
 
     key: Hashable
     of: Callable[[NodeInfo], int]
@@ -155,15 +158,10 @@ class FilterPlugin(Plugin):
     """Asked for every node, until the first refusal."""
 
     def predicate(self, pod: PodInfo) -> NodePredicate | None:
-        """What makes sure that `filter` lets a node pass; None: that is told by more than the node itself.
+        """Return a condition under which `filter` lets a node pass; None: that depends on more than the node.
 
-        The predicates of all plugins are looked at together, once for each node that has changed. Pods with one
-        `PodInfo.outline` and one `variety` have the same one.
+        The predicates of all plugins are evaluated together, once for each node that has changed and each key.
         """
-        return None
-
-    def variety(self, pod: PodInfo) -> Hashable:
-        """What `predicate` depends on beside the outline of a pod that asks for qualified resources."""
         return None
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
@@ -174,7 +172,8 @@ class FilterPlugin(Plugin):
         predicate = self.predicate(pod)
         if predicate is None:
             return NO_BATCH_RESULT
-        return BatchFilterResult(state.snapshot.nodes_that(predicate.key, predicate.holds, nodes))
+        key = self.name, predicate.key
+        return BatchFilterResult(state.snapshot.nodes_that(key, predicate.holds, nodes))
 
     @abstractmethod
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -204,15 +203,13 @@ class ScorePlugin(Plugin):
     """The plugin has no opinion on any pod where this, which asks for nothing but a node's object, holds for all."""
 
     def is_silent(self, pod: PodInfo) -> bool:
-        """Whether the plugin has no opinion on ``pod`` in any cluster; the same for all pods with one
-        `PodInfo.outline`."""
+        """Whether the plugin has no opinion on ``pod`` in any cluster."""
         return False
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:
-        """What `score` answers for a node, whichever others there are; None: that is told by more than the node.
+        """Return what `score` returns for a node, whichever others there are; None: that depends on more than the node.
 
-        The sum over all such plugins is kept for each node until it changes. Pods with one `PodInfo.outline` have the
-        same one.
+        The sum over all such plugins is kept for each node until it changes, by their names, weights and keys.
         """
         return None
 

@@ -82,15 +82,11 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def predicate(self, pod: PodInfo) -> NodePredicate:
         """Nodes with room for one more pod and for all that it asks for pass."""
         wanted = tuple(pod.requests.items())
-        backed = self.variety(pod)
+        backed = tuple([name for name in pod.qualified if self._backed_by_devices(name)])
         if not backed:
             return _room(wanted)
         rest = tuple([(name, amount) for name, amount in wanted if name not in backed])
         return msgspec.structs.replace(_room(wanted, backed), lacking=frozenset(backed), there=_room(rest))
-
-    def variety(self, pod: PodInfo) -> tuple[str, ...]:
-        """The resources that devices may provide."""
-        return tuple([name for name in pod.qualified if self._backed_by_devices(name)])
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refuses with every resource of which there is not enough."""

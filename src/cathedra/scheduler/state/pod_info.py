@@ -5,7 +5,7 @@ Made once for each version of a pod that matters, shared by queue, cache and cyc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -187,16 +187,6 @@ class PodInfo:
         )
 
     @_Derived
-    def outline(self) -> Hashable | None:
-        """What stands for the pod, as long as it has no node, if nothing but its plain requests tells which nodes will
-        do; None if its spec says more: of nodes, of their ports, or of other pods. Of `qualified` resources it depends
-        on device classes as well which nodes have them."""
-        spec = self.pod.spec
-        if spec.affinity is not None or spec.node_selector or spec.topology_spread_constraints or self.host_ports:
-            return None
-        return self._sums.outline
-
-    @_Derived
     def qualified(self) -> tuple[str, ...]:
         """Those of the requested resources that devices may provide: all with a domain in their name."""
         return self._sums.qualified
@@ -268,8 +258,6 @@ class _Sums(msgspec.Struct, frozen=True):
 
     requests: Amounts
     scoring: tuple[int, int]
-    outline: Hashable
-    """The same, to look it up by."""
     qualified: tuple[str, ...]
     """Those with a domain in their name."""
 
@@ -280,7 +268,7 @@ def _sums_of(pod: Pod) -> _Sums:
     requests = {name: amount for name, amount in requested.items() if amount}
     scoring = (counted.get(CPU, 0), counted.get(MEMORY, 0))
     qualified = tuple([name for name in requests if "/" in name])
-    return _Sums(requests, scoring, (*scoring, *requests.items()), qualified)
+    return _Sums(requests, scoring, qualified)
 
 
 @by_identity

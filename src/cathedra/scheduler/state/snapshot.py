@@ -59,6 +59,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
         """Those of ``nodes`` for which ``holds`` does, and perhaps others; ``holds`` asks for nothing but the node's
         generation and ``key`` tells."""
+        # Keys of predicates and scores are chosen apart from each other.
+        key = NodesThat, "any change", key
         found: NodesThat | None = self.followed.get(key)
         if found is None:
             found = self._follow(key, NodesThat(self.changes, holds, len(self.nodes)))
@@ -68,15 +70,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
         """Whether ``holds`` does for all of ``nodes``; it asks for nothing but what the node's object and ``key``
         tell."""
-        found: NodesThat | None = self.followed.get((NodesThat, key))
+        key = NodesThat, "object changes", key
+        found: NodesThat | None = self.followed.get(key)
         if found is None:
-            found = self._follow((NodesThat, key), NodesThat(self.object_changes, holds, len(self.nodes)))
+            found = self._follow(key, NodesThat(self.object_changes, holds, len(self.nodes)))
         found.follow_up()
         holding = found.among(nodes)
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
         """The value of each of ``nodes``, under the same condition."""
+        key = ValueOfEach, key
         found: ValueOfEach[int] | None = self.followed.get(key)
         if found is None:
             found = self._follow(key, ValueOfEach(self.changes, value, self.nodes, self.places))
