@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -22,7 +23,9 @@ from cathedra.scheduler.framework.plugin import (
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["PodPlugins", "all_of", "plugins_for"]
+__all__ = ["PodPlugins", "ProfilePlugins", "all_of"]
+
+_NONE: Final = frozenset[str]()
 
 
 class PodPlugins(msgspec.Struct, frozen=True):
@@ -48,30 +51,50 @@ class PodPlugins(msgspec.Struct, frozen=True):
     """The weighted sum of the latter; None if there are none."""
 
 
-def plugins_for(
-    pod: PodInfo,
-    pre_filters: Sequence[PreFilterPlugin],
-    filters: Sequence[FilterPlugin],
-    scores: Sequence[ScorePlugin],
-    weights: Mapping[str, int],
-) -> PodPlugins:
-    """Ask each plugin what it does for ``pod``."""
-    skipped = frozenset([plugin.name for plugin in pre_filters if plugin.skips(pod)])
-    predicates = {plugin: one for plugin in filters if (one := plugin.predicate(pod)) is not None}
-    scored = [(plugin, score) for plugin in scores if (score := plugin.node_score(pod)) is not None]
-    parts = [plugin for plugin, _ in scored]
-    others = [plugin for plugin in scores if plugin not in parts and not plugin.is_silent(pod)]
-    return PodPlugins(
-        pre_filters=[one for one in enumerate(pre_filters, start=1) if one[1].name not in skipped],
-        skipped=skipped,
-        filters=[plugin for plugin in filters if plugin.name not in skipped],
-        predicates=predicates,
-        predicate=all_of([(plugin.name, one) for plugin, one in predicates.items()]),
-        scores=others,
-        outspoken=[plugin for plugin in others if plugin.silent_where is None],
-        parts=parts,
-        total=_sum([(plugin.name, weights[plugin.name], score) for plugin, score in scored]),
-    )
+class ProfilePlugins:
+    """The plugins of one profile that may take part before and while nodes are filtered and scored."""
+
+    def __init__(
+        self,
+        pre_filters: Sequence[PreFilterPlugin],
+        filters: Sequence[FilterPlugin],
+        scores: Sequence[ScorePlugin],
+        weights: Mapping[str, int],
+    ) -> None:
+        self._pre_filters = tuple(enumerate(pre_filters, start=1))
+        self._filters = filters
+        self._scores = scores
+        self._weights = weights
+        # This runs for every pod: plugins are not called for what their base class answers.
+        self._skipping = [one for one in pre_filters if type(one).skips is not PreFilterPlugin.skips]
+        self._with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
+        self._scoring_nodes = [one for one in scores if type(one).node_score is not ScorePlugin.node_score]
+        self._may_be_silent = [one for one in scores if type(one).is_silent is not ScorePlugin.is_silent]
+
+    def for_pod(self, pod: PodInfo) -> PodPlugins:
+        """Ask each plugin what it does for ``pod``."""
+        skipped = frozenset([plugin.name for plugin in self._skipping if plugin.skips(pod)])
+        predicates = {plugin: its for plugin in self._with_predicate if (its := plugin.predicate(pod)) is not None}
+        parts = {plugin: score for plugin in self._scoring_nodes if (score := plugin.node_score(pod)) is not None}
+        silent = {plugin for plugin in self._may_be_silent if plugin not in parts and plugin.is_silent(pod)}
+        scores = [plugin for plugin in self._scores if plugin not in parts and plugin not in silent]
+        return PodPlugins(
+            pre_filters=[one for one in self._pre_filters if one[1].name not in skipped],
+            skipped=skipped,
+            filters=[plugin for plugin in self._filters if plugin.name not in skipped],
+            predicates=predicates,
+            predicate=all_of([(plugin.name, one) for plugin, one in predicates.items()]),
+            scores=scores,
+            outspoken=[plugin for plugin in scores if plugin.silent_where is None],
+            parts=list(parts),
+            total=self._sum(parts) if parts else None,
+        )
+
+    def _sum(self, parts: Mapping[ScorePlugin, NodeScore]) -> NodeScore:
+        """The weighted sum of scores."""
+        weighted = [(self._weights[plugin.name], score) for plugin, score in parts.items()]
+        key = tuple([(plugin.name, self._weights[plugin.name], score.key) for plugin, score in parts.items()])
+        return NodeScore(key, partial(_weighted_sum, weighted))
 
 
 def all_of(named: Sequence[tuple[str, NodePredicate]]) -> NodePredicate | None:
@@ -79,7 +102,7 @@ def all_of(named: Sequence[tuple[str, NodePredicate]]) -> NodePredicate | None:
     if not named:
         return None
     predicates = [predicate for _, predicate in named]
-    lacking = frozenset[str]().union(*[one.lacking for one in predicates])
+    lacking = _NONE.union(*[one.lacking for one in predicates if one.lacking])
     there = all_of([(name, one.there or one) for name, one in named]) if lacking else None
     # A plugin chooses its keys without knowing the others': its name keeps them apart.
     key = tuple([(name, one.key) for name, one in named])
@@ -88,14 +111,6 @@ def all_of(named: Sequence[tuple[str, NodePredicate]]) -> NodePredicate | None:
 
 def _all_hold(predicates: Sequence[NodePredicate], node: NodeInfo) -> bool:
     return False not in [predicate.holds(node) for predicate in predicates]
-
-
-def _sum(parts: Sequence[tuple[str, int, NodeScore]]) -> NodeScore | None:
-    """The weighted sum of plugins' scores."""
-    if not parts:
-        return None
-    key = tuple([(name, weight, score.key) for name, weight, score in parts])
-    return NodeScore(key, partial(_weighted_sum, [(weight, score) for _, weight, score in parts]))
 
 
 def _weighted_sum(parts: Sequence[tuple[int, NodeScore]], node: NodeInfo) -> int:

@@ -35,7 +35,7 @@ from cathedra.scheduler.framework.plugin import (
     ScorePlugin,
 )
 from cathedra.scheduler.framework.status import Code, Status, error
-from cathedra.scheduler.podplugins import PodPlugins, all_of, plugins_for
+from cathedra.scheduler.podplugins import ProfilePlugins, all_of
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -98,6 +98,7 @@ class Profile:
             [(plugin.name, plugin.silent_where) for plugin in self._score if plugin.silent_where is not None]
         )
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
+        self._searching = ProfilePlugins(self._pre_filter, self._filter, self._score, self._weights)
         self._reserve = self._at("reserve", (p for p in self.plugins if isinstance(p, ReservePlugin)))
         self._permit = self._at("permit", (p for p in self.plugins if isinstance(p, PermitPlugin)))
         self._pre_bind = self._at("preBind", (p for p in self.plugins if isinstance(p, PreBindPlugin)))
@@ -177,7 +178,7 @@ class Profile:
         """The nodes that can be meant at all, or the refusal that ends the cycle."""
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
-        state.plugins = taking_part = self._plugins_for(pod)
+        state.plugins = taking_part = self._searching.for_pod(pod)
         # Those that are to be measured are asked, too, where it is known that they skip.
         plugins = tuple(enumerate(self._pre_filter, start=1)) if state.measured else taking_part.pre_filters
         state.skipped_filters.update(taking_part.skipped)
@@ -185,9 +186,6 @@ class Profile:
         if self._observer is not None:
             self._observer.evaluated(self._pre_filter_names[:asked], "PreFilter", self.name)
         return answer
-
-    def _plugins_for(self, pod: PodInfo) -> PodPlugins:
-        return plugins_for(pod, self._pre_filter, self._filter, self._score, self._weights)
 
     def _pre_filtered(
         self, plugins: Sequence[tuple[int, PreFilterPlugin]], state: CycleState, pod: PodInfo, snapshot: Snapshot
@@ -224,7 +222,7 @@ class Profile:
         skipped = state.skipped_filters
         calls: list[FilterCall] = []
         began = self._now() if state.measured else 0.0
-        taking_part = state.plugins or self._plugins_for(pod)
+        taking_part = state.plugins or self._searching.for_pod(pod)
         predicates = taking_part.predicates
         passing = _meeting(taking_part.predicate, state.snapshot, nodes)
         if passing is not None and state.measured:
@@ -306,7 +304,7 @@ class Profile:
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
         """The plugins that have to be asked, and the total of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
-        taking_part = state.plugins or self._plugins_for(pod)
+        taking_part = state.plugins or self._searching.for_pod(pod)
         silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
         asked = taking_part.outspoken if silent else taking_part.scores
         if taking_part.total is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from cathedra.api.struct import replace
 from cathedra.scheduler import composition, profile
 from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
-from cathedra.scheduler.podplugins import PodPlugins, plugins_for
+from cathedra.scheduler.podplugins import PodPlugins, ProfilePlugins
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
@@ -87,9 +87,9 @@ async def check_nothing_is_held(world: World) -> None:
     assert len({*await world.devices("c"), *await world.devices("d")}) == 2
 
 
-def with_all_pre_filters(pod: PodInfo, pre_filters: Sequence[points.PreFilterPlugin], *more: Any) -> PodPlugins:
-    found = plugins_for(pod, pre_filters, *more)
-    return msgspec.structs.replace(found, pre_filters=list(enumerate(pre_filters, start=1)), skipped=frozenset())
+class SkippingNone(ProfilePlugins):
+    def for_pod(self, pod: PodInfo) -> PodPlugins:
+        return msgspec.structs.replace(super().for_pod(pod), pre_filters=self._pre_filters, skipped=frozenset())
 
 
 @pytest.mark.parametrize("defect", [ZeroDivisionError, asyncio.CancelledError])
@@ -119,7 +119,7 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
             monkeypatch.setattr(kind, method_for_many, getattr(points.FilterPlugin, method_for_many))
     if method == "pre_filter":
         # A plugin that is known to skip pods like this one is not asked.
-        monkeypatch.setattr(profile, "plugins_for", with_all_pre_filters)
+        monkeypatch.setattr(profile, "ProfilePlugins", SkippingNone)
     if method == "filter_batch":
         monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
     if method == "score" and issubclass(kind, points.ScorePlugin):

@@ -24,7 +24,7 @@ from cathedra.scheduler.plugins.node_fitness import NodeAffinity, NodeName, Node
 from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
-from cathedra.scheduler.podplugins import plugins_for
+from cathedra.scheduler.podplugins import ProfilePlugins
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -61,7 +61,8 @@ def predicate_of(info: PodInfo) -> NodePredicate:
     filters = [one for one in PLUGINS if isinstance(one, FilterPlugin)]
     scores = [one for one in PLUGINS if isinstance(one, ScorePlugin)]
     pre_filters = [one for one in PLUGINS if isinstance(one, PreFilterPlugin)]
-    found = plugins_for(info, pre_filters, filters, scores, {one.name: one.weight for one in scores}).predicate
+    plugins = ProfilePlugins(pre_filters, filters, scores, {one.name: one.weight for one in scores})
+    found = plugins.for_pod(info).predicate
     assert found is not None
     return found
 
