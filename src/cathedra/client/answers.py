@@ -190,7 +190,7 @@ def list_item_by_item(kind: type[T], body: bytes) -> tuple[ListMeta, list[T], tu
     body = readable(body)
     try:
         answer = _RAW_LIST.decode(body)
-        metadata = decode(ListMeta, bytes(answer.metadata))
+        metadata = decode(ListMeta, b"{}" if bytes(answer.metadata) == b"null" else bytes(answer.metadata))
     except FAULTS as error:
         raise MalformedAnswer(f"no list of objects: {error}: {body[:_SHOWN]!r}") from error
     items: list[T] = []

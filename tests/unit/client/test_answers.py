@@ -46,6 +46,11 @@ def test_an_object_that_was_decoded_lately_is_the_same_object() -> None:
     assert received.read(Pod, body) is received.read(Pod, body)
 
 
+def test_null_metadata_of_a_list_are_empty_ones() -> None:
+    metadata, items, undecodable = list_item_by_item(Pod, b'{"metadata":null,"items":null}')
+    assert (metadata.resource_version, items, undecodable) == ("", [], ())
+
+
 def test_an_item_that_cannot_be_decoded_is_reported_beside_the_others() -> None:
     bad = {"metadata": {"name": "bad"}, "spec": {"volumes": [{"name": 5}]}}
     body = json.dumps({"metadata": {"resourceVersion": "12"}, "items": [POD, bad]}).encode()
