@@ -41,7 +41,16 @@ __all__ = ["CORPORA", "CPU_LIMIT", "Layer", "Outcome", "Overrun", "all_layers", 
 
 CPU_LIMIT: Final = 2.0
 """Seconds of processor time that one input may cost."""
-HARNESSES: Final = ("fuzz_http", "fuzz_values", "fuzz_files", "fuzz_wire", "fuzz_cel", "fuzz_allocation")
+HARNESSES: Final = (
+    "fuzz_http",
+    "fuzz_sessions",
+    "fuzz_answers",
+    "fuzz_values",
+    "fuzz_files",
+    "fuzz_wire",
+    "fuzz_cel",
+    "fuzz_allocation",
+)
 CORPORA: Final = Path(__file__).parent / "corpora"
 FINDINGS: Final = Path(".fuzz")
 AT_ONCE: Final = 2
