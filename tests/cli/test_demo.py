@@ -21,10 +21,8 @@ from tests.cli.conftest import Shell
 def test_it_shows_contention_and_what_frees_it(cathedra: Shell) -> None:
     said = cathedra("demo", "--runtime=process")
     assert "12 devices: 3 allocated, 5 blocked, 4 free" in said
-    assert (
-        "request 'gpus' wants 2: of 2 devices that no claim holds, 1 can be had; "
-        "the counters of the others are used up by default/small-gpu-"
-    ) in said
+    assert "request 'gpus' needs 2 devices: 2 are unallocated, but only 1 is usable; default/small-gpu-" in said
+    assert " has consumed the counters of the other\n" in said
     assert "train got its two GPUs and is complete" in said
     assert re.search(r"GPU_DEVICE_(\d)_PARTITION_0=gpu-\1-partition-0\n", said)
     shared = re.findall(r"kubectl logs sharing-[ab] -c main\n  (\w+=gpu-\d-full)\n", said)

@@ -68,7 +68,7 @@ def test_a_wait_that_fails_tells_the_status_and_why_the_pod_waits(dra_cluster: D
         dra_cluster.wait_for("pod/train", "phase=Running", timeout=0.1)
     text = str(caught.value)
     assert text.startswith("pod/train is not phase=Running after 0.1 s; its status is {'phase': 'Pending'")
-    assert "request 'devices' wants 9, 8 devices in reach" in text
+    assert "request 'devices' needs 9, 8 devices in reach" in text
     with pytest.raises(NotInTime, match=r"pod/no is not .* its status is unknown: it is not there"):
         dra_cluster.wait_for("pod/no", lambda pod: pod.status.phase == "Running", timeout=0.1)
 

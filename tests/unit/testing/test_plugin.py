@@ -58,7 +58,7 @@ def test_a_failing_test_says_why_pods_wait_and_a_wrong_option_is_one_line(tmp_pa
     assert done.returncode == 1
     assert "pods that wait in dra_cluster" in done.stdout
     assert "pod default/train: does not fit" in done.stdout
-    assert "request 'devices' wants 9, 8 devices in reach" in done.stdout
+    assert "request 'devices' needs 9, 8 devices in reach" in done.stdout
     assert "dra_cluster: dra_cluster has no option 'node'; it has nodes, profile" in done.stdout
     assert "1 failed, 1 error" in done.stdout
 

@@ -180,7 +180,8 @@ def _cause(refusal: Refusal) -> str:
 
 
 def _sentence(reason: RequestReason) -> str:
-    who = f"request {reason.request!r} wants {reason.wanted or 'all'}"
+    wanted = counted(reason.wanted, "device") if reason.wanted else "all devices"
+    who = f"request {reason.request!r} needs {wanted}"
     match reason.obstacle:
         case "reach":
             return f"{who}: {counted(reason.in_reach, 'device')} in reach" + _pools(reason.unusable_pools)
@@ -194,16 +195,29 @@ def _sentence(reason: RequestReason) -> str:
             taints = ", ".join(reason.taints)
             return f"{who}: {reason.tolerated} of {reason.operable} free devices are without taint ({taints})"
         case "capacity":
-            return f"{who}: {reason.with_capacity} of {reason.tolerated} free devices have capacity enough left"
+            return f"{who}: {reason.with_capacity} of {reason.tolerated} free devices have enough capacity left"
         case "counters":
-            used, unheld = reason.counter_holders, counted(reason.with_capacity, "device")
-            others = f"are used up by {_named(used)}" if used else "never suffice"
-            return (
-                f"{who}: of {unheld} that no claim holds, {reason.with_counters} can be had; "
-                f"the counters of the others {others}"
-            )
+            return f"{who}: {_counters(reason)}"
         case _:
             return str(reason)
+
+
+def _counters(reason: RequestReason) -> str:
+    """Return how many unallocated devices are usable, and which claims have consumed the counters of the others."""
+    unallocated, usable = reason.with_capacity, reason.with_counters
+    some = f"only {usable} {_are(usable)}" if usable else "none is"
+    if usable:
+        counters = f"the counters of the other{'s' if unallocated - usable > 1 else ''}"
+    else:
+        counters = "its counters" if unallocated == 1 else "their counters"
+    holders = reason.counter_holders
+    verb = "has" if len(holders) == 1 else "have"
+    cause = f"{_named(holders)} {verb} consumed {counters}" if holders else f"{counters} never suffice"
+    return f"{unallocated} {_are(unallocated)} unallocated, but {some} usable; {cause}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _holders(holders: Mapping[str, int]) -> str:

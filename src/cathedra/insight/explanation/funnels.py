@@ -166,7 +166,7 @@ def holders_text(holders: Mapping[str, int]) -> str:
 def sentence(reason: RequestReason, option: RequestOption, attributes: AttributeCounts) -> str:
     """What is wrong with a request on the node, in one sentence."""
     wanted = "all" if option.all_devices else str(reason.wanted)
-    return f"request {reason.request!r} wants {wanted}{_obstacle_text(reason, option, attributes)}"
+    return f"request {reason.request!r} needs {wanted}{_obstacle_text(reason, option, attributes)}"
 
 
 def _obstacle_text(reason: RequestReason, option: RequestOption, attributes: AttributeCounts) -> str:

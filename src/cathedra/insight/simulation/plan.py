@@ -77,7 +77,7 @@ def parse_scaling(words: Iterable[str], namespace: str, state: ClusterState) -> 
         if not hasattr(getattr(found, "spec", None), "replicas"):
             raise InvalidInput(f"--replicas {word!r}: a {type(found).__name__.lower()} has no replicas")
         if len(number) > len(str(MOST_PODS)) or int(number) > MOST_PODS:
-            raise InvalidInput(f"--replicas {word[:80]!r}: a simulation has room for {MOST_PODS} pods")
+            raise InvalidInput(f"--replicas {word[:80]!r}: a simulation is limited to {MOST_PODS} pods")
         yield Scaling(found, int(number))
 
 
@@ -95,7 +95,7 @@ def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObjec
         if not equals or not number.isdecimal() or not number.strip("0"):
             raise InvalidInput(f"--add-nodes {word!r} is not of the form N=NODE or N=PROFILE, as 4=node-0 or 4=h100-8")
         if len(number) > len(str(MOST_NODES)) or int(number) > MOST_NODES:
-            raise InvalidInput(f"--add-nodes {word[:80]!r}: a simulation has room for {MOST_NODES} nodes")
+            raise InvalidInput(f"--add-nodes {word[:80]!r}: a simulation is limited to {MOST_NODES} nodes")
         profile = None if name in existing else _profile(name, state)
         base = f"{name}-new" if profile is None else profile.name
         names = list(islice((new for new in map(f"{base}-{{}}".format, count(1)) if new not in taken), int(number)))

@@ -161,7 +161,7 @@ def _check_room(one: KubeObject) -> None:
     wanted = max(getattr(spec, "replicas", None) or 0, getattr(spec, "parallelism", None) or 0)
     if wanted > MOST_PODS:
         name = f"{type(one).__name__} {_metadata(one).name}"
-        raise InvalidInput(f"{name} wants {wanted} pods: a simulation has room for {MOST_PODS}")
+        raise InvalidInput(f"{name} has {wanted} pods: a simulation is limited to {MOST_PODS}")
 
 
 def _placed(one: KubeObject, namespace: str) -> KubeObject:

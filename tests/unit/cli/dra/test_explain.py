@@ -20,7 +20,7 @@ def test_a_pod_that_fits_nowhere_is_explained_and_the_exit_code_is_1(
     printed = capsys.readouterr()
     assert printed.err == ""
     assert "pod default/train: does not fit" in printed.out
-    assert "request 'gpus' wants 2, 1 of 2 matching devices are free (held by other/held-0)" in printed.out
+    assert "request 'gpus' needs 2, 1 of 2 matching devices are free (held by other/held-0)" in printed.out
     assert "free claim other/held-0 (used by pod user-0) → fits on node-0" in printed.out
     assert "lower the count of request 'gpus' of template default/gpus from 2 to 1" in printed.out
     assert "add a node like node-0" in printed.out
@@ -36,7 +36,7 @@ def test_manifests_are_explained_as_if_they_were_applied(tmp_path: Path, capsys:
     dump = write_dump(tmp_path / "dump.json", gpu_cluster())
     manifest = write_dump(tmp_path / "train.json", pod_with(3))
     assert main(["explain", "-f", manifest, "--dump", dump]) == 1
-    assert "wants 3" in capsys.readouterr().out
+    assert "needs 3" in capsys.readouterr().out
 
 
 def test_one_node_alone_can_be_asked_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,12 +119,12 @@ def partition(name: str, amount: str) -> dict[str, Any]:
         (
             pod(),
             {"claims": (claim(), claim("other", held="a"))},
-            "request 'r' wants 1: 0 of 1 matching devices are free, the others are held by default/other",
+            "request 'r' needs 1 device: 0 of 1 matching devices are free, the others are held by default/other",
         ),
         (
             pod(),
             {"claims": (claim(selectors=[{"cel": {"expression": "false"}}]),)},
-            "request 'r' wants 1: 0 of 1 devices match its selectors",
+            "request 'r' needs 1 device: 0 of 1 devices match its selectors",
         ),
         (pod(), {"slices": (devices({"name": "a", "taints": [TAINT]}),)}, "0 of 1 free devices are without taint"),
         (
@@ -136,7 +136,7 @@ def partition(name: str, amount: str) -> dict[str, Any]:
                 ),
                 "claims": (claim(), claim("other", held="a")),
             },
-            "of 1 device that no claim holds, 0 can be had; the counters of the others are used up by default/other",
+            "request 'r' needs 1 device: 1 is unallocated, but none is usable; default/other has consumed its counters",
         ),
         (pod(spec={"schedulingGates": [{"name": "later"}]}), {}, "waits for its scheduling gates later"),
         (pod(), {}, "the scheduler has not tried it yet"),
@@ -189,5 +189,5 @@ def test_claims_that_drivers_allocate_are_explained_by_the_scheduler() -> None:
 def test_the_allocator_is_asked_as_the_cluster_would_ask_it() -> None:
     tainted = {"slices": (devices({"name": "a", "taints": [TAINT]}),)}
     said = [why(pod(), **tainted, gates=FeatureGates.for_release(release)) for release in ("1.34", "1.37")]
-    refusal = "request 'r' wants 1: 0 of 1 free devices are without taint (broken:NoSchedule)"
+    refusal = "request 'r' needs 1 device: 0 of 1 free devices are without taint (broken:NoSchedule)"
     assert said == ["the scheduler has not tried it yet", refusal]

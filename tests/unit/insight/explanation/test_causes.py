@@ -58,7 +58,7 @@ def test_pairs_that_need_more_roots_than_there_are_are_one_cause_for_all_nodes()
     (cause,) = found.causes
     assert cause.nodes is None
     assert cause.text == (
-        f"request 'gpu0' wants 1: it fits alone, but 16 constraints matchAttribute {root}, one of them over gpu0 and "
+        f"request 'gpu0' needs 1: it fits alone, but 16 constraints matchAttribute {root}, one of them over gpu0 and "
         "nic0, need one value each; there are devices for 15 (n1-0: too few for nic0; n1-99: too few for gpu0)"
     )
     assert f"drop the constraint matchAttribute {root} over gpu0 and nic0 of claim default/pairs" in [

@@ -62,7 +62,7 @@ def test_a_word_of_another_form_is_refused(word: str) -> None:
 
 @pytest.mark.parametrize("number", ["50001", "9" * 5000])
 def test_more_nodes_than_there_is_room_for_are_refused(number: str) -> None:
-    with pytest.raises(InvalidInput, match="room for 50000 nodes"):
+    with pytest.raises(InvalidInput, match="limited to 50000 nodes"):
         list(added_nodes([f"{number}=node-0"], cluster()))
 
 
@@ -70,12 +70,12 @@ def test_more_nodes_than_there_is_room_for_are_refused(number: str) -> None:
 def test_more_pods_than_there_is_room_for_are_refused(number: str) -> None:
     web = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
     state = read_dump([web])
-    with pytest.raises(InvalidInput, match="room for 150000 pods"):
+    with pytest.raises(InvalidInput, match="limited to 150000 pods"):
         list(parse_scaling([f"replicaset/web={number}"], "default", state))
 
 
 def test_a_manifest_of_more_pods_than_there_is_room_for_is_refused() -> None:
     spec = {"parallelism": 2**31 - 1, "template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
-    with pytest.raises(InvalidInput, match="Job j wants 2147483647 pods: a simulation has room for 150000"):
+    with pytest.raises(InvalidInput, match="Job j has 2147483647 pods: a simulation is limited to 150000"):
         simulate(cluster(), apply=[job])
