@@ -50,6 +50,9 @@ class DirectAnswer(Protocol):
     def abort(self) -> None:
         """Close the connection at once; what the client has not taken is dropped."""
 
+    def break_off(self) -> None:
+        """Close the connection in the middle of an answer, so that the client notices that the rest is missing."""
+
     def on_ready(self, callback: Callable[[], None] | None) -> None:
         """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more."""
 

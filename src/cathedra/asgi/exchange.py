@@ -139,6 +139,11 @@ class Exchange(RequestResponseCycle):
         """Close the connection at once; what the client has not taken is dropped."""
         self.transport.abort()
 
+    def break_off(self) -> None:
+        """Close the connection in the middle of an answer, so that the client notices that the rest is missing."""
+        self.disconnected = True
+        self.transport.close()
+
     def on_ready(self, callback: Callable[[], None] | None) -> None:
         """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more. Until
         then little is buffered: what waits with its owner may be shared."""
@@ -161,6 +166,8 @@ class Exchange(RequestResponseCycle):
         """Let the application answer. What it leaves undone, or raises, is uvicorn's to tell."""
         try:
             await app(self.scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            self.break_off()  # the server ends
         except BaseException as error:
             await super().run_asgi(_failing_with(error))
         else:

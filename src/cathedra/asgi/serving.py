@@ -74,7 +74,6 @@ class ConnectionServer:
             backlog=BACKLOG,
             ws_max_size=32 * 1024 * 1024,
             ws_per_message_deflate=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             **options,
         )
@@ -134,9 +133,31 @@ class ConnectionServer:
             connection.shutdown()
         # An idle connection is closed in the next turn, and uvicorn would look for that a tenth of a second later.
         await asyncio.sleep(0)
-        if server.server_state.connections or server.server_state.tasks:
-            await server.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await self._all_closed()
+        await self._end_remaining()
         await asyncio.gather(*self._beginning, return_exceptions=True)
+
+    async def _all_closed(self) -> None:
+        """Wait until everything is answered and sent."""
+        state = self._server.server_state
+        while state.tasks:
+            await asyncio.wait(set(state.tasks))
+        while state.connections:  # noqa: ASYNC110 - uvicorn's protocols set no event
+            await asyncio.sleep(0.02)
+
+    async def _end_remaining(self) -> None:
+        """End streams and connections that are left. That is ordinary: uvicorn would log it as errors."""
+        state = self._server.server_state
+        tasks = set(state.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in list(state.connections):
+            # A protocol that a connection was led to (`Upgrade.lead_to`) ends it by itself.
+            if (transport := getattr(connection, "transport", None)) is not None:
+                transport.abort()
 
     async def _begin(self, connected: socket.socket) -> None:
         connected.setblocking(False)

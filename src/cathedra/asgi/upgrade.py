@@ -114,7 +114,7 @@ class _Upgraded(asyncio.StreamReaderProtocol):
         super().__init__(reader)
         self._reader_kept = reader  # the base class has a weak reference only
         self._connections = connections
-        self._own_transport = transport
+        self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
         """No more of it."""
@@ -123,4 +123,4 @@ class _Upgraded(asyncio.StreamReaderProtocol):
 
     def shutdown(self) -> None:
         """The server ends."""
-        self._own_transport.close()
+        self.transport.close()

@@ -8,11 +8,14 @@ Apart from HTTP's, for the library behind it costs a start 20 ms: the first WebS
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
-from uvicorn._types import ASGIReceiveEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
@@ -78,11 +81,45 @@ class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self.conn.parser.close()
 
+    def shutdown(self) -> None:
+        """Close the connection: the server ends. One that is closing already cannot be told."""
+        if self.handshake_complete and not self.close_sent and self.conn.state is not State.OPEN:
+            self.stop_keepalive()
+            self.transport.close()
+            return
+        super().shutdown()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a message.
+
+        Raises:
+            ClientDisconnected: the client has left. An answer to its handshake that can no longer be sent is no fault
+                of the application, and neither is a handshake that was refused: uvicorn would log both as errors.
+        """
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            self.handshake_complete = True
+        elif not self.handshake_complete and self.initial_response is None:
+            raise ClientDisconnected
+
     async def run_asgi(self) -> None:
         """Put the certificate into the scope before the application sees it."""
         extensions: dict[str, Any] = dict(self.scope.get("extensions") or {})
         self.scope["extensions"] = extensions | {PEER_CERTIFICATE: peer_certificate(self.transport)}
+        self.app = _cancelled_quietly(self.app)
         await super().run_asgi()
+
+
+def _cancelled_quietly(app: Any) -> Any:
+    """An application whose cancellation is no error: the server ends."""
+
+    async def run(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await app(scope, receive, send)
+        except asyncio.CancelledError:
+            raise ClientDisconnected from None
+
+    return run
 
 
 class _Handshake(ServerProtocol):

@@ -115,3 +115,59 @@ async def test_what_an_application_does_not_take_is_not_parsed() -> None:
         assert await reader.readexactly(5) == bytes((0x82, 3)) + b"all"
         writer.close()
     assert parsed[0] <= 4096 // 7 + 1
+
+
+async def test_a_refused_handshake_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.http.response.start", "status": 400, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b"no"})
+
+    async with serving(refuse) as port, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await session.ws_connect(f"ws://127.0.0.1:{port}/")
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_client_that_leaves_before_its_handshake_is_answered_is_no_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await left.wait()
+        assert (await receive())["type"] == "websocket.disconnect"
+        try:
+            await send({"type": "websocket.accept"})
+        finally:
+            ended.set()
+
+    async with serving(slow) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        await writer.drain()
+        writer.close()
+        left.set()
+        async with asyncio.timeout(120):
+            await ended.wait()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_server_ends_while_a_websocket_is_closing() -> None:
+    closing = asyncio.Event()
+
+    async def close(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        assert (await receive())["type"] == "websocket.disconnect"
+        closing.set()
+
+    async with serving(close) as port:
+        _, writer = await connected(port)
+        writer.write(masked(8, b"\x03\xe8"))
+        await closing.wait()
+    writer.close()

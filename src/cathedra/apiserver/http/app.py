@@ -130,7 +130,10 @@ class Application:
                     self._log_stage(request, "ResponseStarted")
                 if request.place.headers and "headers" in message:
                     message["headers"] = [*message["headers"], *request.place.headers]
-            await send(message)
+            try:
+                await send(message)
+            except OSError as error:  # what a server raises where the client has left
+                raise ClientGone(request.path) from error
 
         try:
             await answer(request, observed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -43,6 +44,7 @@ PAIR_SECONDS: Final = 30.0
 _WAITING: Final = 64
 _WAITING_BYTES: Final = 128 * 1024
 """Messages and bytes that wait for one port; while there are so many, nothing more is read from the client."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 class _Sent:
@@ -95,12 +97,15 @@ async def serve_tunnel(channel: ByteChannel, connect: ConnectPort) -> None:
     """Serve SPDY over ``channel``, until the client is gone; ``connect`` reaches the pod's ports."""
     connection = SpdyConnection(channel)
     tunnel = _Tunnel(connection, connect)
-    async with asyncio.TaskGroup() as group:
-        try:
-            async for frame in connection.frames():
-                await tunnel.take(frame, group)
-        finally:
-            tunnel.close()
+    try:
+        async with asyncio.TaskGroup() as group:
+            try:
+                async for frame in connection.frames():
+                    await tunnel.take(frame, group)
+            finally:
+                tunnel.close()
+    except* OSError as errors:
+        _LOG.debug("a tunnel lost its client: %s", errors.exceptions[0])
 
 
 class _Forwarding(msgspec.Struct):
@@ -242,18 +247,21 @@ class _Tunnel:
 async def serve_channels(ports: Sequence[int], receive: Receive, send: Send, connect: ConnectPort) -> None:
     """Serve an accepted WebSocket with two channels for each of ``ports``: data, and errors."""
     sent = [_Sent() for _ in ports]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_serve_port(2 * index, port, sent[index], send, connect))
-            for index, port in enumerate(ports)
-        ]
-        try:
-            async for data in binary(receive):
-                if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
-                    await sent[data[0] // 2].put(data[1:])
-        finally:
-            for task in tasks:
-                task.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_serve_port(2 * index, port, sent[index], send, connect))
+                for index, port in enumerate(ports)
+            ]
+            try:
+                async for data in binary(receive):
+                    if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
+                        await sent[data[0] // 2].put(data[1:])
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except* OSError as errors:
+        _LOG.debug("forwarded ports lost their client: %s", errors.exceptions[0])
 
 
 async def _serve_port(channel: int, port: int, sent: _Sent, send: Send, connect: ConnectPort) -> None:

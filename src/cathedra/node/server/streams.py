@@ -144,8 +144,6 @@ async def _forward_spdy(request: NodeRequest, upgrade: Upgrade, connect: Connect
     reader, writer = upgrade.streams
     try:
         await serve_tunnel(UpgradedChannel(reader, writer), connect)
-    except* OSError:
-        pass  # the client is gone
     finally:
         writer.close()
 

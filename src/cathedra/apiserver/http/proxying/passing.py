@@ -7,9 +7,11 @@ to be another user never reach a server that might believe them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.asgi.application import Send
 
@@ -34,6 +36,7 @@ _OWN: Final = frozenset(
     }
 )
 """Headers of one connection, and credentials for this server alone."""
+_LOG: Final = logging.getLogger(__name__)
 LONGEST_PAGE: Final = 1024 * 1024
 """Bytes of an HTML page whose links are changed."""
 _CLAIMS: Final = (b"x-remote-", b"impersonate-")
@@ -134,12 +137,27 @@ async def pass_back(
                 headers.append((b"content-length", str(len(beginning)).encode()))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": beginning, "more_body": True})
-        async for chunk in answer.content.iter_any():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        await _pass_rest(request, answer, send)
     finally:
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
+
+
+async def _pass_rest(request: Request, answer: aiohttp.ClientResponse, send: Send) -> None:
+    """Hand on what follows; where the other server breaks off, so does this one: no other answer can be given now."""
+    import aiohttp  # start-up time: with the first request that is passed on
+
+    try:
+        async for chunk in answer.content.iter_any():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except ClientGone:
+        raise
+    except (aiohttp.ClientError, OSError) as error:
+        _LOG.info("%s was cut short: %s", request.path, network_text(error))
+        if request.exchange is not None:
+            request.exchange.break_off()
+    else:
+        await send({"type": "http.response.body", "body": b""})
 
 
 def _is_page(answer: aiohttp.ClientResponse) -> bool:
