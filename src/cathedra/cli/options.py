@@ -585,12 +585,7 @@ CLASSIC_CONTROLLER: Final = (
         about="number of allocated claims at a time, per node or in the cluster (default 0: no limit)",
     ),
     CommandOption(name="--shareable", type=None, about="let any number of pods share an allocated claim"),
-    CommandOption(
-        name="--class-parameters",
-        default="",
-        metavar="A=B,…",
-        about="parameters of classes that reference none",
-    ),
+    CommandOption(name="--class-parameters", default="", metavar="A=B,…", about="parameters of classes without any"),
     CommandOption(
         name="--workers",
         type=int,
