@@ -98,7 +98,9 @@ def test_each_pending_pod_has_its_cause(waiting: Shell) -> None:
     said = reasons(waiting)
     assert said["missing-claim"] == "claim 'nobody-made-this' does not exist in namespace 'default'"
     assert said["unsatisfiable-claim"] == "request 'gpu' needs 1 device: 0 of 2 devices match its selectors"
-    assert said["bypasses-the-scheduler"].startswith("claim 'never-allocated' is not allocated: the scheduler does so")
+    assert said["bypasses-the-scheduler"].startswith(
+        "claim 'never-allocated' is not allocated: only the scheduler allocates claims"
+    )
     assert said["unregistered"].endswith("DRA driver other.example.com is not registered")
     assert said["unpublished"].startswith(
         "no devices of driver 'absent.example.com' (class 'unpublished') are published"

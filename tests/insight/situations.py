@@ -81,7 +81,7 @@ SITUATIONS: tuple[Situation, ...] = (
         "the claim is in another namespace",
         [node(), device_class(), gpus(1), claim("c", namespace="team"), pod("claim:c")],
         ("wrong namespace",),
-        ("there is one in team, and pods use those of their own namespace only",),
+        ("there is one in team, but a pod uses only those of its own namespace",),
         source="scheduling §2",
     ),
     Situation(

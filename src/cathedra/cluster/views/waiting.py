@@ -1,7 +1,8 @@
-"""Why a pod waits, in one line: its claims first, then the allocator's refusal, then what scheduler and node said.
+"""One line that explains why a pod is pending: its claims, else the allocator's refusal, else the messages of scheduler
+and node.
 
-The scheduler's own message says how many nodes failed; what a user needs is which claim, which test, and who holds the
-devices. Both come from the same allocator.
+The scheduler's own message counts the nodes that failed. A user needs the claim, the test that failed, and the holders
+of the devices. Both come from the same allocator.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ __all__ = ["Surroundings", "why_waiting"]
 
 _DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']|["']([^"']+)["']\s*==\s*device\.driver""")
 _HOLDERS: Final = 2
-"""Holders of devices that are named; more are counted."""
+"""Number of holders to name; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What there is beside the pod, read at one moment."""
+    """The cluster around a pod, read at one moment."""
 
     nodes: tuple[Node, ...]
     slices: tuple[ResourceSlice, ...]
@@ -56,21 +57,21 @@ class Surroundings:
     rules: tuple[DeviceTaintRule, ...]
     warnings: tuple[Event, ...]
     gates: FeatureGates
-    """Those of the cluster: its scheduler answers by them."""
+    """The gates of the cluster, which its scheduler uses too."""
 
     @property
     def features(self) -> Features:
-        """What the cluster's allocator may do."""
+        """The features of the cluster's allocator."""
         return Features.from_gates(self.gates, behaviour_of(self.gates.release))
 
     def allocator_view(self) -> Cluster:
-        """The same for the allocator."""
+        """The same objects, for the allocator."""
         objects = [self.nodes, self.slices, self.classes, self.claims, self.templates, self.rules]
         return Cluster.of(objects, self.features)
 
 
 def why_waiting(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
-    """The cause in one line; "" for a pod that does not wait. A pod waits also while a container of it does."""
+    """Return the cause in one line, or "" if neither the pod nor one of its containers waits."""
     if pod.status.phase == "Running":
         return _waiting_container(pod)
     if pod.status.phase != "Pending":
@@ -80,26 +81,26 @@ def why_waiting(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
     if pod.spec.scheduling_gates:
         return "waits for its scheduling gates " + ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if any(entry.source is not None for entry in pod.spec.resource_claims):
-        # In releases with this field drivers allocate, and what they have is theirs to know.
+        # In releases with this field drivers allocate, and only they know their resources.
         return _said_by_scheduler(pod)
     return _missing(pod, around) or _refused(pod, around, cluster) or _said_by_scheduler(pod)
 
 
 def _bypassed(pod: Pod, around: Surroundings) -> str:
-    """A claim that no scheduler has allocated, because none was asked."""
+    """Return the claim that no scheduler has allocated, because the pod named its node itself."""
     names = set(claim_names(pod))
     for claim in around.claims:
         mine = claim.metadata.namespace == pod.metadata.namespace and claim.metadata.name in names
         if mine and claim.status.allocation is None:
             return (
-                f"claim {claim.metadata.name!r} is not allocated: the scheduler does so, and it never sees a pod "
-                f"that is made with nodeName {pod.spec.node_name!r}"
+                f"claim {claim.metadata.name!r} is not allocated: only the scheduler allocates claims, and it "
+                f"ignores a pod that is created with nodeName {pod.spec.node_name!r}"
             )
     return ""
 
 
 def _missing(pod: Pod, around: Surroundings) -> str:
-    """A claim, template, class or driver that the pod needs and that is not there."""
+    """Return the claim, template, class or driver that the pod needs and that does not exist."""
     namespace = pod.metadata.namespace
     for entry in pod.spec.resource_claims:
         owner: tuple[ResourceClaim | ResourceClaimTemplate, ...] = around.templates
@@ -110,7 +111,7 @@ def _missing(pod: Pod, around: Surroundings) -> str:
         here = next((one for one in found if one.metadata.namespace == namespace), None)
         if here is None:
             elsewhere = ", ".join(sorted(one.metadata.namespace for one in found))
-            hint = f"; there is one in {elsewhere}, and pods use those of their own namespace" if elsewhere else ""
+            hint = f"; there is one in {elsewhere}, but a pod uses only those of its own namespace" if elsewhere else ""
             return f"{kind} {name!r} does not exist in namespace {namespace!r}{hint}"
         spec = here.spec.spec if isinstance(here, ResourceClaimTemplate) else here.spec
         if isinstance(here, ResourceClaim) and here.status.allocation is not None:
@@ -137,13 +138,16 @@ def _missing_class(who: str, wanted: Iterable[ExactDeviceRequest | DeviceSubRequ
 
 
 def _missing_driver(where: str, selectors: Iterable[DeviceSelector], slices: Iterable[ResourceSlice]) -> str:
-    """Said where selectors name drivers and none of them has devices."""
+    """Return the driver that selectors name, if it has published no devices."""
     published = {piece.spec.driver for piece in slices}
     for selector in selectors:
         expression = selector.cel.expression if selector.cel is not None else ""
         named = [first or second for first, second in _DRIVER.findall(expression)]
         if named and published.isdisjoint(named):
-            there = f"there are those of {', '.join(sorted(published))}" if published else "there are none at all"
+            verb = "has" if len(published) == 1 else "have"
+            there = (
+                f"only {', '.join(sorted(published))} {verb} published devices" if published else "no driver has any"
+            )
             return f"no devices of driver {' or '.join(map(repr, named))} ({where}) are published; {there}"
     return ""
 
@@ -193,7 +197,7 @@ def _sentence(reason: RequestReason) -> str:
             return f"{who}: {reason.free} of {reason.on_node} matching devices are free, {_holders(reason.holders)}"
         case "taints":
             taints = ", ".join(reason.taints)
-            return f"{who}: {reason.tolerated} of {reason.operable} free devices are without taint ({taints})"
+            return f"{who}: {reason.tolerated} of {reason.operable} free devices have no untolerated taint ({taints})"
         case "capacity":
             return f"{who}: {reason.with_capacity} of {reason.tolerated} free devices have enough capacity left"
         case "counters":
@@ -241,7 +245,7 @@ def _said_by_scheduler(pod: Pod) -> str:
 
 
 def _said_by_node(pod: Pod, around: Surroundings) -> str:
-    """What the newest warning about the pod says, or the container that waits."""
+    """Return the newest warning about the pod, or the reason of a container that waits."""
     about = [event for event in around.warnings if event.involved_object.uid == pod.metadata.uid]
     if about:
         newest = max(about, key=lambda event: event.last_timestamp or event.metadata.creation_timestamp or 0)

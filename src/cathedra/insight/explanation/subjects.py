@@ -192,7 +192,7 @@ def _missing(kind: type[KubeObject], word: str, name: str, namespace: str, state
     elsewhere = sorted(key[0] for key in state.objects.get(kind, {}) if key[1] == name)
     text = f"{word} {name!r} does not exist in namespace {namespace!r}"
     if elsewhere:
-        text += f"; there is one in {', '.join(elsewhere)}, and pods use those of their own namespace only"
+        text += f"; there is one in {', '.join(elsewhere)}, but a pod uses only those of its own namespace"
         return Cause("wrong namespace", text)
     if not state.is_known(kind):
         text += f" ({state.source} has no {word}s at all)"

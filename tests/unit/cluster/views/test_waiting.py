@@ -99,7 +99,7 @@ def partition(name: str, amount: str) -> dict[str, Any]:
         (
             pod(),
             {"claims": (claim(namespace="team"),)},
-            "claim 'c' does not exist in namespace 'default'; there is one in team, and pods use those of their own",
+            "claim 'c' does not exist in namespace 'default'; there is one in team, but a pod uses only those of its",
         ),
         (pod({"resourceClaimTemplateName": "t"}), {}, "template 't' does not exist in namespace 'default'"),
         (pod({"resourceClaimTemplateName": "t"}), {"templates": (template("a"),)}, "there is one in a"),
@@ -112,10 +112,14 @@ def partition(name: str, amount: str) -> dict[str, Any]:
         (
             pod(),
             {"claims": (claim(selectors=[{"cel": {"expression": "'x.example.com' == device.driver"}}]),)},
-            "no devices of driver 'x.example.com' (claim 'c') are published; there are those of gpu.example.com",
+            "no devices of driver 'x.example.com' (claim 'c') are published; only gpu.example.com has",
         ),
         (pod(), {"classes": (device_class("x.example.com", "gpu.example.com"),)}, "the scheduler has not tried it yet"),
-        (pod(), {"slices": ()}, "no devices of driver 'gpu.example.com' (class 'gpu') are published; there are none"),
+        (
+            pod(),
+            {"slices": ()},
+            "no devices of driver 'gpu.example.com' (class 'gpu') are published; no driver has any",
+        ),
         (
             pod(),
             {"claims": (claim(), claim("other", held="a"))},
@@ -126,7 +130,11 @@ def partition(name: str, amount: str) -> dict[str, Any]:
             {"claims": (claim(selectors=[{"cel": {"expression": "false"}}]),)},
             "request 'r' needs 1 device: 0 of 1 devices match its selectors",
         ),
-        (pod(), {"slices": (devices({"name": "a", "taints": [TAINT]}),)}, "0 of 1 free devices are without taint"),
+        (
+            pod(),
+            {"slices": (devices({"name": "a", "taints": [TAINT]}),)},
+            "0 of 1 free devices have no untolerated taint",
+        ),
         (
             pod(),
             {
@@ -148,7 +156,7 @@ def partition(name: str, amount: str) -> dict[str, Any]:
         (
             pod(spec={"nodeName": "n1"}),
             {"warnings": (event("no plugin"),)},
-            "claim 'c' is not allocated: the scheduler does so, and it never sees a pod that is made with nodeName",
+            "claim 'c' is not allocated: only the scheduler allocates claims, and it ignores a pod that is created",
         ),
         (
             pod(spec={"nodeName": "n1"}),
@@ -189,5 +197,5 @@ def test_claims_that_drivers_allocate_are_explained_by_the_scheduler() -> None:
 def test_the_allocator_is_asked_as_the_cluster_would_ask_it() -> None:
     tainted = {"slices": (devices({"name": "a", "taints": [TAINT]}),)}
     said = [why(pod(), **tainted, gates=FeatureGates.for_release(release)) for release in ("1.34", "1.37")]
-    refusal = "request 'r' needs 1 device: 0 of 1 free devices are without taint (broken:NoSchedule)"
+    refusal = "request 'r' needs 1 device: 0 of 1 free devices have no untolerated taint (broken:NoSchedule)"
     assert said == ["the scheduler has not tried it yet", refusal]
