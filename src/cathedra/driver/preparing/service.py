@@ -41,8 +41,9 @@ CALL_TIMEOUT = 45.0
 _RESERVE = 5.0
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 5.0
-_ORPHANED = 30.0
-"""Seconds after which a claim that is gone counts as forgotten by the node agent: as long as a pod's usual grace."""
+_ORPHANED = 10.0
+"""Seconds after which a claim that is gone counts as forgotten by the node agent. A claim goes before its pod's
+containers have ended only if the pod is deleted by force, and then the agent kills them at once."""
 _SHARE = re.compile(r"-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
 _LOG = logging.getLogger(__name__)

@@ -419,7 +419,7 @@ def test_a_claim_that_is_gone_and_was_never_unprepared_makes_room_after_a_while(
             assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
         await world.delete_claim("old")
         assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
-        await world.clock.sleep(29)
+        await world.clock.sleep(9)
         assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
         await world.clock.sleep(2)
         assert (await service.node_prepare_resources([new]))[new.uid].error == ""
