@@ -25,6 +25,8 @@ SESSION: Final = b"cathedra-session/1"
 """The API in binary messages, in the version of them that is spoken (`cathedra.client.local.messages`)."""
 OFFERED: Final[Mapping[bytes, str]] = {SPDY: UPGRADE, SESSION: SESSION_UPGRADE}
 """The protocols that are served, in lower case, and the extensions of their upgrades."""
+_UNSENT: Final = 64 * 1024
+"""Bytes that may wait for a client before ``drain`` waits too. TLS would let half a megabyte wait."""
 SWITCHING: Final = 101
 """The status of an answer that takes an upgrade."""
 
@@ -102,6 +104,7 @@ class Upgrade:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = _Upgraded(reader, self.connections, self._transport)
+        self._transport.set_write_buffer_limits(high=_UNSENT)
         self.connections.add(protocol)
         self._streams = reader, asyncio.StreamWriter(self._transport, protocol, reader, loop)
         return protocol

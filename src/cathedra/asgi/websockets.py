@@ -19,11 +19,14 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from cathedra.asgi.gathering import GatheringTransport
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, peer_certificate
 
 __all__ = ["CertificateWebSocketProtocol"]
 
 
+_UNSENT: Final = 64 * 1024
+"""Bytes that may wait for a client before the application has to. TLS would let half a megabyte wait."""
 _TURN: Final = 4 * 1024
 """Bytes that are parsed in one turn of the loop. The smallest frames have two bytes (six from clients), and each ping
 among them is answered: 64 KiB of pings would hold the loop for some 100 ms."""
@@ -38,6 +41,17 @@ class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
         self._unparsed = bytearray()
         self._scheduled = False
         self._lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Write to the connection itself.
+
+        HTTP's protocol gathers what is written in one turn of the loop, without a limit: an application that sends
+        without pause, as a command's output is sent, would not notice that its client reads slowly.
+        """
+        gathering: Any = transport
+        own = gathering.detached() if isinstance(gathering, GatheringTransport) else gathering
+        own.set_write_buffer_limits(high=_UNSENT)
+        super().connection_made(own)
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, a part in each turn of the loop. Nothing more is read meanwhile."""

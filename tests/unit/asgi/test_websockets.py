@@ -171,3 +171,23 @@ async def test_a_server_ends_while_a_websocket_is_closing() -> None:
         writer.write(masked(8, b"\x03\xe8"))
         await closing.wait()
     writer.close()
+
+
+async def test_an_application_that_sends_without_pause_waits_for_a_client_that_does_not_read() -> None:
+    sent, blocked = 0, asyncio.Event()
+
+    async def flood(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal sent
+        await receive()
+        await send({"type": "websocket.accept"})
+        asyncio.get_running_loop().call_later(1, blocked.set)
+        for _ in range(2000):
+            await send({"type": "websocket.send", "bytes": b"x" * 32_000})
+            sent += 1
+
+    async with serving(flood) as port:
+        reader, writer = await connected(port)
+        await blocked.wait()
+        assert sent < 1000, "the kernel's own buffers have a few megabytes"
+        writer.transport.abort()
+        del reader

@@ -137,6 +137,8 @@ class Command:
                     self._close_output(descriptor)
             if waiting:
                 await readable(*self._outputs)
+            else:
+                await asyncio.sleep(0)  # a command that writes without pause must not keep others waiting
 
     def _close_output(self, descriptor: int) -> None:
         if self._outputs.pop(descriptor, None) is not None and descriptor != self._terminal:

@@ -158,3 +158,24 @@ async def test_what_a_runtime_says_instead_of_handing_over_a_terminal_is_the_out
     assert (await everything(command))[STDOUT] == b"no such container\n"
     assert await command.wait() == 1
     await command.close()
+
+
+async def test_a_command_that_writes_without_pause_leaves_the_loop_to_others() -> None:
+    command = await run("yes")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    pieces = 0
+    async for _ in command.output():
+        pieces += 1
+        if pieces == 200:
+            break
+    beside.cancel()
+    await command.close()
+    assert turns >= 199

@@ -102,6 +102,7 @@ async def ask_node(head: NodeRequestHead, tls: ssl.SSLContext | None) -> AsyncIt
         reader, writer = await asyncio.open_connection(
             head.address, head.port, ssl=tls, server_hostname=name, limit=_LONGEST_HEAD
         )
+        writer.transport.set_write_buffer_limits(high=_CHUNK)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             writer.write(head.encoded())
