@@ -23,8 +23,8 @@ __all__ = ["Table", "TooOld", "wake"]
 
 HISTORY_LIMIT: Final = 10_000
 """Changes kept per resource."""
-HISTORY_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of JSON of their objects."""
+HISTORY_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of JSON of their objects. In memory they are about twice as many, for objects are kept decoded, too."""
 HISTORY_LEAST: Final = 16
 """Changes that are kept however large they are."""
 

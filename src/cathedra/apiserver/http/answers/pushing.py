@@ -35,6 +35,9 @@ ROUND_TURNS: Final = 10
 """Turns of the loop in which a round is sent at most. With one for each watch an event would be under way for as many
 turns as there are watches, each with the requests that have arrived."""
 
+TURN_SECONDS: Final = 0.01
+"""For which a turn may take before no further watch is sent its piece in it."""
+
 Frames = dict[tuple[Hashable, ...], bytes]
 """What was framed in one round, by form and events."""
 
@@ -94,6 +97,8 @@ class Fanout:
         began = self._monotonic()
         for _ in range(min(self._at_once, len(self._sending))):
             self._sending.pop().send()
+            if self._monotonic() - began > TURN_SECONDS:
+                break  # large events: the rest of the round takes more turns
         self._worked += self._monotonic() - began
         if self._sending:
             self._turn = asyncio.get_running_loop().call_soon(self._send_some)
@@ -153,6 +158,9 @@ class PushedWatch:
             for timer in (self._bookmark_timer, self._slow_timer):
                 if timer is not None:
                     timer.cancel()
+            # An error leads back here by its traceback: kept, it would be a cycle that holds the whole connection.
+            self._ended = self._loop.create_future()
+            self._ended.cancel()
 
     def take(self, frames: Frames) -> bool:
         """Take the events that wait, if the client takes any; whether there is something to `send`. ``frames`` are

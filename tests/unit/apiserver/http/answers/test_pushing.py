@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
@@ -13,7 +15,15 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http.answers.pushing import BOOKMARK_SECONDS, PIECE, SLOW_SECONDS, Fanout, PushedWatch
+from cathedra.apiserver.http.answers.pushing import (
+    BOOKMARK_SECONDS,
+    PIECE,
+    ROUND_TURNS,
+    SLOW_SECONDS,
+    TURN_SECONDS,
+    Fanout,
+    PushedWatch,
+)
 from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -194,6 +204,59 @@ def test_a_client_that_takes_nothing_for_long_is_cut() -> None:
         assert slow.aborted, "else the connection waits for its client to take what is buffered"
 
     in_virtual_time(body)
+
+
+def test_a_turn_ends_early_where_sending_takes_long() -> None:
+    turns: list[int] = []
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, WorkingLoop)
+        world = World(loop.time)
+        connections = [world.watch() for _ in range(20 * ROUND_TURNS)]
+        await asyncio.sleep(0.1)
+        sent = 0
+
+        def slow(frame: bytes | memoryview) -> None:
+            nonlocal sent
+            sent += 1
+            loop.work(TURN_SECONDS)
+
+        for connection in connections:
+            connection.write = slow  # type: ignore[method-assign]
+        world.write("a/1")
+        while sent < len(connections):
+            before = sent
+            await asyncio.sleep(0)
+            turns.append(sent - before)
+
+    loop = WorkingLoop()
+    loop.run_until_complete(body())
+    assert max(turns) <= 2
+
+
+def test_a_watch_that_was_cut_is_freed_without_a_look_for_cycles() -> None:
+    """Its connection may hold hundreds of kilobytes."""
+
+    async def body() -> None:
+        world = World()
+        slow = world.watch()
+        gone = weakref.ref(slow)
+        await asyncio.sleep(0.1)
+        slow.ready = False
+        world.write("a/1")
+        await asyncio.sleep(SLOW_SECONDS + 1)
+        assert isinstance(world.tasks[0].exception(), ClientGone)
+        world.tasks.clear()
+        del slow
+        assert gone() is None
+
+    gc.collect()
+    gc.disable()
+    try:
+        in_virtual_time(body)
+    finally:
+        gc.enable()
 
 
 def test_of_a_large_event_little_is_written_before_the_client_takes_it() -> None:
