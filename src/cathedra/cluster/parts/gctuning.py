@@ -24,6 +24,7 @@ __all__ = ["MemoryWatch", "collected_by_memory", "resident_bytes", "suspend_coll
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
 LOOK_SECONDS: Final = 1.0
+LATER_SECONDS: Final = 5.0
 YOUNG_GROWTH: Final = 64 * 1024 * 1024
 """Bytes by which a process grows before its younger objects are looked at: half a million at most, some 50 ms."""
 FULL_GROWTH: Final = 256 * 1024 * 1024
@@ -67,14 +68,32 @@ class MemoryWatch:
         self._resident = resident or resident_bytes
         self._collect = collect
         self._after_young = self._after_full = self._resident()
+        self._later = 0.0
+        """Seconds until freed memory is given back again; 0: it is not due."""
 
-    async def run(self, clock: Clock) -> None:
-        """Look once a second, until cancelled."""
+    async def run(self, clock: Clock, give_back: Callable[[], None] | None = None) -> None:
+        """Look once a second, until cancelled. ``give_back`` returns freed memory to the system.
+
+        Growth is seen while its cause lasts. So freed memory is given back once more `LATER_SECONDS` after the last
+        growth, when the connections or requests that needed it have ended.
+        """
         while True:
             await clock.sleep(LOOK_SECONDS)
             if self.look():
-                await asyncio.to_thread(_return_freed)
-                self.note()
+                self._later = LATER_SECONDS
+            elif not self._is_later():
+                continue
+            else:
+                self._collect(1)
+            await asyncio.to_thread(give_back or _return_freed)
+            self.note()
+
+    def _is_later(self) -> bool:
+        """Return True if the time after the last growth is over now."""
+        if not self._later:
+            return False
+        self._later = max(0.0, self._later - LOOK_SECONDS)
+        return not self._later
 
     def look(self) -> bool:
         """Collect if the process has grown much since the last time. Return True if it did."""

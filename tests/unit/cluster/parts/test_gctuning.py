@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 
-from cathedra.cluster.parts.gctuning import FULL_GROWTH, YOUNG_GROWTH, MemoryWatch, resident_bytes
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.cluster.parts.gctuning import (
+    FULL_GROWTH,
+    LATER_SECONDS,
+    YOUNG_GROWTH,
+    MemoryWatch,
+    resident_bytes,
+)
 
 
 class Process:
@@ -49,6 +57,23 @@ def test_growth_counts_from_the_least_that_was_held() -> None:
     assert not watch.look()
     process.size += YOUNG_GROWTH + 1
     assert watch.look()
+
+
+def test_freed_memory_is_given_back_when_it_grew_and_once_more_when_that_is_over() -> None:
+    given_back: list[float] = []
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        process = Process()
+        running = asyncio.create_task(process.watch().run(LoopClock(loop), lambda: given_back.append(loop.time())))
+        await asyncio.sleep(10.5)
+        assert given_back == []
+        process.size += YOUNG_GROWTH + 1
+        await asyncio.sleep(100)
+        running.cancel()
+
+    run_virtual(body())
+    assert given_back == [11.0, 11.0 + LATER_SECONDS]
 
 
 def test_the_size_of_this_process_is_known() -> None:
