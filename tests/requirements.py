@@ -1,4 +1,4 @@
-"""Programs that some tests need: where they are, or one line that says which is missing and how to get it."""
+"""What some tests need: programs, or one line that says which is missing and how to get it; and memos."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["container_mounts", "container_runtime", "kubectl_path", "oldest_kubectl", "program", "root"]
+from cathedra.remembering import IS_ON
 
+__all__ = ["container_mounts", "container_runtime", "kubectl_path", "oldest_kubectl", "program", "root", "with_memos"]
+
+with_memos = pytest.mark.skipif(not IS_ON, reason="memos are switched off: CATHEDRA_REMEMBER=0")
+"""Tests of what memos keep, which are no rules of the behaviour."""
 HIDDEN = "CATHEDRA_HIDDEN_PROGRAMS"
 """Names, separated by commas, of programs that are treated as missing (`tools/bare.py`)."""
 _PACKAGES = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from operator import attrgetter, is_
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -181,21 +182,13 @@ class CountedStrategy(DefaultedStrategy[Any]):
         return replace(new, metadata=replace(new.metadata, generation=generation))
 
 
+_STORED: Final = ("labels", "annotations", "finalizers", "owner_references")
+_stored: Final = attrgetter(*_STORED)
+
+
 def kept_metadata(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """The metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
-    if (
-        new.labels is old.labels
-        and new.annotations is old.annotations
-        and new.finalizers is old.finalizers
-        and new.owner_references is old.owner_references
-        and new.generation == old.generation
-    ):
+    before = _stored(old)
+    if new.generation == old.generation and all(map(is_, _stored(new), before)):
         return new
-    return replace(
-        new,
-        labels=old.labels,
-        annotations=old.annotations,
-        finalizers=old.finalizers,
-        owner_references=old.owner_references,
-        generation=old.generation,
-    )
+    return replace(new, generation=old.generation, **dict(zip(_STORED, before, strict=True)))

@@ -7,12 +7,12 @@ begins where this one ended, so that every node gets its turn (docs/spec/schedul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from functools import lru_cache
 from random import Random
 from typing import Final
 
 import msgspec
 
+from cathedra.remembering import remembered
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
@@ -277,7 +277,7 @@ def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -
     return profile.filter(profile.filters(trial), trial, pod, node)
 
 
-@lru_cache
+@remembered("nodes to find", size=128)
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """How many feasible nodes are enough in a cluster of ``nodes``."""
     if nodes < FEWEST_NODES:

@@ -18,6 +18,9 @@ from cathedra.kinds.identity import (
     by_json,
     forget_large,
 )
+from tests.requirements import with_memos
+
+pytestmark = with_memos
 
 
 class Thing:

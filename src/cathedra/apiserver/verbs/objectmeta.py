@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Final
 
@@ -11,15 +12,6 @@ from cathedra.api.struct import Time, replace
 from cathedra.apiserver.names import generate_name, generate_uid
 
 __all__ = ["fresh", "kept", "not_ending"]
-
-_of_server: Final = attrgetter(
-    "uid",
-    "creation_timestamp",
-    "deletion_timestamp",
-    "deletion_grace_period_seconds",
-    "generation",
-    "resource_version",
-)
 
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
@@ -50,18 +42,22 @@ def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """The metadata of a changed object: what cannot be changed is as it was."""
     if not new.self_link and _of_server(new) == _of_server(old):
         return new
-    return replace(
-        new,
-        uid=new.uid or old.uid,
-        creation_timestamp=old.creation_timestamp,
-        deletion_timestamp=old.deletion_timestamp or new.deletion_timestamp,
-        deletion_grace_period_seconds=(
-            new.deletion_grace_period_seconds
-            if old.deletion_grace_period_seconds is None
-            else old.deletion_grace_period_seconds
-        ),
-        generate_name=new.generate_name,
-        self_link="",
-        generation=old.generation,
-        resource_version=old.resource_version,
-    )
+    return replace(new, self_link="", **{name: of(new, old) for name, of in _OF_SERVER.items()})
+
+
+def _grace(new: ObjectMeta, old: ObjectMeta) -> int | None:
+    before = old.deletion_grace_period_seconds
+    return new.deletion_grace_period_seconds if before is None else before
+
+
+_OF_SERVER: Final[Mapping[str, Callable[[ObjectMeta, ObjectMeta], object]]] = {
+    "uid": lambda new, old: new.uid or old.uid,
+    "creation_timestamp": lambda _, old: old.creation_timestamp,
+    "deletion_timestamp": lambda new, old: old.deletion_timestamp or new.deletion_timestamp,
+    "deletion_grace_period_seconds": _grace,
+    "generation": lambda _, old: old.generation,
+    "resource_version": lambda _, old: old.resource_version,
+}
+"""Each field that the server sets: its value after a change, by new and old metadata. Where both are equal, it is that
+value: then there is nothing to replace."""
+_of_server: Final = attrgetter(*_OF_SERVER)

@@ -7,7 +7,7 @@ class carries that name, the scheduler makes a claim for the pod, and records wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -23,7 +23,7 @@ from cathedra.api.resource import (
     ResourceClaimSpec,
 )
 from cathedra.api.struct import replace
-from cathedra.kinds.identity import by_identity
+from cathedra.remembering import numbered, remembered
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.resources import IMPLICIT_PREFIX
 from cathedra.semantics.owners import controller_reference, is_controlled_by
@@ -42,8 +42,8 @@ __all__ = [
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
-MOST_NAMED: Final = 64
-"""For so many names of containers the requests of the same resources are remembered."""
+Classes = tuple[tuple[str, str], ...]
+"""Extended resources and the names of their device classes, sorted."""
 _NO_REQUESTS: Final = ResourceClaimSpec()
 
 
@@ -150,30 +150,39 @@ class _Use(msgspec.Struct, frozen=True):
 
 def requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
     """One request per long-lived container and resource; init containers use those again where they suffice."""
+    containers, sorted_classes = pod.spec.containers, tuple(sorted(classes.items()))
     if pod.spec.init_containers:
-        return _requests_for(pod, classes)
-    containers = pod.spec.containers
-    known = _made_for(*[container.resources for container in containers])
-    key = (*[container.name for container in containers], *sorted(classes.items()))
-    found = known.get(key)
-    if found is None:
-        if len(known) >= MOST_NAMED:
-            known.clear()
-        found = known[key] = _requests_for(pod, classes)
-    return found
+        return _requests_for(_Containers(pod.spec.init_containers, containers), sorted_classes)
+    names = tuple([container.name for container in containers])
+    return _plain_requests(names, sorted_classes, *[container.resources for container in containers])
 
 
-@by_identity
-def _made_for(*resources: ResourceRequirements) -> dict[tuple[object, ...], Requests]:
-    """What was made for pods that have nothing but containers with these resources, by their names and the classes."""
-    return {}
+class _Containers(msgspec.Struct, frozen=True):
+    """All of a pod that its requests depend on."""
+
+    inits: Sequence[Container]
+    others: Sequence[Container]
 
 
-def _requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
+_number: Final = numbered("resources of containers", size=256)
+
+
+def _key(names: tuple[str, ...], classes: Classes, *resources: ResourceRequirements) -> Hashable:
+    return names, classes, tuple(map(_number, resources))
+
+
+@remembered("requests of extended resources", key=_key, size=1024)
+def _plain_requests(names: tuple[str, ...], classes: Classes, *resources: ResourceRequirements) -> Requests:
+    """The requests of pods without init containers. They get what is in the key, and nothing else of a container."""
+    containers = [Container(name=name, resources=one) for name, one in zip(names, resources, strict=True)]
+    return _requests_for(_Containers((), containers), classes)
+
+
+def _requests_for(containers: _Containers, classes: Classes) -> Requests:
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
-    for resource in sorted(classes):
-        wanted, served = _of_resource(pod, resource, classes[resource])
+    for resource, class_name in classes:
+        wanted, served = _of_resource(containers, resource, class_name)
         requests += wanted
         mappings += served
     inside = tuple(sorted(requests, key=lambda request: request.name))
@@ -181,9 +190,9 @@ def _requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
 
 
 def _of_resource(
-    pod: Pod, resource: str, class_name: str
+    containers: _Containers, resource: str, class_name: str
 ) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
-    long_lived, short_lived = _uses(pod, resource)
+    long_lived, short_lived = _uses(containers, resource)
     lasting = [(use, _request_name(use, resource)) for use in long_lived]
     requests = [_request(name, class_name, use.quantity) for use, name in lasting]
     mappings = [_mapping(use, resource, name) for use, name in lasting]
@@ -206,12 +215,12 @@ def _of_resource(
     return requests, mappings + brief
 
 
-def _uses(pod: Pod, resource: str) -> tuple[list[_Use], list[_Use]]:
+def _uses(containers: _Containers, resource: str) -> tuple[list[_Use], list[_Use]]:
     """The containers that ask for ``resource``: those that stay (sidecars are among them), and those that end."""
-    inits = len(pod.spec.init_containers)
+    inits = len(containers.inits)
     long_lived: list[_Use] = []
     short_lived: list[_Use] = []
-    for index, container in enumerate((*pod.spec.init_containers, *pod.spec.containers)):
+    for index, container in enumerate((*containers.inits, *containers.others)):
         quantity = container.resources.requests.get(resource)
         if quantity is None or quantity.value() <= 0:
             continue

@@ -22,7 +22,7 @@ from cathedra.api.core.meta_v1 import LabelSelector, LabelSelectorRequirement
 from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
-from cathedra.kinds.identity import by_identity
+from cathedra.remembering import IDENTITY, remembered
 from cathedra.scheduler.state.resources import CPU, MEMORY, Amounts, pod_requests
 from cathedra.semantics.podresources import reported_resources, reports_nothing, reports_same_resources
 from cathedra.semantics.pods import long_running_containers
@@ -271,7 +271,7 @@ def _sums_of(pod: Pod) -> _Sums:
     return _Sums(requests, scoring, qualified)
 
 
-@by_identity
+@remembered("sums of plain pods", key=IDENTITY, size=64)
 def _plain_sums(*resources: ResourceRequirements) -> _Sums:
     """The sums of pods that have nothing but containers with these resources: those of a template share them."""
     return _sums_of(Pod(spec=PodSpec(containers=tuple([Container(resources=one) for one in resources]))))

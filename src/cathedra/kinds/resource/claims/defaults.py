@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from cathedra.api import resource
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import changed, each
-from cathedra.kinds.identity import by_identity
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["UndefaultedMode", "default_claim", "default_template"]
 
@@ -50,7 +50,7 @@ def default_template(template: resource.ResourceClaimTemplate) -> resource.Resou
     return changed(template, spec=changed(template.spec, spec=_claim_spec(template.spec.spec)))
 
 
-@by_identity
+@remembered("defaulted specs of claims", key=IDENTITY, size=64)
 def _claim_spec(spec: resource.ResourceClaimSpec) -> resource.ResourceClaimSpec:
     requests = spec.devices.requests
     if not requests:

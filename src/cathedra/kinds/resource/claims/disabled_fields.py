@@ -12,14 +12,14 @@ from cathedra.api import resource
 from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import each
-from cathedra.kinds.identity import by_identity
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]
 
 AnyRequest = resource.ExactDeviceRequest | resource.DeviceSubRequest
 
 
-@by_identity
+@remembered("specs of claims without closed fields", key=IDENTITY, size=64)
 def enabled_claim_spec(
     spec: resource.ResourceClaimSpec, old: resource.ResourceClaimSpec | None, gates: FeatureGates
 ) -> resource.ResourceClaimSpec:
@@ -133,7 +133,7 @@ class _ClosedFields(msgspec.Struct, frozen=True):
     nothing: Any
 
 
-@by_identity
+@remembered("closed fields of results", key=IDENTITY, size=64)
 def _closed_fields(
     old: resource.ResourceClaimStatus, spec: resource.ResourceClaimSpec, gates: FeatureGates
 ) -> _ClosedFields:

@@ -10,7 +10,6 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import RequestContext
-from cathedra.kinds.identity import by_identity
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
 from cathedra.kinds.resource.lists import validate_items
@@ -20,6 +19,7 @@ from cathedra.kinds.resource.names import (
     validate_fully_qualified_name,
     validate_opaque,
 )
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = [
     "ADMIN_LABEL",
@@ -144,7 +144,7 @@ def _template_spec(
     validate_claim_spec(errors, path.child("spec"), spec.spec, context, stored=stored)
 
 
-@by_identity
+@remembered("names of requests", key=IDENTITY, size=64)
 def request_names(spec: resource.ResourceClaimSpec) -> RequestNames:
     """The names that constraints, config and allocation results may refer to."""
     names: RequestNames = {}

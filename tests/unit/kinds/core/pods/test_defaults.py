@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict, to_dict
 from cathedra.kinds.core.pods.defaults import default_new_pod, default_pod
+from tests.requirements import with_memos
 from tests.unit.kinds.objects import defaulted, pod
 
 CONTAINERS = st.lists(
@@ -44,6 +45,7 @@ def test_defaults_of_pods_are_idempotent(spec: dict[str, Any]) -> None:
     assert defaulted("pods", once) is once
 
 
+@with_memos
 @given(SPECS)
 def test_new_pods_of_one_spec_share_it_with_the_defaults_of_any_pod(spec: dict[str, Any]) -> None:
     first, second = (from_dict(core_v1.Pod, {"metadata": {"name": name}, "spec": spec}) for name in ("a", "b"))

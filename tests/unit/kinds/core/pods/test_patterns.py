@@ -6,6 +6,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.patterns import SPECS
 from cathedra.kinds.core.pods.validation import validate_pod
 from cathedra.kinds.core.pods.warnings import pod_warnings
+from tests.requirements import with_memos
 from tests.unit.kinds.objects import defaulted, pod
 
 
@@ -16,6 +17,7 @@ def test_what_is_wrong_with_a_spec_is_said_of_each_that_is_like_it() -> None:
     assert [" bad" in text for text in found] == [True, False, True]
 
 
+@with_memos
 def test_of_a_spec_that_is_like_a_sound_one_nothing_is_to_be_said() -> None:
     sound = defaulted("pods", pod({}))
     second, other = (replace(sound, spec=replace(sound.spec, restart_policy="Sometimes")) for _ in range(2))
