@@ -11,7 +11,7 @@ Set ``CATHEDRA_REMEMBER=0`` to compute every result each time. Nothing but speed
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, MutableMapping, MutableSet
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, MutableSet, Sequence
 from functools import lru_cache, wraps
 from itertools import count
 from operator import attrgetter
@@ -178,11 +178,12 @@ def numbered(name: str, *, size: int) -> Callable[[object], int]:
     return number
 
 
-def everything_but(kind: type[msgspec.Struct], reasons: Mapping[str, str]) -> Callable[[Any], tuple[Hashable, ...]]:
+def everything_but(kind: type[msgspec.Struct], reasons: Mapping[str, str]) -> Callable[[Any], Hashable]:
     """Return a function that reads a struct as part of a key: all fields except those in ``reasons``.
 
     ``reasons`` gives for each excluded field why a result does not depend on it, or how else the key covers it.
-    Mappings are read as their items; a key with anything else that cannot be hashed is not remembered.
+    Fields that are mappings by default are read as their items; a key with anything else that cannot be hashed is not
+    remembered.
 
     Raises:
         TypeError: ``reasons`` names no field of ``kind``, or gives no reason.
@@ -192,18 +193,23 @@ def everything_but(kind: type[msgspec.Struct], reasons: Mapping[str, str]) -> Ca
         raise TypeError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
     if unexplained := sorted(name for name, reason in reasons.items() if not reason):
         raise TypeError(f"{kind.__name__}: give the reason why a key leaves out {', '.join(unexplained)}")
-    read = [name for name in fields if name not in reasons]
-    if not read:
-        return _nothing
-    whole = attrgetter(*read)
-    if len(read) == 1:
-        return lambda struct: (_hashable(whole(struct)),)
-    return lambda struct: tuple(map(_hashable, whole(struct)))
+    read = [field for field in msgspec.structs.fields(kind) if field.name not in reasons]
+    mappings = [field.name for field in read if _is_mapping(field)]
+    plain = _reader([field.name for field in read if field.name not in mappings])
+    if not mappings:
+        return plain
+    readers = list(map(attrgetter, mappings))
+    return lambda struct: (plain(struct), *[tuple(mapping(struct).items()) for mapping in readers])
 
 
-def _nothing(_: object) -> tuple[Hashable, ...]:
-    return ()
+def _reader(names: Sequence[str]) -> Callable[[Any], Hashable]:
+    return attrgetter(*names) if names else _nothing
 
 
-def _hashable(value: Any) -> Hashable:
-    return tuple(value.items()) if isinstance(value, dict) else value
+def _nothing(_: object) -> Hashable:
+    return None
+
+
+def _is_mapping(field: msgspec.structs.FieldInfo) -> bool:
+    factory: Any = field.default_factory
+    return factory is not msgspec.NODEFAULT and isinstance(factory(), dict)

@@ -28,7 +28,7 @@ from cathedra.kinds.resource.claims.validation import (
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_driver_name, validate_opaque, validate_pool_name
 
-__all__ = ["validate_status_update"]
+__all__ = ["validate_differing", "validate_status_update"]
 
 MAX_RESERVED: Final = 256
 MAX_RESERVED_IN_131: Final = 32
@@ -62,6 +62,41 @@ def validate_status_update(
     return errors
 
 
+def validate_differing(status: resource.ResourceClaimStatus) -> ErrorList:
+    """Apply the rules of what differs between claims of one template: places, nodes and consumers.
+
+    They are among those of `validate_status_update`, and run for each status even if one like it was valid before
+    (`cathedra.kinds.resource.claims.allocations`).
+    """
+    errors = ErrorList()
+    for result in _results(status):
+        _place(errors, _STATUS, result)
+    if status.allocation is not None:
+        _nodes(errors, _STATUS, status.allocation)
+    for consumer in status.reserved_for:
+        _consumer(errors, _STATUS, consumer)
+    return errors
+
+
+def _place(errors: ErrorList, path: FieldPath, result: resource.DeviceRequestAllocationResult) -> None:
+    """The rules of a result's pool and device."""
+    validate_pool_name(errors, path.child("pool"), result.pool)
+    check(errors, path.child("device"), result.device, formats.dns_label)
+
+
+def _nodes(errors: ErrorList, path: FieldPath, allocation: resource.AllocationResult) -> None:
+    if allocation.node_selector is not None:
+        validate_node_selector(errors, path.child("nodeSelector"), allocation.node_selector)
+
+
+def _consumer(errors: ErrorList, path: FieldPath, consumer: resource.ResourceClaimConsumerReference) -> None:
+    if consumer.resource and consumer.name and consumer.uid:
+        return
+    for name, value in (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid)):
+        if not value:
+            errors.required(path.child(name))
+
+
 def _results(status: resource.ResourceClaimStatus) -> tuple[resource.DeviceRequestAllocationResult, ...]:
     return status.allocation.devices.results if status.allocation is not None else ()
 
@@ -88,11 +123,7 @@ def _consumers(
     errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference], gates: FeatureGates
 ) -> None:
     def consumer(where: FieldPath, item: resource.ResourceClaimConsumerReference) -> None:
-        if item.resource and item.name and item.uid:
-            return
-        for name, value in (("resource", item.resource), ("name", item.name), ("uid", item.uid)):
-            if not value:
-                errors.required(where.child(name))
+        _consumer(errors, where, item)
 
     if not consumers:
         return
@@ -191,8 +222,7 @@ def _allocation(
     validate_items(errors, devices.child("results"), given.results, MAX_RESULTS, gates, result)
     if given.config:
         validate_items(errors, devices.child("config"), given.config, MAX_CONFIG, gates, config)
-    if allocation.node_selector is not None:
-        validate_node_selector(errors, path.child("nodeSelector"), allocation.node_selector)
+    _nodes(errors, path, allocation)
 
 
 def _result(
@@ -204,8 +234,7 @@ def _result(
 ) -> None:
     validate_request_reference(errors, path.child("request"), result.request, names)
     validate_driver_name(errors, path.child("driver"), result.driver)
-    validate_pool_name(errors, path.child("pool"), result.pool)
-    check(errors, path.child("device"), result.device, formats.dns_label)
+    _place(errors, path, result)
     if result.binding_conditions or result.binding_failure_conditions:
         validate_binding_conditions(errors, path, result.binding_conditions, result.binding_failure_conditions)
     if result.share_id is not None:

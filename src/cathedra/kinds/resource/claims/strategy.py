@@ -13,6 +13,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import ExpressionChecker, RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.resource.claims.access import validate_status_access
+from cathedra.kinds.resource.claims.allocations import allocation_key
 from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
@@ -100,6 +101,13 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 
 
+@remembered("sound allocations", key=allocation_key, size=4096, keep=bool)
+def _is_sound(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> bool:
+    """Whether no rule of a status finds anything wrong with it, permissions aside."""
+    found = paths_of_release(validate_status_update(new, old, context), context.gates)
+    return not with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
+
+
 class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
     """The claim's status: allocation, reservations, what drivers report of devices."""
 
@@ -123,6 +131,10 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """All rules of a status, and the permissions on its parts."""
+        if _is_sound(new, old, context):
+            errors = ErrorList()
+            validate_status_access(errors, new, old, context)
+            return errors
         errors = paths_of_release(validate_status_update(new, old, context), context.gates)
         validate_status_access(errors, new, old, context)
         return with_declared(errors, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cathedra.api import resource
+from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList
-from cathedra.api.struct import KubeStruct, Quantity, from_dict, replace
+from cathedra.api.struct import KubeStruct, Quantity, Time, from_dict, replace
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims import strategy
-from cathedra.remembering import forget
+from cathedra.kinds.resource.claims.allocations import EXCLUDED, allocation_key
+from cathedra.remembering import IS_ON, forget
 from tests.unit.kinds.objects import claim, context, created, definition_of, exactly, texts
 from tests.unit.kinds.structs import values_of, variants_of
 
@@ -89,9 +92,14 @@ def with_field(struct: Any, path: tuple[str, ...], field: str, value: Any) -> An
     return replace(struct, **{path[0]: (changed,) if isinstance(below, tuple) else changed})
 
 
-@pytest.mark.parametrize(
-    ("path", "field"), [(path, field) for path in PATHS for field in at(SOUND, path).__struct_fields__]
-)
+def fields_in_key(path: tuple[str, ...]) -> list[str]:
+    """The fields of a struct of which a key has all, in themselves or in theirs."""
+    struct = at(SOUND, path)
+    below = ("allocation", "devices", "results", "reserved_for")
+    return [name for name in struct.__struct_fields__ if name in below or name not in EXCLUDED[type(struct)]]
+
+
+@pytest.mark.parametrize(("path", "field"), [(path, field) for path in PATHS for field in fields_in_key(path)])
 @given(st.data())
 def test_a_rule_that_is_added_for_any_field_of_a_status_is_heeded_after_a_sound_one(
     path: tuple[str, ...], field: str, data: st.DataObject
@@ -129,3 +137,55 @@ def test_two_kinds_of_consumed_capacity_can_be_refused_after_a_sound_allocation(
         patch.setattr(strategy, "validate_status_update", stricter)
         assert found(ALLOCATED) == []
         assert found(replace(CLAIM, status=refused)) == ["status: Forbidden: too much"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        (("allocation", "devices", "results"), "pool", "a//b"),
+        (("allocation", "devices", "results"), "device", "A"),
+        (("allocation",), "node_selector", core_v1.NodeSelector()),
+        (("reserved_for",), "name", ""),
+        (("reserved_for",), "uid", ""),
+    ],
+)
+def test_what_differs_from_claim_to_claim_is_validated_after_a_sound_status(
+    path: tuple[str, ...], field: str, value: Any
+) -> None:
+    assert found(ALLOCATED) == []
+    assert found(replace(CLAIM, status=with_field(SOUND, path, field, value))) != []
+
+
+def test_allocations_of_one_request_have_one_key() -> None:
+    other = with_field(SOUND, ("allocation", "devices", "results"), "device", "b")
+    other = with_field(with_field(other, ("reserved_for",), "uid", "2"), ("allocation",), "node_selector", None)
+    key = allocation_key(ALLOCATED, CLAIM, WARM)
+    assert key is not None
+    if IS_ON:
+        assert key == allocation_key(replace(CLAIM, status=other), CLAIM, WARM)
+
+
+@pytest.mark.parametrize("field", sorted(set(RequestContext.__struct_fields__) - set(EXCLUDED[RequestContext])))
+def test_a_key_has_what_rules_may_know_of_a_request(field: str) -> None:
+    other = msgspec.structs.replace(WARM, **{field: "other"})
+    assert allocation_key(ALLOCATED, CLAIM, WARM) != allocation_key(ALLOCATED, CLAIM, other)
+
+
+def many(number: int) -> resource.ResourceClaim:
+    assert SOUND.allocation is not None
+    results = SOUND.allocation.devices.results * number
+    return replace(CLAIM, status=with_field(SOUND, ("allocation", "devices"), "results", results))
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (CLAIM, CLAIM),
+        (many(9), CLAIM),
+        (ALLOCATED, ALLOCATED),
+        (replace(ALLOCATED, spec=replace(CLAIM.spec)), CLAIM),
+        (replace(ALLOCATED, metadata=replace(CLAIM.metadata, deletion_timestamp=Time(1.0))), CLAIM),
+    ],
+)
+def test_other_changes_have_no_key(new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:
+    assert allocation_key(new, old, WARM) is None
