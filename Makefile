@@ -14,7 +14,7 @@ SEED    ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit check conformance attack fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest metrics docs install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -49,6 +49,10 @@ integration: $(VENV)/.dev      ## run only the tests that start programs
 test-bare: $(VENV)/.dev        ## run tests that use optional programs, as on a machine without any; then with kubectl only
 	@$(BIN)/python tools/bare.py $(abspath $(BIN)/python) tools/suite.py optional -- $(PYTEST)
 	@$(BIN)/python tools/bare.py --keep kubectl $(abspath $(BIN)/python) tools/suite.py integration -- $(PYTEST)
+
+without-memos: $(VENV)/.dev    ## the rules of kinds with memos switched off: their unit tests, recorded answers of API and allocation
+	@CATHEDRA_REMEMBER=0 $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/kinds tests/unit/test_remembering.py $(PYTEST)
+	@CATHEDRA_REMEMBER=0 $(BIN)/python -m tests.conformance --area api --area allocation --check-baseline
 
 check: $(VENV)/.dev            ## run ruff, mypy --strict and the import contracts
 	@$(BIN)/ruff check .

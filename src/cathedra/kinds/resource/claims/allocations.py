@@ -1,9 +1,9 @@
 """Key of a memo for the first allocation of a claim.
 
-The scheduler gives one claim of a template after the other a device of the same request. In an API server under load
-the rules of such a status take some 40 us, 5 % of a pod's way through the control plane; with the memo most take a
-third of that. The key has every field of the status except those that differ from claim to claim: their rules
-(`validate_differing`) run each time.
+The scheduler gives one claim of a template after the other a device of the same request. All rules of such a status
+take 11 us in a loop, but 40 us and more between other work: with 2000 pods of a template the memo saves 0.06 of 0.76 ms
+of processor time per pod. The key has every field of the status except those that differ from claim to claim; their
+rules (`validate_differing`) run each time.
 """
 
 from __future__ import annotations
