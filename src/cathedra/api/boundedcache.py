@@ -8,8 +8,10 @@ time, and not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Final, Generic, TypeVar
+
+from cathedra.remembering import IS_ON, remembered
 
 __all__ = ["LONGEST_KEY", "BoundedCache", "cached_texts", "is_short"]
 
@@ -42,7 +44,7 @@ class BoundedCache(dict[K, V], Generic[K, V]):
         """Keep a result of ``size`` bytes of key and value, if it is small enough; all others give way when there are
         too many. Return the value."""
         most_bytes = self._most_bytes
-        if size > (LONGEST_KEY if most_bytes is None else most_bytes // 16):
+        if not IS_ON or size > (LONGEST_KEY if most_bytes is None else most_bytes // 16):
             return value
         if len(self) >= self._most or (most_bytes is not None and self._bytes + size > most_bytes):
             self.clear()
@@ -60,7 +62,7 @@ def cached_texts(entries: int) -> Callable[[Callable[[T], V]], Callable[[T], V]]
     """Decorate a pure function of one text: the results of the last ``entries`` short texts are kept."""
 
     def decorate(function: Callable[[T], V]) -> Callable[[T], V]:
-        kept = lru_cache(maxsize=entries)(function)
+        kept = remembered(f"{function.__module__}.{function.__name__}", size=entries)(function)
 
         @wraps(function)
         def found(text: T) -> V:

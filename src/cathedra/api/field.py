@@ -15,13 +15,13 @@ import enum
 import heapq
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
 from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.goform import go_form, go_json
 from cathedra.api.goquote import go_quote
+from cathedra.remembering import remembered
 
 __all__ = [
     "MAX_TEXT",
@@ -48,12 +48,12 @@ class FieldPath(str):
     __slots__ = ()
 
     # Validation walks the same few paths for every object, and needs their text when something is wrong alone.
-    @lru_cache(maxsize=8192)  # noqa: B019  # a path is a value, and as such kept for the next object
+    @remembered("api.field.child", size=8192)  # a path is a value, and as such kept for the next object
     def child(self, *names: str) -> FieldPath:
         """The path of a field below."""
         return FieldPath(".".join((self, *names)) if self else ".".join(names))
 
-    @lru_cache(maxsize=2048)  # noqa: B019  # as above
+    @remembered("api.field.index", size=2048)  # as above
     def index(self, position: int) -> FieldPath:  # type: ignore[override]  # a path is never searched, only grown
         """The path of a list's element, counted from 0."""
         return FieldPath(f"{self}[{position}]")
@@ -69,7 +69,7 @@ class _LongPath(FieldPath):
 
     __slots__ = ()
 
-    def child(self, *names: str) -> FieldPath:  # type: ignore[override]  # not a cached one
+    def child(self, *names: str) -> FieldPath:  # not a cached one
         return _LongPath(".".join((self, *names)))
 
     def index(self, position: int) -> FieldPath:  # type: ignore[override]  # as above

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList, FieldPath
+from cathedra.remembering import remembered
 
 __all__ = [
     "Format",
@@ -109,7 +109,7 @@ def problems_of(form: Format, value: str) -> Sequence[str]:
     return _known_problems(form, value) if len(value) <= _LONGEST else form(value)
 
 
-@lru_cache(maxsize=4096)
+@remembered("api.formats.known_problems", size=4096)
 def _known_problems(form: Format, value: str) -> tuple[str, ...]:
     return tuple(form(value))
 
@@ -233,7 +233,7 @@ def _problems(value: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_remembered_problems: Final = lru_cache(maxsize=4096)(_problems)
+_remembered_problems: Final = remembered("api.formats.problems", size=4096)(_problems)
 
 
 def label_value(value: str) -> list[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from functools import lru_cache
 from typing import Any, Final, Self, TypeVar
+
+from cathedra.remembering import remembered
 
 __all__ = ["BEGINNING", "MicroTime", "Time", "TimeError"]
 
@@ -66,7 +67,7 @@ class Time:
             TimeError: it is not of that form, or no such day exists.
         """
         key: Any = cls
-        parse = _parsed if len(text) <= _LONGEST_KEPT else _parsed.__wrapped__
+        parse = _kept_parsed if len(text) <= _LONGEST_KEPT else _parsed
         parsed: Self = parse(key, text)
         return parsed
 
@@ -152,7 +153,7 @@ class MicroTime(Time):
         return f"{_to_the_second(micros - past)[:-1]}.{past:06}Z"
 
 
-@lru_cache(maxsize=1024)
+@remembered("api.timestamp.second", size=1024)
 def _second(second: int) -> Time:
     """Remembered, since everything that is written in one second carries the same time."""
     made = object.__new__(Time)
@@ -160,7 +161,7 @@ def _second(second: int) -> Time:
     return made
 
 
-@lru_cache(maxsize=1024)
+@remembered("api.timestamp.to_the_second", size=1024)
 def _to_the_second(micros: int) -> str:
     year, moment = _calendar(micros)
     return f"{year}-{moment:%m-%dT%H:%M:%SZ}"
@@ -178,9 +179,11 @@ _LONGEST_KEPT: Final = 64
 """Characters of a text that is kept parsed; a fraction may have any number of digits."""
 
 
-@lru_cache(maxsize=4096)
 def _parsed(kind: type[T], text: str) -> T:
     return kind.of_micros(_micros(text))
+
+
+_kept_parsed: Final = remembered("api.timestamp.parsed", size=4096)(_parsed)
 
 
 def _micros(text: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.patches.duplicates import warnings_of
 from cathedra.apiserver.registry.selection import single_name
 from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
+from cathedra.remembering import remembered
 
 __all__ = ["Call", "note_problems"]
 
@@ -108,7 +108,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@lru_cache(maxsize=1024)
+@remembered("apiserver.request.names", size=1024)
 def _names(group: str, version: str, kind: str) -> tuple[GroupVersionKind, str, bytes]:
     """Kind, apiVersion and how the JSON of such objects begins; asked several times per request."""
     gvk = GroupVersionKind(group, version, kind)

@@ -6,11 +6,12 @@ the URL again, so they cannot take one request for two different ones.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 from msgspec.structs import force_setattr
+
+from cathedra.remembering import remembered
 
 __all__ = ["STREAMED", "RequestInfo", "request_info"]
 
@@ -134,7 +135,7 @@ def _parsed(method: str, path: str, watch: bool) -> RequestInfo:
     )
 
 
-_cached = lru_cache(maxsize=8192)(_parsed)
+_cached = remembered("apiserver.requestinfo.parsed", size=8192)(_parsed)
 
 
 def _verb(method: str, name: str, watch: bool) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -20,6 +19,7 @@ from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import Caches, CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Projection, Signature
 from cathedra.cel.errors import CompileError, EvaluationError
+from cathedra.remembering import remembered
 
 if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
@@ -126,7 +126,7 @@ _MEMBER: Final = re.compile(
 _HARMLESS: Final = re.compile(r"device\.(driver|allowMultipleAllocations)\b")
 
 
-@lru_cache(maxsize=4096)
+@remembered("allocation.checks.selectors.projection", size=4096)
 def _projection(text: str) -> frozenset[str] | None:
     """The attributes that an expression can see; None if the text does not tell."""
     if not text:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -24,6 +23,7 @@ from cathedra.api.resource import (
     OpaqueDeviceConfiguration,
     ResourceClaim,
 )
+from cathedra.remembering import remembered
 
 __all__ = ["write_results"]
 
@@ -180,7 +180,7 @@ def _node_selector(claim: ResourceClaim, records: list[DeviceRecord], node_name:
     return core_v1.NodeSelector(node_selector_terms=(term,))
 
 
-@lru_cache(_NODES)
+@remembered("allocation.claims.result.only", size=_NODES)
 def _only(node_name: str) -> core_v1.NodeSelector:
     requirement = core_v1.NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return core_v1.NodeSelector(node_selector_terms=(core_v1.NodeSelectorTerm(match_fields=(requirement,)),))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
+from cathedra.remembering import remembered
 
 __all__ = [
     "KINDS_WITH_SCHEMAS",
@@ -112,7 +112,7 @@ def _finished(obj: Any, body: bytes) -> Any:
     return obj
 
 
-@lru_cache(maxsize=1024)
+@remembered("api.decoding.bodies.names_its_kind", size=1024)
 def _names_its_kind(kind: Any) -> bool:
     """Whether objects of a type have room for kind and apiVersion, which hardly any have."""
     return "kind" in kind.__struct_fields__ and "api_version" in kind.__struct_fields__
@@ -177,7 +177,7 @@ def _known_keys(value: Any, shape: GoType) -> int:
     return count
 
 
-@lru_cache(maxsize=4096)
+@remembered("api.decoding.bodies.holding", size=4096)
 def _holding(shape: GoType, keys: tuple[str, ...]) -> tuple[tuple[str, GoType, bool], ...] | None:
     """Which of the keys of a struct have values with keys of their own below them, with the types of these values, and
     whether they are texts by name, as labels and data; None if one of the keys is unknown. Objects of a kind are

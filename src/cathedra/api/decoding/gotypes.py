@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.typeinfo import locate, package_of, type_info
+from cathedra.remembering import remembered
 
 __all__ = ["Form", "GoType", "go_type_of"]
 
@@ -89,7 +90,7 @@ _PLAIN_NAMES: Final = ("types.UID", "types.NodeName")
 _ONE_OF_SEVERAL: Final = frozenset(("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"))
 
 
-@lru_cache(maxsize=1024)
+@remembered("api.decoding.gotypes.go_type_of", size=1024)
 def go_type_of(gvk: GroupVersionKind, release: str = NEWEST) -> GoType:
     """The type of a kind in a release.
 

@@ -11,7 +11,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cathedra.api.gates import NEWEST
@@ -21,6 +21,7 @@ from cathedra.api.protobuf.schemas import SCHEMA
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 from cathedra.api.typeinfo import FieldInfo, TypeInfo, info_of, locate
+from cathedra.remembering import remembered
 
 __all__ = ["decode_message", "encode_message", "has_message"]
 
@@ -73,7 +74,7 @@ def has_message(kind: type[KubeStruct]) -> bool:
     return _has_message(kind)
 
 
-@lru_cache(maxsize=1024)
+@remembered("api.protobuf.messages.has_message", size=1024)
 def _has_message(kind: Any) -> bool:
     return info_of(kind) is not None  # asked for every request
 

@@ -9,7 +9,7 @@ scalars, as labels and a config map's data, the keys are all that matters, whate
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 from operator import is_not
 from typing import Any, Final
@@ -25,6 +25,7 @@ from cathedra.apiserver.ownership.structs import METADATA, Field, Given, GivenFi
 from cathedra.apiserver.ownership.typed import MISSING
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape
 from cathedra.kinds.identity import by_identity
+from cathedra.remembering import remembered
 
 __all__ = ["created"]
 
@@ -65,10 +66,9 @@ def _of_flat(nothing: _Nothing, given: GivenFields, values: tuple[Any, ...]) -> 
         return None
     keys = (*[tuple(metadata[index]) for index in inner.flat], *[tuple(values[index]) for index in given.flat])
     few = sum(map(len, keys)) <= _FEW and sum(map(len, chain.from_iterable(keys))) <= LONGEST_KEY
-    return (_of_keys if few else _of_keys.__wrapped__)(given, inner, keys)
+    return (_kept_of_keys if few else _of_keys)(given, inner, keys)
 
 
-@lru_cache(maxsize=512)
 def _of_keys(given: GivenFields, inner: GivenFields, keys: tuple[tuple[str, ...], ...]) -> FieldSet:
     """What objects spell of which the same is given, in their metadata, too, and whose maps have the same keys."""
     count = len(inner.asked)
@@ -77,6 +77,9 @@ def _of_keys(given: GivenFields, inner: GivenFields, keys: tuple[tuple[str, ...]
     if below:
         children[METADATA] = FieldSet.of(below, member=False)
     return FieldSet.of(children, member=False) if children else NOTHING
+
+
+_kept_of_keys: Final = remembered("apiserver.ownership.creation.of_keys", size=512)(_of_keys)
 
 
 def _with_maps(given: GivenFields, keys: tuple[tuple[str, ...], ...]) -> dict[str, FieldSet]:
@@ -202,7 +205,7 @@ class _Nothing(msgspec.Struct, frozen=True):
     """What metadata of another one spell."""
 
 
-@lru_cache(maxsize=256)
+@remembered("apiserver.ownership.creation.empty", size=256)
 def _empty(kind: type[KubeStruct]) -> _Nothing:
     shape = struct_shape(kind)
     assert isinstance(shape, StructShape)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import count
 from operator import attrgetter
 from typing import Any, Final
@@ -21,6 +20,7 @@ import msgspec
 
 from cathedra.api.boundedcache import BoundedCache, cached_texts
 from cathedra.api.struct import RawJSON
+from cathedra.remembering import remembered
 
 __all__ = ["NOTHING", "ONE_FIELD", "FieldSet", "Filled"]
 
@@ -352,7 +352,7 @@ def _key(element: str) -> bytes:
 def _filled(raw: RawJSON) -> FieldSet | None:
     """The set that ``fieldsV1`` spells, if it has one element that is found by a uid."""
     parts = _ONE_UID.split(raw.data)
-    known = _form if len(raw.data) <= LARGEST_SHARED else _form.__wrapped__
+    known = _kept_form if len(raw.data) <= LARGEST_SHARED else _form
     form = known(parts[0], parts[2]) if len(parts) == 3 else None
     if form is None:
         return None
@@ -361,7 +361,6 @@ def _filled(raw: RawJSON) -> FieldSet | None:
     return made
 
 
-@lru_cache(maxsize=KNOWN)
 def _form(before: bytes, after: bytes) -> FieldSet | None:
     """The form that is spelled so around its opening; None if it is none, or would be spelled otherwise."""
     raw = RawJSON(b'%b"%b"%b' % (before, OPEN.encode(), after))
@@ -370,6 +369,9 @@ def _form(before: bytes, after: bytes) -> FieldSet | None:
     except (msgspec.DecodeError, AttributeError):
         return None
     return form if form.opening and form.raw.data == raw.data else None
+
+
+_kept_form: Final = remembered("apiserver.ownership.fieldset.form", size=KNOWN)(_form)
 
 
 _ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')

@@ -6,7 +6,6 @@ give the same.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from cathedra.api.core.meta_v1 import ObjectMeta
@@ -17,6 +16,7 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import StructShape
 from cathedra.apiserver.request import Call
+from cathedra.remembering import remembered
 
 __all__ = ["keeps_metadata", "kept_fields", "with_kept"]
 
@@ -59,7 +59,7 @@ def with_kept(made: K, kept: frozenset[str], live: K) -> K:
     return replace(made, **{names[key]: getattr(live, names[key]) for key in kept})
 
 
-@lru_cache(maxsize=256)
+@remembered("apiserver.ownership.keeping.attributes", size=256)
 def _attributes(kind: type[KubeStruct]) -> dict[str, str]:
     """JSON name → attribute name."""
     return {key: name for name, key in json_names(kind).items()}

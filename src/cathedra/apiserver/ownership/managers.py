@@ -7,7 +7,6 @@ Here is what any write may do; most are of a plain sort that takes less work
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -24,6 +23,7 @@ from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
 from cathedra.apiserver.ownership.views import View, differences
 from cathedra.apiserver.patches.schema import ANYTHING, Shape
+from cathedra.remembering import remembered
 
 __all__ = [
     "Conflict",
@@ -61,7 +61,7 @@ class Manager(NamedTuple):
         return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
 
 
-_known_manager: Final = lru_cache(maxsize=512)(Manager)
+_known_manager: Final = remembered("apiserver.ownership.managers.Manager", size=512)(Manager)
 
 
 def manager_of(name: str, operation: str, api_version: str, subresource: str = "") -> Manager:
@@ -375,11 +375,10 @@ def after_first_apply(
         Conflict: others own what would change, and ``force`` is not given.
     """
     size = len(fields) + sum(len(owned) for _, owned in held)
-    found = _after_first_apply if size <= REMEMBERED_SIZE else _after_first_apply.__wrapped__
+    found = _kept_after_first_apply if size <= REMEMBERED_SIZE else _after_first_apply
     return found(held, manager, fields, outlined, ignored, force)
 
 
-@lru_cache(maxsize=256)
 def _after_first_apply(
     held: tuple[tuple[Manager, bytes], ...],
     manager: Manager,
@@ -399,6 +398,11 @@ def _after_first_apply(
     return tuple(
         (one, found.fields, one == manager and not comparison.same) for one, found in _stripped(managers).items()
     )
+
+
+_kept_after_first_apply: Final = remembered("apiserver.ownership.managers.after_first_apply", size=256)(
+    _after_first_apply
+)
 
 
 def _taken(

@@ -8,7 +8,7 @@ of a write whose states are both structs; values that are not, as a custom resou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cache, lru_cache
+from functools import cache
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any, Final
@@ -21,6 +21,7 @@ from cathedra.apiserver.ownership.comparison import Changes, outline
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, FieldSet
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import STRING, Leaf, ListShape, MapShape, Shape, StructShape
+from cathedra.remembering import remembered
 
 __all__ = ["METADATA", "Field", "Given", "GivenFields", "added", "changed", "fields_of", "keys_of", "struct_changes"]
 
@@ -178,13 +179,15 @@ def keys_of(keys: Collection[str], *, member: bool = False) -> FieldSet:
     """The set of these keys of a map whose values count as one piece each, and with ``member`` of the map itself.
     Objects of one sort have the same few keys, whatever the values are."""
     few = len(keys) <= _FEW and sum(map(len, keys)) <= LONGEST_KEY
-    known = _known_keys if few else _known_keys.__wrapped__
+    known = _kept_known_keys if few else _known_keys
     return known(tuple(keys), member)
 
 
-@lru_cache(maxsize=512)
 def _known_keys(keys: tuple[str, ...], member: bool) -> FieldSet:
     return FieldSet.of({f"f:{key}": ONE_FIELD for key in keys}, member=member)
+
+
+_kept_known_keys: Final = remembered("apiserver.ownership.structs.known_keys", size=512)(_known_keys)
 
 
 def _changed(old: Any, new: Any, shape: Shape) -> Changes:
@@ -248,7 +251,7 @@ def added(value: Any, shape: Shape) -> FieldSet:
     return FieldSet.of({key: added(item, inner) for key, (item, inner) in _parts(value, shape)}, member=True)
 
 
-@lru_cache(maxsize=512)
+@remembered("apiserver.ownership.structs.added_texts", size=512)
 def _added_texts(texts: tuple[str, ...], shape: Shape) -> FieldSet:
     return FieldSet.of({key: ONE_FIELD for key, _ in _parts(texts, shape)}, member=True)
 

@@ -6,7 +6,6 @@ none. Over HTTP there always is one, and scheduler, controllers and nodes name t
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -42,6 +41,7 @@ from cathedra.apiserver.ownership.views import View, differences
 from cathedra.apiserver.patches.schema import Shape, StructShape, struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import VersionDefinition
+from cathedra.remembering import remembered
 
 __all__ = ["applied", "tracked", "untracked"]
 
@@ -218,7 +218,7 @@ def untracked(obj: Any) -> Any:
     return _with_entries(obj, ())
 
 
-@lru_cache(maxsize=256)
+@remembered("apiserver.ownership.tracking.shape_of", size=256)
 def _shape_of(kind: type[KubeStruct]) -> Shape:
     """The shape of a version's type; asked for at every write."""
     return struct_shape(kind)

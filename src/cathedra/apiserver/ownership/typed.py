@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from cathedra.apiserver.patches.schema import (
     Shape,
     StructShape,
 )
+from cathedra.remembering import remembered
 
 __all__ = [
     "MISSING",
@@ -255,7 +255,7 @@ def _check_list(value: JSONValue, shape: ListShape, path: Place | None, problems
 # --- elements -----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
+@remembered("apiserver.ownership.typed.is_leaf", size=4096)
 def is_leaf(shape: Shape) -> bool:
     """Whether values of that shape count as one field."""
     if isinstance(shape, Leaf):

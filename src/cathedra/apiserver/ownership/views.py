@@ -8,7 +8,6 @@ follows from two spellings is remembered.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +19,7 @@ from cathedra.apiserver.names import SUFFIX_ALPHABET
 from cathedra.apiserver.ownership.comparison import Outline, outline
 from cathedra.apiserver.ownership.typed import MISSING, field_shape
 from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
+from cathedra.remembering import remembered
 
 __all__ = ["View", "differences", "doubtful_fields", "is_plain"]
 
@@ -72,7 +72,7 @@ class View:
     def has_known_fields(self, key: str, gvk: GroupVersionKind, release: str) -> bool:
         """Whether a release knows all that is in a field of the top level: what a later one stored may say more."""
         part = _form(self.parts()[key])
-        check = _known if len(part) <= REMEMBERED_PART else _known.__wrapped__
+        check = _kept_known if len(part) <= REMEMBERED_PART else _known
         return check(part, key, gvk, release)
 
 
@@ -102,19 +102,21 @@ def _difference(was: bytes, now: bytes, shape: Shape, key: str) -> Outline | Non
     return _remembered(was, now, shape, key)
 
 
-@lru_cache(maxsize=512)
+@remembered("apiserver.ownership.views.remembered", size=512)
 def _remembered(was: bytes, now: bytes, shape: Shape, key: str) -> Outline | None:
     return outline(_read(was), _read(now), field_shape(shape, key))
 
 
-@lru_cache(maxsize=512)
+@remembered("apiserver.ownership.views.plain", size=512)
 def _plain(part: bytes, shape: Shape, key: str) -> bool:
     return is_plain(_read(part), field_shape(shape, key))
 
 
-@lru_cache(maxsize=512)
 def _known(part: bytes, key: str, gvk: GroupVersionKind, release: str) -> bool:
     return has_known_fields({key: _read(part)}, gvk, release)
+
+
+_kept_known: Final = remembered("apiserver.ownership.views.known", size=512)(_known)
 
 
 def is_plain(value: Any, shape: Shape) -> bool:
@@ -141,7 +143,7 @@ def _plain_struct(value: dict[str, Any], shape: StructShape) -> bool:
     )
 
 
-@lru_cache(maxsize=1024)
+@remembered("apiserver.ownership.views.doubtful_fields", size=1024)
 def doubtful_fields(shape: StructShape) -> dict[str, Shape]:
     """The fields of a struct whose values may not be `is_plain`; most are texts and numbers, which always are."""
     return {name: inner for name, inner in shape.fields.items() if not _is_always_plain(inner, (shape,))}

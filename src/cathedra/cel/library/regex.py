@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from cathedra.cel.errors import CostLimitExceeded
 from cathedra.cel.library.costs import SEARCHED
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Failure
+from cathedra.remembering import remembered
 
 __all__ = ["OVERLOADS", "compile_pattern", "matches"]
 
@@ -38,7 +38,7 @@ def compile_pattern(pattern: str) -> CELValue:
     return _remembered(pattern) if len(pattern) <= _LONGEST_REMEMBERED else _compile(pattern)
 
 
-@lru_cache(maxsize=1024)
+@remembered("cel.library.regex.remembered", size=1024)
 def _remembered(pattern: str) -> CELValue:
     return _compile(pattern)
 

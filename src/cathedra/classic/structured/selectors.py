@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
@@ -16,6 +16,7 @@ from cathedra.cel.errors import CompileError, EvaluationError
 from cathedra.cel.library.quantity import QuantityValue
 from cathedra.cel.library.semver import Semver
 from cathedra.cel.program import Program
+from cathedra.remembering import remembered
 
 __all__ = ["compile_selector", "matches"]
 
@@ -37,7 +38,7 @@ def _environment() -> Environment:
     return Environment({f"attributes.{name}": types.map_of(types.STRING, kind) for name, kind in _TYPES.items()})
 
 
-@lru_cache(maxsize=4096)
+@remembered("classic.structured.selectors.compile_selector", size=4096)
 def compile_selector(expression: str) -> Program:
     """The compiled selector.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from cathedra.api.gates import FeatureGates
@@ -21,6 +20,7 @@ from cathedra.insight.selectors.contradictions import Condition, conditions_of, 
 from cathedra.insight.selectors.facts import DriverFacts, Facts, facts_of
 from cathedra.insight.selectors.guards import unguarded
 from cathedra.insight.selectors.reads import MAPS, path_of, read_of
+from cathedra.remembering import remembered
 
 __all__ = ["ExpressionRules"]
 
@@ -50,7 +50,7 @@ class _Compiler:
             return error
 
 
-@lru_cache(maxsize=1024)
+@remembered("insight.linting.expressions.selector", size=1024)
 def _selector(text: str, consumable: bool, lists: bool) -> Program | CompileError:
     try:
         found = compile_selector(text, consumable_capacity=consumable, list_attributes=lists, mode="new")

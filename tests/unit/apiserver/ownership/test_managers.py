@@ -22,6 +22,7 @@ from cathedra.apiserver.ownership.managers import (
 from cathedra.apiserver.ownership.resets import field_set
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import struct_shape
+from cathedra.remembering import statistics
 
 SHAPE = struct_shape(ConfigMap)
 IGNORED = field_set(("status",))
@@ -121,6 +122,7 @@ def test_the_paths_of_conflicts_are_cut() -> None:
 
 def test_what_follows_from_a_large_first_apply_is_not_remembered() -> None:
     fields = FieldSet.from_json({f"f:n{number}": {} for number in range(5000)})
-    before = managers._after_first_apply.cache_info().currsize
+    before = statistics()
     managers.after_first_apply((), Manager("ann", APPLY, "v1"), fields.raw.data, None, b"{}", False)
-    assert managers._after_first_apply.cache_info().currsize == before
+    name = "apiserver.ownership.managers.after_first_apply"
+    assert statistics()[name] == before[name]

@@ -7,7 +7,6 @@ baseline. A version that the server does not know yet is its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.admission.podsecurity import baseline, restricted
 from cathedra.apiserver.admission.podsecurity.standards import PRIVILEGED, RESTRICTED, LevelVersion
 from cathedra.apiserver.admission.podsecurity.violations import Check, Violation
+from cathedra.remembering import remembered
 
 __all__ = ["in_detail", "in_short", "violations"]
 
@@ -99,7 +99,7 @@ def in_short(found: Iterable[Violation]) -> str:
     return ", ".join(one.reason for one in found)
 
 
-@lru_cache(maxsize=256)
+@remembered("apiserver.admission.podsecurity.evaluation.checks", size=256)
 def _checks(level: str, minor: int) -> Sequence[Check]:
     if level == PRIVILEGED:
         return ()

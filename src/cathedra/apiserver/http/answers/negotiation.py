@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import bad_request, failure
+from cathedra.remembering import remembered
 
 __all__ = [
     "FOR_PLAIN_JSON",
@@ -51,7 +51,7 @@ class _Clause(msgspec.Struct, frozen=True):
     position: int
 
 
-@lru_cache(maxsize=512)
+@remembered("apiserver.http.answers.negotiation.negotiate", size=512)
 def negotiate(
     accept: str,
     *,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Set
-from functools import lru_cache
 from typing import Final
 
 from cathedra.api import formats
@@ -11,6 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.kinds.core.pods.validation.claims import validate_container_claims
+from cathedra.remembering import remembered
 
 __all__ = ["is_native", "is_overcommittable", "validate_container_resources", "validate_pod_resources"]
 
@@ -82,7 +82,7 @@ def _problems(name: str) -> list[str]:
 
 _LONGEST: Final = 317
 """No name of a resource may be longer."""
-_remembered_problems: Final = lru_cache(maxsize=1024)(_problems)
+_remembered_problems: Final = remembered("kinds.core.pods.validation.resources.problems", size=1024)(_problems)
 
 
 def _is_standard(name: str) -> bool:
