@@ -25,7 +25,6 @@ from cathedra.apiserver.http.answers.compression import compressed, takes_gzip, 
 from cathedra.apiserver.http.answers.render import YAML_OF_JSON, in_form_of, in_yaml
 from cathedra.apiserver.http.answers.response import (
     JSON,
-    PIECE,
     Response,
     head_of,
     send_response,
@@ -58,8 +57,6 @@ SWITCHED: Final = 101
 LOG: Final = logging.getLogger(__name__)
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"
 _NOT_FOUND: Final = "404 page not found\n"
-_LARGE_ANSWER: Final = 8 * PIECE
-"""Bytes of an answer from which on it is sent in pieces."""
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 _Way = Callable[[Request, Send], Awaitable[None]]
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
@@ -195,8 +192,7 @@ class Application:
         if worth_compressing(response) and takes_gzip(request.header(b"accept-encoding")):
             response = await compressed(response)
         head, exchange = request.info.method == "HEAD", request.exchange
-        large = len(response.body) + len(response.tail) > _LARGE_ANSWER
-        if exchange is None or head or large or request.info.long_running or not exchange.ready:
+        if exchange is None or head or request.info.long_running or not exchange.ready:
             await send_response(send, response, audit_id=request.audit_id, head=head)
             return
         request.record.status = response.status

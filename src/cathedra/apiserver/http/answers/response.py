@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -14,11 +13,9 @@ from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
 from cathedra.asgi.direct import Headers, header_lines
 
-__all__ = ["JSON", "PIECE", "Response", "head_of", "json_response", "send_response", "status_response", "text_response"]
+__all__ = ["JSON", "Response", "head_of", "json_response", "send_response", "status_response", "text_response"]
 
 JSON: Final = b"application/json"
-PIECE: Final = 1024 * 1024
-"""Bytes of a body that are sent at once."""
 _FEW_HEADERS: Final = 16
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 
@@ -88,13 +85,8 @@ async def send_response(send: Send, response: Response, *, audit_id: bytes, head
         *response.headers,
     ]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    pieces = [] if head else [*_pieces(response.body), *_pieces(response.tail)]
-    last = pieces.pop() if pieces else b""
-    for piece in pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": last})
-
-
-def _pieces(body: bytes) -> Iterator[bytes]:
-    """The parts of a body in which it is sent: encrypting a hundred megabytes at once would take a second."""
-    return (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+    if response.tail and not head:
+        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        await send({"type": "http.response.body", "body": response.tail})
+        return
+    await send({"type": "http.response.body", "body": b"" if head else response.body})

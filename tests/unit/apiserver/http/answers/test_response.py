@@ -9,7 +9,6 @@ import pytest
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, too_many_requests
 from cathedra.apiserver.http.answers.response import (
-    PIECE,
     Response,
     json_response,
     send_response,
@@ -64,12 +63,3 @@ def test_a_failure_says_when_to_come_again() -> None:
 def test_a_refusal_is_not_to_be_taken_for_anything_else_either() -> None:
     made = status_response(forbidden(GroupResource("", "pods"), "p", "no"), ((b"warning", b"w"),))
     assert made.headers == ((b"warning", b"w"), (b"x-content-type-options", b"nosniff"))
-
-
-async def test_a_large_body_is_sent_in_pieces() -> None:
-    response = Response(200, b"a" * (2 * PIECE + 1), tail=b"b" * (PIECE + 1))
-    headers, body, messages = await sent(response)
-    assert headers[b"content-length"] == b"%d" % len(body)
-    assert body == response.body + response.tail
-    assert max(len(message.get("body", b"")) for message in messages) == PIECE
-    assert [message.get("more_body", False) for message in messages[1:]] == [True] * 4 + [False]
