@@ -24,7 +24,8 @@ __all__ = ["MemoryWatch", "collected_by_memory", "resident_bytes", "suspend_coll
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
 LOOK_SECONDS: Final = 1.0
-LATER_SECONDS: Final = 5.0
+LATER_SECONDS: Final = (5.0, 10.0, 20.0, 40.0)
+"""From the last growth, and from each time to the next."""
 YOUNG_GROWTH: Final = 64 * 1024 * 1024
 """Bytes by which a process grows before its younger objects are looked at: half a million at most, some 50 ms."""
 FULL_GROWTH: Final = 256 * 1024 * 1024
@@ -68,19 +69,24 @@ class MemoryWatch:
         self._resident = resident or resident_bytes
         self._collect = collect
         self._after_young = self._after_full = self._resident()
-        self._later = 0.0
-        """Seconds until freed memory is given back again; 0: it is not due."""
+        self._before = self._after_young
+        """Bytes before the last growth."""
+        self._later: list[float] = []
+        """Seconds until freed memory is given back again, the next time last."""
 
     async def run(self, clock: Clock, give_back: Callable[[], None] | None = None) -> None:
         """Look once a second, until cancelled. ``give_back`` returns freed memory to the system.
 
-        Growth is seen while its cause lasts. So freed memory is given back once more `LATER_SECONDS` after the last
-        growth, when the connections or requests that needed it have ended.
+        Growth is seen while its cause lasts. So freed memory is given back again `LATER_SECONDS` after the last growth,
+        when the connections or requests that needed it may have ended, until the process is about as small as before.
         """
         while True:
             await clock.sleep(LOOK_SECONDS)
+            before = self._after_young
             if self.look():
-                self._later = LATER_SECONDS
+                if not self._later:
+                    self._before = before
+                self._later = list(reversed(LATER_SECONDS))
             elif not self._is_later():
                 continue
             else:
@@ -89,11 +95,17 @@ class MemoryWatch:
             self.note()
 
     def _is_later(self) -> bool:
-        """Return True if the time after the last growth is over now."""
+        """Return True if it is time again after the last growth, and the process is still larger than before."""
         if not self._later:
             return False
-        self._later = max(0.0, self._later - LOOK_SECONDS)
-        return not self._later
+        self._later[-1] -= LOOK_SECONDS
+        if self._later[-1] > 0:
+            return False
+        self._later.pop()
+        if self._resident() - self._before > YOUNG_GROWTH // 4:
+            return True
+        self._later.clear()
+        return False
 
     def look(self) -> bool:
         """Collect if the process has grown much since the last time. Return True if it did."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from itertools import accumulate
 
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.gctuning import (
@@ -59,21 +60,31 @@ def test_growth_counts_from_the_least_that_was_held() -> None:
     assert watch.look()
 
 
-def test_freed_memory_is_given_back_when_it_grew_and_once_more_when_that_is_over() -> None:
+def moments_of_giving_back(shrinks_after: float) -> list[float]:
+    """When freed memory is given back by a process that grows after 10.5 s, in seconds after it was first seen."""
     given_back: list[float] = []
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
         process = Process()
-        running = asyncio.create_task(process.watch().run(LoopClock(loop), lambda: given_back.append(loop.time())))
+        watching = process.watch().run(LoopClock(loop), lambda: given_back.append(loop.time() - 11))
+        running = asyncio.create_task(watching)
         await asyncio.sleep(10.5)
         assert given_back == []
         process.size += YOUNG_GROWTH + 1
-        await asyncio.sleep(100)
+        await asyncio.sleep(shrinks_after)
+        process.size -= YOUNG_GROWTH
+        await asyncio.sleep(1000)
         running.cancel()
 
     run_virtual(body())
-    assert given_back == [11.0, 11.0 + LATER_SECONDS]
+    return given_back
+
+
+def test_freed_memory_is_given_back_when_it_grew_and_again_until_the_growth_is_over() -> None:
+    assert moments_of_giving_back(2.0) == [0.0]
+    assert moments_of_giving_back(16.0) == [0.0, 5.0, 15.0]
+    assert moments_of_giving_back(500.0) == [0.0, *accumulate(LATER_SECONDS)]
 
 
 def test_the_size_of_this_process_is_known() -> None:
