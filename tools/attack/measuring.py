@@ -30,7 +30,7 @@ LIMIT_SECONDS: Final = 60.0
 """For which one attack may go on; what has not ended then is broken off and measured all the same."""
 HELD_SECONDS: Final = 2.0
 """For which an attack's connections stay open after its last message."""
-SETTLE_SECONDS: Final = 12.0
+SETTLE_SECONDS: Final = 30.0
 """In which a cluster gives memory back, at most."""
 LOOK_SECONDS: Final = 0.2
 ANSWER_SECONDS: Final = 120.0
@@ -229,5 +229,5 @@ async def measure(attack: Attack, cluster: Cluster) -> Row:
 async def _settled(cluster: Cluster, before: float) -> None:
     """Wait until the cluster has given its memory back, or had the time to."""
     deadline = time.monotonic() + SETTLE_SECONDS
-    while cluster.memory() - before > GROWTH_MIB / 4 and time.monotonic() < deadline:  # noqa: ASYNC110  # other processes
+    while cluster.memory() - before > GROWTH_MIB / 2 and time.monotonic() < deadline:  # noqa: ASYNC110  # other processes
         await asyncio.sleep(LOOK_SECONDS)
