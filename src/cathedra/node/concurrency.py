@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import functools
+import logging
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec
 
-__all__ = ["BlockTasks", "Wakeup", "first_of", "readable", "writable"]
+__all__ = ["BlockTasks", "Wakeup", "first_of", "readable", "until_gone", "writable"]
+
+_LOG = logging.getLogger(__name__)
+_P = ParamSpec("_P")
 
 
 async def first_of(*work: Coroutine[Any, Any, object]) -> None:
@@ -22,6 +27,24 @@ async def first_of(*work: Coroutine[Any, Any, object]) -> None:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
+
+
+def until_gone(work: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, Coroutine[Any, Any, None]]:
+    """Decorate what serves a stream: it ends where it raises an OSError, since its client or its port has gone.
+
+    An error that leaves a task group is in a reference cycle with the group's frame, and would keep the connection with
+    all its buffers until the next garbage collection.
+    """
+
+    @functools.wraps(work)
+    async def serve(*arguments: _P.args, **options: _P.kwargs) -> None:
+        try:
+            await work(*arguments, **options)
+        except OSError as error:
+            _LOG.debug("a stream has ended: %s", error)
+            error.__traceback__ = None  # the stream's reader keeps the error, and its frames the reader
+
+    return serve
 
 
 class BlockTasks:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.clock import run_virtual
-from cathedra.node.concurrency import BlockTasks, Wakeup, first_of
+from cathedra.node.concurrency import BlockTasks, Wakeup, first_of, until_gone
 
 
 def virtual(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -96,3 +96,24 @@ async def test_a_wait_ends_with_its_time_or_with_a_notification_that_may_come_be
     wakeup.clear()
     await wakeup.wait(2)
     assert loop.time() == 5
+
+
+async def test_a_stream_ends_with_its_client_and_keeps_none_of_its_frames() -> None:
+    """The reader of a connection keeps its error; frames in the error's traceback would keep the reader."""
+    error = ConnectionResetError()
+
+    @until_gone
+    async def serve() -> None:
+        raise error
+
+    await serve()
+    assert error.__traceback__ is None
+
+
+async def test_what_is_no_end_of_a_stream_is_raised() -> None:
+    @until_gone
+    async def serve() -> None:
+        raise ValueError("no end")
+
+    with pytest.raises(ValueError, match="no end"):
+        await serve()

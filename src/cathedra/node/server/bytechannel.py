@@ -73,7 +73,8 @@ class UpgradedChannel:
         while True:
             try:
                 data = await self._reader.read(_CHUNK)
-            except OSError:
+            except OSError as error:
+                error.__traceback__ = None  # the reader keeps the error, and its frames the reader
                 return
             if not data:
                 return

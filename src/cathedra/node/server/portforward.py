@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import msgspec
 
 from cathedra.asgi.application import Receive, Send
-from cathedra.node.concurrency import BlockTasks
+from cathedra.node.concurrency import BlockTasks, until_gone
 from cathedra.node.runtime.runtime import PortConnection, PortFailure
 from cathedra.node.server.bytechannel import ByteChannel, binary
 from cathedra.node.server.ports import ConnectPort
@@ -44,7 +43,6 @@ PAIR_SECONDS: Final = 30.0
 _WAITING: Final = 64
 _WAITING_BYTES: Final = 128 * 1024
 """Messages and bytes that wait for one port; while there are so many, nothing more is read from the client."""
-_LOG: Final = logging.getLogger(__name__)
 
 
 class _Sent:
@@ -97,15 +95,11 @@ async def serve_tunnel(channel: ByteChannel, connect: ConnectPort) -> None:
     """Serve SPDY over ``channel``, until the client is gone; ``connect`` reaches the pod's ports."""
     connection = SpdyConnection(channel)
     tunnel = _Tunnel(connection, connect)
-    try:
-        async with asyncio.TaskGroup() as group:
-            try:
-                async for frame in connection.frames():
-                    await tunnel.take(frame, group)
-            finally:
-                tunnel.close()
-    except* OSError as errors:
-        _LOG.debug("a tunnel lost its client: %s", errors.exceptions[0])
+    async with asyncio.TaskGroup() as group:
+        try:
+            await tunnel.take_all(connection.frames(), group)
+        finally:
+            tunnel.close()
 
 
 class _Forwarding(msgspec.Struct):
@@ -129,8 +123,13 @@ class _Tunnel:
         self._by_request: dict[str, _Forwarding] = {}
         self._by_stream: dict[int, _Forwarding] = {}
 
-    async def take(self, frame: StreamFrame, group: asyncio.TaskGroup) -> None:
-        """Do what a frame asks for."""
+    @until_gone
+    async def take_all(self, frames: AsyncIterator[StreamFrame], group: asyncio.TaskGroup) -> None:
+        """Do what frames ask for, until the client is gone."""
+        async for frame in frames:
+            await self._take(frame, group)
+
+    async def _take(self, frame: StreamFrame, group: asyncio.TaskGroup) -> None:
         match frame:
             case OpenStream():
                 await self._open(frame, group)
@@ -247,23 +246,21 @@ class _Tunnel:
 async def serve_channels(ports: Sequence[int], receive: Receive, send: Send, connect: ConnectPort) -> None:
     """Serve an accepted WebSocket with two channels for each of ``ports``: data, and errors."""
     sent = [_Sent() for _ in ports]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_serve_port(2 * index, port, sent[index], send, connect))
-                for index, port in enumerate(ports)
-            ]
-            try:
-                async for data in binary(receive):
-                    if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
-                        await sent[data[0] // 2].put(data[1:])
-            finally:
-                for task in tasks:
-                    task.cancel()
-    except* OSError as errors:
-        _LOG.debug("forwarded ports lost their client: %s", errors.exceptions[0])
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_serve_port(2 * index, port, sent[index], send, connect))
+            for index, port in enumerate(ports)
+        ]
+        try:
+            async for data in binary(receive):
+                if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
+                    await sent[data[0] // 2].put(data[1:])
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
+@until_gone
 async def _serve_port(channel: int, port: int, sent: _Sent, send: Send, connect: ConnectPort) -> None:
     async def put(to: int, data: bytes) -> None:
         await send({"type": "websocket.send", "bytes": bytes([to]) + data})

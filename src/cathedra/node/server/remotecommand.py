@@ -7,14 +7,13 @@ how the command ended.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from cathedra.asgi.application import Receive, Send
-from cathedra.node.concurrency import first_of
+from cathedra.node.concurrency import first_of, until_gone
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 
 __all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "refuse_command", "resize_terminal", "serve_command"]
@@ -29,7 +28,6 @@ _CLOSE: Final = 255
 _LONGEST_SIZE: Final = 256
 """Bytes of a message with a terminal's size."""
 
-_LOG = logging.getLogger(__name__)
 _Characters = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 
@@ -55,8 +53,6 @@ async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> N
     """Connect an accepted WebSocket with a command until either ends; the command does not outlive it."""
     try:
         await first_of(_send_output(process, send), _take_input(process, receive))
-    except* OSError as errors:
-        _LOG.debug("a command lost its client: %s", errors.exceptions[0])
     finally:
         await process.close()
 
@@ -67,6 +63,7 @@ async def refuse_command(status: Mapping[str, Any], send: Send) -> None:
     await send({"type": "websocket.close", "code": 1000})
 
 
+@until_gone
 async def _send_output(process: ExecProcess, send: Send) -> None:
     async for channel, data in process.output():
         await send({"type": "websocket.send", "bytes": bytes([1 if channel == STDOUT else 2]) + data})
@@ -75,6 +72,7 @@ async def _send_output(process: ExecProcess, send: Send) -> None:
     await send({"type": "websocket.close", "code": 1000})
 
 
+@until_gone
 async def _take_input(process: ExecProcess, receive: Receive) -> None:
     """Hand input to the command until the client is gone."""
     while (message := await receive())["type"] == "websocket.receive":

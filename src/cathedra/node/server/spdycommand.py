@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.status import StatusError
-from cathedra.node.concurrency import first_of
+from cathedra.node.concurrency import first_of, until_gone
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 from cathedra.node.server.bytechannel import ByteChannel
 from cathedra.node.server.remotecommand import exit_status, resize_terminal
@@ -41,8 +40,6 @@ _STDIN: Final = "stdin"
 _STDOUT: Final = "stdout"
 _STDERR: Final = "stderr"
 _RESIZE: Final = "resize"
-
-_LOG = logging.getLogger(__name__)
 
 
 class AnnouncedStreams(msgspec.Struct, frozen=True):
@@ -130,12 +127,11 @@ async def _connect(
 ) -> None:
     try:
         await first_of(_send_output(connection, streams, process), _take_input(frames, streams, process))
-    except* OSError as errors:
-        _LOG.debug("a command lost its client: %s", errors.exceptions[0])
     finally:
         await process.close()
 
 
+@until_gone
 async def _send_output(connection: SpdyConnection, streams: _Streams, process: ExecProcess) -> None:
     async for channel, data in process.output():
         stream = streams.of.get(_STDOUT if channel == STDOUT else _STDERR)
@@ -152,6 +148,7 @@ async def _end(connection: SpdyConnection, streams: _Streams, status: Mapping[st
             await connection.send(streams.of[kind], b"", fin=True)
 
 
+@until_gone
 async def _take_input(frames: AsyncIterator[StreamFrame], streams: _Streams, process: ExecProcess) -> None:
     """Hand input to the command until the client is gone."""
     for frame in streams.early:

@@ -155,7 +155,10 @@ async def copy_both_ways(one: Connection, other: Connection) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):  # a connection that breaks has ended
+    try:
         while data := await reader.read(_CHUNK):
             writer.write(data)
             await writer.drain()
+    except OSError as error:  # a connection that breaks has ended
+        # The reader keeps the error, and the error's frames would keep the reader with its buffers and its TLS.
+        error.__traceback__ = None
