@@ -6,22 +6,31 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Final
 
 from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
 from cathedra.node.shim.connection import ShimConnection
 from cathedra.node.shim.errors import ShimLost
 
-__all__ = ["AttachedProcess"]
+__all__ = ["MOST_WAITING", "AttachedProcess"]
+
+MOST_WAITING: Final = 256 * 1024
+"""Bytes of output that may wait for a client."""
 
 
 class AttachedProcess:
-    """Input and output of a container from `open` on. Ending it leaves the container alone."""
+    """Input and output of a container from `open` on. Ending it leaves the container alone.
+
+    A client that reads slowly makes the container wait, as with other container runtimes: `MOST_WAITING` bytes wait for
+    the client here, and then no more output is read, for the log neither, until it has caught up or gone.
+    """
 
     def __init__(self, shim: ShimConnection, container_id: str) -> None:
         self._shim = shim
         self._id = container_id
         self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         self._attached = False
+        self._waiting = 0
 
     async def open(self) -> None:
         """Begin to listen.
@@ -37,11 +46,17 @@ class AttachedProcess:
 
     def _received(self, stream: str, data: bytes) -> None:
         self._output.put_nowait((stream, data))
+        self._waiting += len(data)
+        if self._waiting > MOST_WAITING:
+            self._shim.pause(self._id, self._received)
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         """What the container writes, until it writes no more."""
         while True:
             stream, data = await self._output.get()
+            self._waiting -= len(data)
+            if self._waiting < MOST_WAITING // 2:
+                self._shim.resume(self._id, self._received)
             if not data:
                 return
             yield STDERR if stream == "stderr" else STDOUT, data

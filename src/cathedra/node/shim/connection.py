@@ -34,6 +34,8 @@ class ShimConnection(asyncio.Protocol):
         self._tags = itertools.count()
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._attached: dict[str, list[OutputCallback]] = {}
+        self._behind: dict[str, set[OutputCallback]] = {}
+        """Callbacks whose clients take a container's output slowly."""
         self._ended = asyncio.Event()
 
     @property
@@ -129,12 +131,29 @@ class ShimConnection(asyncio.Protocol):
 
     async def detach(self, container_id: str, callback: OutputCallback) -> None:
         """Do not call ``callback`` any more."""
+        self.resume(container_id, callback)
         callbacks = self._attached.get(container_id, [])
         callbacks.remove(callback)
         if not callbacks:
             self._attached.pop(container_id, None)
             with contextlib.suppress(ShimLost):
                 await self.ask({"do": "detach", "id": container_id})
+
+    def pause(self, container_id: str, callback: OutputCallback) -> None:
+        """Have no more output read until every callback that is behind has called `resume`, or is detached."""
+        behind = self._behind.setdefault(container_id, set())
+        if not behind:
+            self.tell({"do": "pause", "id": container_id})
+        behind.add(callback)
+
+    def resume(self, container_id: str, callback: OutputCallback) -> None:
+        """Take output again; of no effect without `pause`."""
+        behind = self._behind.get(container_id, set())
+        if callback in behind:
+            behind.discard(callback)
+            if not behind:
+                del self._behind[container_id]
+                self.tell({"do": "resume", "id": container_id})
 
     # The end
 

@@ -10,6 +10,7 @@ not there are no errors.
 ``remove``          ``id``
 ``attach``          ``id``; output is sent as ``{"output": ID, "stream": NAME, "data": BASE64}``
 ``detach``, ``input``, ``close-input``, ``resize``   of an attached container
+``pause``, ``resume``   reading of a container's output, by an agent that cannot take it as fast
 ``end``             kill and remove everything, then leave
 
 Without a request comes ``{"exited": CONTAINER}``, to every agent that is connected.

@@ -191,6 +191,10 @@ class ShimServer:
             streams.ignore(agent)
             if container is not None and container.stdin_once:
                 streams.close_input()
+        elif verb == "pause":
+            streams.pause(agent)
+        elif verb == "resume":
+            streams.resume(agent)
         elif verb == "close-input" and container is not None and container.stdin_once:
             streams.close_input()
         elif verb == "resize":

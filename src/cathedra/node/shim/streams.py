@@ -36,6 +36,8 @@ class ContainerStreams:
         self._on_written: list[Callable[[], None]] = []
         self._input_ends = False
         self._finished = False
+        self._paused = set[Any]()
+        """Who takes no more output for now."""
 
     def open_pipes(self, *, stdin: bool) -> ChildStreams:
         """Pipes for standard output and error, and for input if ``stdin``; answers the ends that the container gets."""
@@ -78,37 +80,58 @@ class ContainerStreams:
     def ignore(self, who: Any) -> None:
         """Hear of nothing any more."""
         self._listeners.pop(who, None)
+        self.resume(who)
+
+    def pause(self, who: Any) -> None:
+        """Read no more output until `resume`: a listener is behind. The container waits once its pipe is full."""
+        if who in self._listeners:
+            self._paused.add(who)
+            self._watch_outputs()
+
+    def resume(self, who: Any) -> None:
+        """The listener has caught up, or is gone."""
+        if who in self._paused:
+            self._paused.discard(who)
+            self._watch_outputs()
+
+    def _watch_outputs(self) -> None:
+        for fd in self._outputs:
+            self._watch(fd, waiting=fd == self._terminal and bool(self._pending))
 
     def drain(self) -> None:
         """Read what is there: the container has ended."""
         for fd in tuple(self._outputs):
-            self._read(fd)
+            while fd in self._outputs and self._read(fd):
+                pass
 
     def _ready(self, fd: int) -> None:
         if self._pending:
             self._flush()
-        if fd in self._outputs:
+        if fd in self._outputs and not self._paused:
+            # Once: a container that writes without pause must not keep the shim from others.
             self._read(fd)
 
-    def _read(self, fd: int) -> None:
-        while fd in self._outputs:
-            try:
-                data = os.read(fd, _CHUNK)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""  # a terminal whose other end is closed
-            if not data:
-                self._close_output(fd)
-                return
-            if self._log is not None:
-                self._log.write(self._outputs[fd], data)
-            for listener in tuple(self._listeners.values()):
-                listener(self._outputs[fd], data)
+    def _read(self, fd: int) -> bool:
+        """Take what is there, up to a limit; False if nothing was."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""  # a terminal whose other end is closed
+        if not data:
+            self._close_output(fd)
+            return False
+        if self._log is not None:
+            self._log.write(self._outputs[fd], data)
+        for listener in tuple(self._listeners.values()):
+            listener(self._outputs[fd], data)
+        return True
 
     def _close_output(self, fd: int) -> None:
         name = self._outputs.pop(fd)
-        self._selector.unregister(fd)
+        if fd in self._selector.get_map():
+            self._selector.unregister(fd)
         os.close(fd)
         if fd == self._terminal:
             self._terminal = None
@@ -162,16 +185,23 @@ class ContainerStreams:
             self._close_pipe()
 
     def _watch_input(self, fd: int | None, *, waiting: bool) -> None:
-        """Wake up when there is room again; a terminal is watched for its output all the time."""
-        if fd is None:
-            return
-        if fd == self._terminal:
-            write = selectors.EVENT_WRITE if waiting else 0
-            self._selector.modify(fd, selectors.EVENT_READ | write, self._ready)
-        elif waiting and fd not in self._selector.get_map():
-            self._selector.register(fd, selectors.EVENT_WRITE, self._ready)
-        elif not waiting and fd in self._selector.get_map():
-            self._selector.unregister(fd)
+        """Wake up when there is room again; a terminal is watched for its output too."""
+        if fd is not None:
+            self._watch(fd, waiting=waiting)
+
+    def _watch(self, fd: int, *, waiting: bool) -> None:
+        """Watch a descriptor for output, unless it is paused, and for room for input if some is waiting."""
+        events = selectors.EVENT_WRITE if waiting else 0
+        if fd in self._outputs and not self._paused:
+            events |= selectors.EVENT_READ
+        watched = fd in self._selector.get_map()
+        if not events:
+            if watched:
+                self._selector.unregister(fd)
+        elif watched:
+            self._selector.modify(fd, events, self._ready)
+        else:
+            self._selector.register(fd, events, self._ready)
 
     def _close_pipe(self) -> None:
         if self._input is not None:

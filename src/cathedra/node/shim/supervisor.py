@@ -223,9 +223,9 @@ class ContainerSupervisor:
         self._faults.reach("shim:exit-seen")
         if container.exit is not None or container.id not in self._containers:
             return
-        if container.streams is not None:
-            container.streams.drain()
         _kill_remaining(container)
+        if container.streams is not None:
+            container.streams.drain()  # behind the kill: what still wrote could go on for ever
         number = -status if status < 0 else 0
         code = 128 + number if number else status
         killed = number == signal.SIGKILL and kernel.oom_killed(container.memory_cgroup)

@@ -15,6 +15,7 @@ import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.node.runtime import hosted
+from cathedra.node.runtime.attached import MOST_WAITING
 from cathedra.node.runtime.hosted import HostedRuntime
 from cathedra.node.runtime.process import ProcessLauncher
 from cathedra.node.runtime.runtime import (
@@ -236,3 +237,19 @@ async def test_a_command_that_begins_while_its_container_ends_is_killed(held: He
         await starting
     marker = has_variable(f"CATHEDRA_MOUNTS={held.directory}/containers/c/mounts")
     assert len(matching(marker)) == 1, "the container itself, which the shim still holds"
+
+
+async def test_a_container_waits_for_an_attached_client_that_reads_slowly_and_goes_on_without_it(held: Held) -> None:
+    done = held.directory / "done"
+    await held.runtime.start(held.spec("c", "sh", "-c", f"yes | head -c 20000000; touch {done}; exec sleep 600"))
+    attached = await held.runtime.attach("c")
+    output = attached.output()
+    await anext(output)
+    sizes = [0, 1]
+    while sizes[-1] != sizes[-2]:
+        await asyncio.sleep(0.5)
+        sizes.append(attached._waiting)
+    assert attached._waiting < 20 * MOST_WAITING
+    assert not done.exists()
+    await attached.close()
+    await held.until(done.exists)
