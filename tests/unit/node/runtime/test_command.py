@@ -77,20 +77,25 @@ async def ended(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("tty", [False, True])
+_BOTH_RUN = "sleep 3600 & echo $!; sleep 3600"
+_IGNORES_THE_SIGNAL = "trap '' HUP; sleep 3600 & echo $!; wait"
+_IN_ANOTHER_SESSION = "setsid sleep 3600 & echo $!; wait"
+
+
 @pytest.mark.parametrize(
-    "script",
+    ("script", "tty"),
     [
-        "sleep 3600 & echo $!; sleep 3600",
-        "sleep 3600 & echo $!",
-        "trap '' HUP; sleep 3600 & echo $!; wait",
-        "setsid sleep 3600 & echo $!; wait",
+        (_BOTH_RUN, False),
+        (_BOTH_RUN, True),
+        # Without a terminal, which the kernel hangs up when its first process ends.
+        ("sleep 3600 & echo $!", False),
+        (_IGNORES_THE_SIGNAL, False),
+        (_IGNORES_THE_SIGNAL, True),
+        (_IN_ANOTHER_SESSION, False),
+        (_IN_ANOTHER_SESSION, True),
     ],
-    ids=["both run", "in the background", "ignores the signal", "in another session"],
 )
 async def test_the_children_of_a_command_end_with_its_client(script: str, tty: bool) -> None:
-    if tty and script.endswith("$!"):
-        pytest.skip("the kernel hangs a terminal up when its first process ends")
     command = await run("sh", "-c", script, tty=tty)
     output = command.output()
     _, line = await anext(output)
