@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["TURN_SECONDS", "DeadlineExceeded", "Interruption", "Turn", "TurnOver"]
 
 TURN_SECONDS: Final = 0.01
-"""How long a computation may run on the event loop before it moves to the thread."""
+"""Seconds for which a computation may run on the event loop before it moves to the thread."""
 _PAUSE_EVERY: Final = 0.001
 """Seconds of work between two pauses of a computation in the thread."""
 _PAUSE: Final = 0.00005

@@ -38,7 +38,7 @@ Key = Callable[..., Hashable]
 _SWITCH: Final = "CATHEDRA_REMEMBER"
 
 IS_ON: Final = os.environ.get(_SWITCH, "") != "0"
-"""Whether anything is remembered in this process."""
+"""True if memos are on in this process."""
 
 
 def IDENTITY(*objects: object) -> tuple[int, ...]:  # noqa: N802  # a constant to its users, who never call it

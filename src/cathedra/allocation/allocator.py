@@ -229,7 +229,7 @@ class PreparedRequests:
         return Answers(nodes, classes_of, followed, lambda node_class: self._answer(node_class, nodes), write)
 
     def stop(self, node: core_v1.Node) -> str:
-        """Where the last search for ``node`` was stopped, for people; empty if it came to an end, or was not made."""
+        """Return where the last search for ``node`` was stopped, in words; empty if it was completed or not made."""
         view = self._views.of(node)
         answer = self._answers.get(self._equivalence.class_of(node, view, self.allocator.ledger))
         if answer is None or answer.stopped is None:
@@ -337,7 +337,7 @@ class PreparedRequests:
             return SharedAnswer(None, stop.states, seconds=allowance.seconds if allowance.exhausted else 0.0)
 
     def _undecided(self) -> str:
-        """What a search that was stopped has to satisfy, in words."""
+        """Describe the requests and constraints that a stopped search has to satisfy."""
         requests = sum(len(plan.requests) for plan in self.plans)
         constraints = [str(constraint) for plan in self.plans for constraint in plan.constraints]
         counted = Counter(constraints)

@@ -49,7 +49,7 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
     node_error: bool = False
     """The search was never begun; the text of the error is each node's own."""
     seconds: float = 0.0
-    """How long a search had run that was stopped for its time; 0 if its states were used up."""
+    """Seconds after which a search was stopped for its time; 0 if its states were used up."""
 
 
 class FittingNodes:

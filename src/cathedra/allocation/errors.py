@@ -28,7 +28,7 @@ class InvalidInput(AllocationError, ValueError):
 
 
 class UndecodableInput(InvalidInput):
-    """What was passed is an object of a known kind and version, and has a field of the wrong type."""
+    """An object of a known kind and version has a field of the wrong type."""
 
 
 class NodeError(AllocationError):

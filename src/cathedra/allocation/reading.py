@@ -92,7 +92,7 @@ def read_input(stream: IO[bytes], where: str) -> bytes:
 
 
 def _limit() -> int:
-    """How many bytes one input may have."""
+    """Return the number of bytes that one input may have."""
     text = os.environ.get(_LIMIT, _DEFAULT_LIMIT)
     try:
         return Quantity.parse(text).value()

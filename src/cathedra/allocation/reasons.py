@@ -57,7 +57,7 @@ def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> RefusalEx
 
 
 def _groups(problem: Problem, explanations: Sequence[_Explanation]) -> dict[tuple[int, int], GroupReason]:
-    """What the requests of each matchAttribute constraint can have in common: claim and place → reason.
+    """Values that the requests of each matchAttribute constraint can share: claim and place → reason.
 
     Constraints on requests with alternatives are left out, as are those of a single request. So are devices that may
     serve several requests: their number limits nothing.
@@ -86,7 +86,7 @@ def _groups(problem: Problem, explanations: Sequence[_Explanation]) -> dict[tupl
 
 
 def _apart(constraints: Sequence[Sequence[_Explanation]]) -> int:
-    """How many of the constraints have no request in common with one before."""
+    """Return the number of constraints that share no request with an earlier one."""
     taken: set[int] = set()
     count = 0
     for requests in constraints:
@@ -308,14 +308,14 @@ class _Explanation:
         return replace(reason, constraints=tuple(constraints))
 
     def counts_devices(self) -> bool:
-        """Whether the request takes each of its devices from the others, and has no alternatives."""
+        """Return True if the request takes each of its devices from the others and has no alternatives."""
         problem, option = self.problem, self.option
         if option.admin or not self.choice.count or problem.requests[option.claim][option.request].alternatives:
             return False
         return not any(problem.is_shareable(problem.devices[one]) for one in self.usable)
 
     def devices_by_value(self, rule: Constraint) -> dict[tuple[str, object], int]:
-        """How many usable devices have each value; of lists, each element."""
+        """Return the number of usable devices per value; of lists, per element."""
         counts: dict[tuple[str, object], int] = {}
         for position in self.usable:
             value = self._value(position, rule)

@@ -36,7 +36,7 @@ class GroupReason(msgspec.Struct, frozen=True, rename="camel"):
     values: int
     """Values of which each request has enough devices."""
     served: int
-    """How many constraints like this one these values can serve at most."""
+    """Number of constraints like this one that these values can serve at most."""
     alike: int
     """Constraints of the claim like this one: over the same attribute, with requests for the same devices."""
     lacking: Mapping[str, tuple[str, ...]]
@@ -68,7 +68,7 @@ class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def shortage(self) -> str:
-        """Why its requests cannot all have a common value, if counting values shows it; "" otherwise."""
+        """Return why its requests cannot all have a common value if counting values shows it; "" otherwise."""
         group = self.group
         if group is None or group.served >= group.alike:
             return ""
@@ -225,7 +225,7 @@ class Refusal:
 
     @property
     def stop(self) -> str:
-        """Where the search was stopped and what was left undecided, for people; empty if it came to an end."""
+        """Return a sentence on where the search was stopped and what is undecided; empty if it was completed."""
         if self.states is None:
             return ""
         within = f" in {self.seconds:g} s" if self.seconds else ""

@@ -115,11 +115,11 @@ class Names:
     """
 
     words: str
-    """What comes before the names."""
+    """Text in front of the names."""
     names: Collection[str]
     quoted: bool = True
     in_order: bool = True
-    """Whether the names keep their order. Otherwise they are sorted."""
+    """True if the names keep their order. Otherwise they are sorted."""
 
     def __str__(self) -> str:
         if not self.names:

@@ -61,7 +61,7 @@ def without_nulls(value: Any, hint: Any) -> Any:
 
 
 class _Type:
-    """How null is read into a type and what is below it; this one has nothing below it."""
+    """Rules for reading null into a type and the types below it; this one has none below it."""
 
     def __init__(self, zero: Any, *, is_pointer: bool = False) -> None:
         self._zero = zero
@@ -148,7 +148,7 @@ class _Struct(_Type):
 
 @cache
 def _type_of(hint: Any) -> _Type:
-    """The type that a field's annotation spells."""
+    """Return the rules for the type of a field's annotation."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     is_pointer = False
     if origin is typing.Annotated:

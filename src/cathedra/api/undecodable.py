@@ -26,7 +26,7 @@ __all__ += ["cut_at_depth", "identify", "is_cut", "readable", "rest_of"]
 S = TypeVar("S", bound=KubeStruct)
 
 FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises for JSON that is not what it expects."""
+"""Errors that a decoder raises for JSON of another form than it expects."""
 MOST_FAULTS: Final = 32
 """Values that `rest_of` leaves out of one object; an object with more of them is not read at all."""
 MOST_BYTES: Final = 2 * 1024 * 1024
@@ -59,15 +59,15 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
     uid: str
     resource_version: str
     path: str
-    """Where the first fault is, as ``spec.volumes[0].projected.sources``; «» where the decoder does not say."""
+    """Path of the first fault, as ``spec.volumes[0].projected.sources``; empty if the decoder does not name it."""
     problem: str
-    """What is wrong there, in the decoder's words."""
+    """The fault, in the decoder's words."""
     body: bytes
     """Its JSON."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What a store knows it by: namespace and name, or something of its own where the name cannot be read."""
+        """Its key in a store: namespace and name, or a key of its own if the name cannot be read."""
         return self.namespace, self.name or f"\0{self.uid or hash(self.body)}"
 
     @property
@@ -110,10 +110,10 @@ class UndecodableObject(StatusError):
 
 
 def identify(kind: type[KubeStruct] | str, body: bytes, error: Exception) -> Undecodable:
-    """Describe the object that ``body`` spells; ``error`` is what decoding it raised.
+    """Describe the object in ``body``, whose decoding raised ``error``.
 
     Raises:
-        NotAnObject: it spells none.
+        NotAnObject: it holds none.
     """
     try:
         fields = _fields(body)

@@ -92,7 +92,7 @@ class APIServer:
         self._keeping: tuple[asyncio.Task[None], ...] = ()
         self._front_proxy: FrontProxyTLS | None = None
         self.health_notes: Callable[[], Iterable[str]] = tuple
-        """What ``/readyz?verbose`` adds to the checks, a line each."""
+        """Return the lines that ``/readyz?verbose`` adds to the checks."""
         self.aggregated = AggregatedServers(context.registry, lambda: self._front_proxy)
         """The servers that answer for groups of their own."""
         served = ServedDefinitions(context.registry, catalog, Caller(self._convert, context.random))

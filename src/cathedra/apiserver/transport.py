@@ -235,7 +235,7 @@ class InProcessTransport:
         raise failure(404, "NotFound", "the server could not find the requested resource")
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: it holds no resources."""
 
     async def _turn(self) -> None:
         """Wait until a write may begin: others have had their turn, what other servers acknowledged is here."""

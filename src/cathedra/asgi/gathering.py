@@ -28,7 +28,7 @@ class Turn:
         self._unread: dict[GatheringTransport, list[_Data]] = {}
         """Large pieces that wait for their clients, in the order in which these fell behind."""
         self._holders: dict[int, int] = {}
-        """How many clients a piece waits for, by its identity: some lists are shared."""
+        """Number of clients that a piece waits for, by its identity: some lists are shared."""
         self._unread_bytes = 0
 
     def hold(self, transport: GatheringTransport, piece: _Data) -> None:
@@ -88,15 +88,15 @@ class GatheringTransport(asyncio.Transport):
         self._waiting: list[_Data] = []
         self._scheduled = False
         self._rest: deque[_Data] = deque()
-        """What is left of a large piece, and what was written behind it."""
+        """The rest of a large piece, and the pieces that were written behind it."""
         self._paused = False
-        """Whether the client is behind."""
+        """True if the client is behind."""
         self._ending = False
-        """Whether it closes when nothing is left."""
+        """True if it closes when nothing is left."""
 
     @property
     def has_rest(self) -> bool:
-        """Whether a part of what was written waits for the client."""
+        """Return True if a part of what was written waits for the client."""
         return bool(self._rest)
 
     def pause(self) -> None:
@@ -131,7 +131,7 @@ class GatheringTransport(asyncio.Transport):
         self._transport.resume_reading()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Say how much may be buffered before its protocol is told to pause; of no effect once it is closed."""
+        """Set how much may be buffered before its protocol is paused; without effect once it is closed."""
         if not self._transport.is_closing():  # uvloop's transport raises then
             self._transport.set_write_buffer_limits(high, low)
 

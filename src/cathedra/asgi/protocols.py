@@ -63,7 +63,7 @@ class CertificateHTTPProtocol(HttpToolsProtocol):
     """What they are, and those of the next request if it has the same."""
     _expects_100 = False
     _host_fault = _NO_HOST
-    """What is wrong with the ``Host`` of the last request."""
+    """The problem of the last request's ``Host``; None if there is none."""
     _refused_for = ""
     """The same, of a request that is refused for it."""
     _asked_for: bytes | None = None

@@ -96,7 +96,7 @@ class CertificateWebSocketProtocol(WebSocketsSansIOProtocol):
         self.conn.parser.close()
 
     def shutdown(self) -> None:
-        """Close the connection: the server ends. One that is closing already cannot be told."""
+        """Close the connection because the server ends. One that is closing already stays as it is."""
         if self.handshake_complete and not self.close_sent and self.conn.state is not State.OPEN:
             self.stop_keepalive()
             self.transport.close()

@@ -23,9 +23,9 @@ __all__ = ["Denials", "MissingRight"]
 _LOG = logging.getLogger(__name__)
 
 REPEATED_SECONDS: Final = 600.0
-"""How long a refusal is shown, and how long the same one is not logged again."""
+"""Seconds for which a refusal is shown, and for which the same one is not logged again."""
 MOST: Final = 256
-"""How many different rights are kept; a part makes far fewer kinds of calls."""
+"""Number of different rights that are kept; a part makes far fewer kinds of calls."""
 _FORBIDDEN: Final = 403
 _TEXT: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) '
@@ -35,7 +35,7 @@ _TEXT: Final = re.compile(
 
 
 class MissingRight(NamedTuple):
-    """What a user may not do; ``resource`` is a path for requests that name no resource."""
+    """A right that a user lacks; ``resource`` is a path for requests that name no resource."""
 
     user: str
     verb: str
@@ -54,7 +54,7 @@ class Denials:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.counts: Counter[tuple[str, ...]] = Counter()
-        """How often each `MissingRight` was the reason of a refusal."""
+        """Number of refusals per `MissingRight`."""
         self._last: dict[MissingRight, float] = {}
         self._logged: dict[MissingRight, float] = {}
 

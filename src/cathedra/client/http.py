@@ -70,7 +70,7 @@ class HTTPTransport:
     def __init__(self, session: aiohttp.ClientSession, target: Target, denials: Denials | None = None) -> None:
         self._session = session
         self.denials = denials
-        """Where refusals for want of a right are reported."""
+        """Record of refusals for want of a right."""
         secure = target.server.startswith("https:")
         self._tokens: TokenSource | None = None
         if secure and target.token_file:

@@ -1,4 +1,4 @@
-"""What informers could not use, counted for ``/metrics`` of the part that they belong to."""
+"""Counters of objects and answers that informers could not use, for ``/metrics`` of their part."""
 
 from __future__ import annotations
 

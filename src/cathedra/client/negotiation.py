@@ -45,7 +45,7 @@ __all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions"]
 
 _LOG = logging.getLogger(__name__)
 CONVERSION_FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError)
-"""What the conversion of an odd object may raise; decoders' errors are among them."""
+"""Errors that the conversion of an odd object may raise; those of decoders are among them."""
 T = TypeVar("T", bound=KubeObject)
 
 

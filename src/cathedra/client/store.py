@@ -113,7 +113,7 @@ class Store(Generic[T]):
         """The objects by namespace ("" for cluster-scoped kinds) and name."""
         self._undecodable: dict[_Key, Undecodable] = {}
         self.undecodable: Mapping[_Key, Undecodable] = self._undecodable
-        """What exists and cannot be decoded, by `Undecodable.key`; it is not among the objects."""
+        """Objects that exist and cannot be decoded, by `Undecodable.key`; they are not among the others."""
         self._indexes: dict[str, _Index[T]] = {}
         self._filed: tuple[_Index[T], ...] = ()
         self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T], ...]], ...] = ()

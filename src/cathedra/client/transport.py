@@ -58,7 +58,7 @@ class EventType(Enum):
 
 
 class MalformedAnswer(ConnectionError):
-    """What came is no answer of a Kubernetes API server, as the page of a proxy. Trying again may help."""
+    """An answer that no Kubernetes API server gives, as the page of a proxy. Trying again may help."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T_co], frozen=True):
@@ -104,7 +104,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     resource_version: str = ""
     resource_version_match: str = ""
     probe: bool = False
-    """Whether a refusal is an answer that the caller expects: it is not reported as a missing right."""
+    """True if the caller expects a refusal: it is not reported as a missing right."""
 
 
 class WriteOptions(msgspec.Struct, frozen=True):

@@ -192,7 +192,7 @@ class EventHandlers:
 
 
 def _readable(what: Undecodable) -> Pod | None:
-    """A pod without the values that cannot be decoded; None if it cannot be told from others."""
+    """Return a pod without the values that cannot be decoded; None if it cannot be identified."""
     if not what.uid:
         return None
     rest, _ = rest_of(Pod, what)

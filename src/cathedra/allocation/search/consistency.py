@@ -229,7 +229,7 @@ class Consistency:
         return group_of
 
     def _is_exclusive(self, option: RequestOption) -> bool:
-        """Whether each device that the option may have serves it alone."""
+        """Return True if each device that the option may have serves it alone."""
         return not option.admin and not self._candidates.base(option) & self._candidates.shareable
 
     def _request(self, choices: Sequence[Choice]) -> _Request:
@@ -272,7 +272,7 @@ class Consistency:
 
 
 def _binds(rule: NodeConstraint, requests: Sequence[RequestOnNode]) -> bool:
-    """Whether the devices of a constraint have one value in common.
+    """Decide if the devices of a constraint have one value in common.
 
     With lists, a single device needs no value: an empty list is enough (docs/spec/allocation.md §10.3).
     """
@@ -287,7 +287,7 @@ def _binds(rule: NodeConstraint, requests: Sequence[RequestOnNode]) -> bool:
 
 
 def _concerns(rule: NodeConstraint, request: RequestOnNode) -> bool:
-    """Whether the request is subject to the constraint whichever choice it takes."""
+    """Return True if the request is subject to the constraint whichever alternative it takes."""
     return all(rule.concerns(choice.option) for choice in request.choices)
 
 
@@ -329,7 +329,7 @@ class _Evaluation:
         self._kinds = [kind & ~self._blocked for kind in kinds]
         self._domains: dict[_Group, int] = {}
         self._any_full = candidates.counters is not None
-        """Whether a value may be full for a group though each of its requests has enough devices."""
+        """True if a value may be full for a group although each of its requests has enough devices."""
         self._needs: dict[_Group, dict[int, int]] = {}
         """Group → kind → how many of its devices the open requests of the group take."""
         self._supplies: dict[int, int] = {}
@@ -517,7 +517,7 @@ class _Evaluation:
     def _room(
         self, attribute: _Attribute, value: int, need: Mapping[int, int], taken: Mapping[tuple[int, int], int]
     ) -> int:
-        """How many groups with that need the value can serve at most."""
+        """Return the number of groups with that need that the value can serve at most."""
         return min(
             [
                 (self._supply(attribute, kind, value) - taken.get((kind, value), 0)) // count
@@ -527,7 +527,7 @@ class _Evaluation:
         )
 
     def _supply(self, attribute: _Attribute, kind: int, value: int) -> int:
-        """How many devices of a kind have the value and can be placed together, at most."""
+        """Return the number of devices of a kind that have the value and can be placed together, at most."""
         devices = self._kinds[kind] & attribute.own.get(value, 0)
         counters = self._candidates.counters
         if counters is None or self._state.counters is None:

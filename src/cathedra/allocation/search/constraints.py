@@ -150,7 +150,7 @@ class NodeConstraint:
         return self._values[option.number].failing
 
     def source(self, option: RequestOption) -> object:
-        """What identifies the values that ``option`` brings: equal for options and constraints that share them."""
+        """Return a key of the values that ``option`` brings, equal for options and constraints that share them."""
         return self._values[option.number].spread
 
     def carriers(self, option: RequestOption) -> Mapping[Any, int]:

@@ -39,7 +39,7 @@ __all__ = ["FastSearch"]
 _PATIENCE: Final = 4
 """Devices are compared after so many have failed: that costs more than a few failures."""
 _LONG_PATIENCE: Final = 32
-"""Components are told apart after so many devices have failed."""
+"""Number of failed devices after which components are searched apart."""
 
 
 class FastSearch:

@@ -13,7 +13,7 @@ __all__ = ["Seating", "matchable"]
 
 
 def matchable(units: list[int]) -> bool:
-    """Whether every unit can get a device of its own from its mask (Kuhn's algorithm)."""
+    """Return True if every unit can get a device of its own from its mask (Kuhn's algorithm)."""
     if len(units) < 2:
         return True
     owner: dict[int, int] = {}
@@ -74,7 +74,7 @@ class Seating:
         self._members: dict[int, list[int]] = {}
         self._spare = sum([value for value, seats in room.items() if seats > 0])
         self.seats_all = self._is_uniform() or all(map(self._seat, self._tightest_first()))
-        """Whether all groups get a value."""
+        """Return True if all groups get a value."""
 
     def seats_of(self, group: int) -> int:
         """The values that the group has in some matching of all groups."""
@@ -90,7 +90,7 @@ class Seating:
         return self._domains[group] & reach
 
     def _is_uniform(self) -> bool:
-        """Whether all groups have the same domain, and it has room for all: then no paths are needed."""
+        """Return True if all groups have the same domain and it has room for all: then no paths are needed."""
         first = self._domains[0] if self._domains else 0
         if any(domain != first for domain in self._domains):
             return False

@@ -65,7 +65,7 @@ class PoolView:
         self.id = pool
         self.status = status
         self.trouble = trouble or status.value
-        """What is wrong with it, if it is not complete, as it goes on after «pool … is»."""
+        """The problem of a pool that is not complete, as the end of «pool … is»."""
         self.devices = devices
         self.others = others
         self.counters = counters

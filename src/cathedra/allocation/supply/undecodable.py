@@ -1,4 +1,4 @@
-"""What an object that cannot be decoded keeps from being allocated.
+"""Devices that are withheld because of an object that cannot be decoded.
 
 A claim that cannot be decoded may hold devices, and a slice may have changed what a pool has. Neither is taken for
 absent: devices that can still be read from a claim's status count as taken, and where they cannot, every pool that the
@@ -24,7 +24,7 @@ class Withheld(msgspec.Struct, frozen=True):
     """Pools that are not used for the time being."""
 
     reason: str
-    """How it goes on after «pool … is»."""
+    """The end of «pool … is»."""
     driver: str | None = None
     """None: those of every driver."""
     pool: str | None = None
@@ -40,12 +40,12 @@ class Withheld(msgspec.Struct, frozen=True):
 
 
 class EffectOnDevices(msgspec.Struct, frozen=True):
-    """What one object that cannot be decoded keeps from being allocated."""
+    """Devices that are withheld because of one object that cannot be decoded."""
 
     key: str
-    """What inventory and ledger know it by."""
+    """Its key in inventory and ledger."""
     holder: str
-    """What refusals call it where it holds devices."""
+    """Its name in refusals, as a holder of devices."""
     held: tuple[DeviceRequestAllocationResult, ...] = ()
     withheld: tuple[Withheld, ...] = ()
 

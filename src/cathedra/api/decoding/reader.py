@@ -28,8 +28,8 @@ _LONGEST_STEP: Final = 320
 """Characters of a field's name or a map's key beyond which it is cut. A key may have a million."""
 
 Place: TypeAlias = "tuple[Place | None, str]"
-"""Where a value is: the place around it, and the step from there. Its text is put together for problems alone, because
-a text for each value would be as long as all keys on the way."""
+"""Position of a value: the position around it, and the step from there. Its text is put together for problems alone,
+because a text for each value would be as long as all keys on the way."""
 
 
 def place_text(place: Place | None) -> str:

@@ -95,7 +95,7 @@ class EscalationCheck(AdmissionPlugin):
         )
 
     def _lacks(self, request: AdmissionAttributes, rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-        """What the user does not have of some rules.
+        """Return the part of some rules that the user does not hold.
 
         Raises:
             StatusError: 403, they are too many to say.

@@ -74,7 +74,7 @@ def _lists(rule: PolicyRule) -> tuple[tuple[str, ...], ...]:
 
 
 def _count(rule: PolicyRule) -> int:
-    """How many parts a rule has."""
+    """Return the number of parts of a rule."""
     things = len(rule.api_groups) * len(rule.resources) * max(len(rule.resource_names), 1)
     return len(rule.verbs) * (things + len(rule.non_resource_urls))
 

@@ -40,7 +40,7 @@ def compiled_pattern(text: str) -> Pattern | None:
 
 
 def pattern_problem(text: str) -> str:
-    """Why ``text`` is no regular expression, in the words of Go's ``regexp``; empty if it is one."""
+    """Return why ``text`` is no regular expression, in the words of Go's ``regexp``; empty if it is one."""
     # RE2 is loaded with the first pattern: a server without custom resources starts faster.
     from cathedra.cel.library.regex import compile_pattern
     from cathedra.cel.values import Failure

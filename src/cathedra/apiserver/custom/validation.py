@@ -55,7 +55,7 @@ def validate(schema: Schema, value: Any, path: str) -> ErrorList:
 
 
 class Validator:
-    """What one place of a schema demands of values. Parts are compiled when the first value reaches them."""
+    """Requirements of one place of a schema. Parts are compiled when the first value reaches them."""
 
     __slots__ = (
         "_additional", "_all_of", "_any_of", "_classes", "_enum", "_format", "_items", "_not", "_one_of", "_pattern",
@@ -376,7 +376,7 @@ def _some_accepts(alternatives: Iterable[Validator], value: Any, check: Check) -
 
 
 def _accepting(alternatives: Iterable[Validator], value: Any, check: Check, most: int | None = None) -> int:
-    """How many of the alternatives accept a value, counted up to ``most``."""
+    """Return the number of alternatives that accept a value, counted up to ``most``."""
     count = 0
     for one in alternatives:
         check()
@@ -387,7 +387,7 @@ def _accepting(alternatives: Iterable[Validator], value: Any, check: Check, most
 
 
 def _number_problems(source: Mapping[str, Any], value: float) -> list[str]:
-    """What is wrong with a number, bounds of its format aside."""
+    """Yield the problems of a number, apart from the bounds of its format."""
     problems: list[str] = []
     if "maximum" in source:
         limit, strict = source["maximum"], source.get("exclusiveMaximum", False)

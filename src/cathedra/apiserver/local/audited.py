@@ -132,7 +132,7 @@ class AuditedTransport:
         return await self._inner.get_raw(path, query)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: it holds no resources."""
 
     def _begin(
         self,

@@ -21,7 +21,7 @@ TURN_SECONDS: Final = 0.01
 """For which a turn may take before fewer requests are begun in one."""
 _COSTLY: Final = frozenset({"list", "watch", "deletecollection"})
 _COST: Final = 16
-"""What such a request costs, where another one costs 1."""
+"""Cost of such a request, where another one costs 1."""
 _COST_BYTES: Final = 16 * 1024
 """Bytes of a body that cost as much as a request."""
 

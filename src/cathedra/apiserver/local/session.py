@@ -121,7 +121,7 @@ class Session(asyncio.Protocol):
 
     @property
     def watches(self) -> int:
-        """How many watches are under way."""
+        """Return the number of watches that are under way."""
         return len(self._watches) + len(self._watching)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,4 @@
-"""What a session needs of the server, and what it keeps for each of its users and watches."""
+"""Parts of the server that a session uses, and the state of its users and watches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_USERS: Final = 65_536
 
 
 class LocalServer(msgspec.Struct, frozen=True):
-    """What sessions need of the server."""
+    """Parts of the server that sessions use."""
 
     registry: Registry
     catalog: Catalog
@@ -71,11 +71,11 @@ class SessionWatch:
         self.record = record
         self.bookmarks = request.options.bookmarks
         self.quiet = True
-        """Whether nothing has been shown since it was last looked at."""
+        """True if nothing was sent since the last check for bookmarks."""
         self.seat = seat
         """Held until the first events are sent."""
         self.is_beginning = True
-        """Whether some of them are not sent yet."""
+        """True if some of them are not sent yet."""
         self._taken = start.initial_events()
 
     def next(self) -> Seen | None:

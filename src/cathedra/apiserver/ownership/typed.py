@@ -180,7 +180,7 @@ def remove(value: JSONValue, fields: FieldSet, shape: Shape) -> Any:
 
 
 def check(value: JSONValue, shape: Shape) -> list[str]:
-    """What does not fit, as ``path: text`` lines; nothing if all fits. Of many faults the first `MOST_PROBLEMS`."""
+    """Return the mismatches as ``path: text`` lines; none if all fits. Of many faults the first `MOST_PROBLEMS`."""
     problems: list[str] = []
     _check(value, shape, None, problems)
     return problems

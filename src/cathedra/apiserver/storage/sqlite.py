@@ -53,7 +53,7 @@ _RESTART_SECONDS: Final = 1.0
 DAMAGE_ADVICE: Final = (
     "bring a backup back with cathedra restore, or see what is damaged, and remove it, with cathedra verify"
 )
-"""What can be done about a damaged database."""
+"""Advice for a damaged database."""
 
 RECENT: Final = 1024
 """Writes from before a start that watches can still begin behind."""

@@ -49,7 +49,7 @@ class ServerContext(msgspec.Struct, frozen=True):
     rules: Callable[[UserInfo, str], HeldRules]
     """What a user may do in a namespace."""
     computations: Computations
-    """Where long computations run."""
+    """Thread in which long computations run."""
     expressions: ExpressionChecker | None = None
     """The compiler of CEL for validation."""
 

@@ -41,7 +41,7 @@ class DamagedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found in a database."""
+    """Result of verifying a database."""
 
     rows: int
     objects: int
@@ -50,11 +50,11 @@ class Verification:
     """Rows that an earlier version wrote, which have no checksum."""
     damaged: tuple[DamagedBatch, ...]
     pages: str
-    """What is wrong with the file's structure; empty if nothing is."""
+    """The problem of the file's structure; empty if there is none."""
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is damaged."""
+        """True if nothing is damaged."""
         return not self.damaged and not self.pages
 
 

@@ -1,4 +1,4 @@
-"""What a driver may do: its account, its role, and the policy that keeps each instance to its own slices.
+"""Permissions of a driver: its account, its role, and the policy that restricts each instance to its own slices.
 
 An instance may write only ResourceSlices of its own node and under its own driver name.
 

@@ -40,7 +40,7 @@ class SupervisedNode:
         self.node = make()
         """The node of the present attempt."""
         self.failure = ""
-        """Why the last attempt failed; empty while the node runs."""
+        """Error of the last attempt; empty while the node runs."""
         self._make = make
         self._clock = clock
         self._failed = asyncio.Event()

@@ -35,7 +35,7 @@ OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 class Collected(Enum):
-    """Why a pod is deleted; the label ``reason`` of the metrics."""
+    """Reason for deleting a pod; the label ``reason`` of the metrics."""
 
     ORPHANED = "orphaned"
     OUT_OF_SERVICE = "out-of-service"

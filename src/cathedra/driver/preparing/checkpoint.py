@@ -82,7 +82,7 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     memory: dict[str, Any] = {}
     """Pool, device and share → what the driver wants to know of it later."""
     recovered: bool = False
-    """Whether only the UID and the devices are known, from a CDI document that was found beside a damaged file."""
+    """True if only the UID and the devices are known, from a CDI document that was found beside a damaged file."""
 
     @property
     def ref(self) -> Ref:
@@ -127,7 +127,7 @@ class Checkpoint:
         self._boot_id = boot_id
         self._entries: dict[str, CheckpointEntry] = {}
         self.incomplete = False
-        """Whether claims may be prepared that are not entered here, since an earlier file was damaged."""
+        """True if claims may be prepared that are not entered here, because an earlier file was damaged."""
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -82,7 +82,7 @@ class ResourceSliceController:
         self._desired: dict[str, DesiredPool] = {}
         self._started = False
         self._agent_came = -math.inf
-        """When a node agent took the driver, in seconds of the clock."""
+        """Time at which a node agent took the driver, in seconds of the clock."""
         self._written: dict[str, tuple[resource.ResourceSlice, float]] = {}
         self._deleted: dict[str, float] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock)

@@ -129,7 +129,7 @@ def _group_causes(analysis: Analysis, group: NodeGroup) -> Iterator[tuple[tuple[
 
 
 def _error_cause(analysis: Analysis, text: str) -> tuple[tuple[str, ...], Cause]:
-    """An error of the allocator. A time-out is told with what was left undecided, once for all nodes."""
+    """Return the cause for an error of the allocator. A time-out names what is undecided, once for all nodes."""
     found = re.fullmatch(r"(?:node (\S+): )?(timed out trying to allocate devices)", text)
     if not found:
         return (error_shape(text),), Cause(_error_kind(text), text)

@@ -81,7 +81,7 @@ class RequestFunnel(msgspec.Struct, frozen=True, rename="camel"):
     """The first test that leaves too few; "" if the request fits by itself."""
     text: str
     shortage: str = ""
-    """What constraints of one form lack together, if that is decisive; the same for all their requests."""
+    """Shortage of constraints of one form, if that is decisive; the same for all their requests."""
 
 
 class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):

@@ -19,7 +19,7 @@ __all__ = ["many_selectors", "validate_derived_attributes", "validate_selectors"
 MAX_EXPRESSION: Final = 10 * 1024
 MAX_SELECTORS: Final = 32
 FEW_SELECTORS: Final = 4
-"""Up to so many are compiled together: one takes up to 10 ms."""
+"""Number of expressions that are compiled together at most: one takes up to 10 ms."""
 MAX_DERIVED: Final = 32
 MAX_COST: Final = 1_000_000
 _UNUSED: Final = (

@@ -124,7 +124,7 @@ class LogWrites:
 
     @property
     def followers(self) -> int:
-        """How many logs are followed."""
+        """Return the number of logs that are followed."""
         return sum(len(events) for events in self._followers.values())
 
     @contextlib.contextmanager

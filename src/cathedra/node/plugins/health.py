@@ -60,7 +60,7 @@ class HealthCache:
         self._full_until: dict[str, float] = {}
         """For a driver with too many devices: the time at which the first of its reports becomes too old."""
         self.is_saved = True
-        """Whether the state file says what is known."""
+        """True if the state file is up to date."""
         self._load()
 
     def receive(self, driver: str, report: Iterable[ReportedHealth]) -> set[tuple[str, str]]:

@@ -153,7 +153,7 @@ class PodWorker:
 
     @property
     def gone(self) -> bool:
-        """Whether the pod's object is gone."""
+        """Return True if the pod's object is gone."""
         return self._object.gone
 
     @property

@@ -407,7 +407,7 @@ class HostedRuntime:
         return attached
 
     async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
-        """What /proc has of them."""
+        """Their entries in /proc."""
         running = await self._first_processes()
         found = [
             self._launcher.members(self._directory, name, pid) for name, pid in running.items() if name in container_ids
@@ -423,7 +423,7 @@ class HostedRuntime:
         return {one["id"]: one["pid"] for one in listed if one["exit"] is None and one["pid"]}
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
-        """What the kernel has counted for each container."""
+        """Usage of each container, as counted by the kernel."""
         running = await self._first_processes()
         own = bool(self._launcher.cgroup)
         found = await asyncio.to_thread(

@@ -42,7 +42,7 @@ PAIR_SECONDS: Final = 30.0
 """For which a stream waits for its partner, as at a kubelet."""
 _WAITING: Final = 64
 _WAITING_BYTES: Final = 128 * 1024
-"""Messages and bytes that wait for one port; while there are so many, nothing more is read from the client."""
+"""Messages and bytes that may wait for one port; beyond that, nothing more is read from the client."""
 
 
 class _Sent:
@@ -110,7 +110,7 @@ class _Forwarding(msgspec.Struct):
     data: int = 0
     sent: _Sent = msgspec.field(default_factory=_Sent)
     task: asyncio.Task[None] | None = None
-    """What serves it, or ends it if its second stream does not come."""
+    """Task that serves it, or ends it if its second stream does not come."""
     paired: bool = False
 
 
@@ -179,7 +179,7 @@ class _Tunnel:
             forwarding.task = group.create_task(self._forward(forwarding))
 
     def _has_room(self, forwarding: _Forwarding | None, kind: str) -> bool:
-        """Whether another stream may be opened: the first of a pair, or the one that is missing in ``forwarding``."""
+        """Return True if another stream may be opened: the first of a pair, or the one missing in ``forwarding``."""
         if len(self._by_stream) >= MOST_STREAMS:
             return False
         if forwarding is None:

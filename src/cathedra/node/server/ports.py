@@ -34,7 +34,7 @@ _REACHED_BY: Final = (
 
 
 def port_connector(runtime: Runtime, pod_uid: str, containers: Callable[[], Collection[str]]) -> ConnectPort:
-    """How ports of a pod are reached, whose running containers have the IDs ``containers()``."""
+    """Return the connector to ports of a pod, whose running containers have the IDs ``containers()``."""
     sandboxes = runtime.sandboxes
     if sandboxes is not None:
         return lambda port: sandboxes.connect(pod_uid, port)

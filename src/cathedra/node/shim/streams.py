@@ -37,7 +37,7 @@ class ContainerStreams:
         self._input_ends = False
         self._finished = False
         self._paused = set[Any]()
-        """Who takes no more output for now."""
+        """Receivers that take no more output for now."""
 
     def open_pipes(self, *, stdin: bool) -> ChildStreams:
         """Pipes for standard output and error, and for input if ``stdin``; answers the ends that the container gets."""

@@ -346,7 +346,7 @@ def _process_of(container: ShimContainer) -> Belongs:
 
 
 def _session_is_own(container: ShimContainer) -> bool:
-    """Whether the number of the container's first process has not been given to another one.
+    """Return True if the number of the container's first process was not given to another process.
 
     The kernel gives no number away that is still the number of a session, even if its first process has ended.
     """

@@ -53,7 +53,7 @@ class ClaimCache:
         return self._store.by_key.get((namespace, name))
 
     def problem(self, namespace: str, name: str) -> str:
-        """Why there is no claim of that name although there is one: it cannot be decoded; "" otherwise."""
+        """Return why an existing claim of that name cannot be used (it cannot be decoded); "" otherwise."""
         what = self._store.undecodable.get((namespace, name))
         return "" if what is None else str(what)
 

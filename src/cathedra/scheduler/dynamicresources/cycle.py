@@ -174,7 +174,7 @@ class ClaimCycle(msgspec.Struct):
     demand: Demand | None = None
     """Extended resources that devices may provide."""
     attempt: Attempt | None = None
-    """What the cycle is a turn of."""
+    """The attempt that the cycle is a turn of."""
     placements: dict[int, Placement] = msgspec.field(default_factory=dict)
     """Index → where that claim can be used; the others have no allocation yet."""
     unavailable: set[int] = msgspec.field(default_factory=set)

@@ -74,7 +74,7 @@ class Devices:
         limited = gates["DRASchedulerFilterTimeout"] and filter_timeout > 0
         self._budget = Budget(seconds=filter_timeout, monotonic=clock.monotonic) if limited else UNLIMITED
         self.seconds = self._budget.seconds
-        """What the searches of one attempt may take together."""
+        """Return the allowance that the searches of one attempt share."""
         self._inventory = Inventory()
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}

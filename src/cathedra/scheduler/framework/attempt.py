@@ -36,7 +36,7 @@ class Attempt:
         self.used = 0.0
         """Seconds that searches in the thread have taken."""
         self.data: dict[str, Any] = {}
-        """What plugins keep from turn to turn, by plugin name."""
+        """State that plugins keep from turn to turn, by plugin name."""
 
     def interrupted(self, seconds: float) -> Interruption:
         """Return the turn's interruption, for a plugin whose searches may take that many ``seconds`` in all.

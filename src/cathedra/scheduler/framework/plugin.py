@@ -70,7 +70,7 @@ class CycleState:
     def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None, attempt: Attempt | None = None) -> None:
         self.snapshot = snapshot
         self.attempt = attempt
-        """What the cycle is a turn of; None: it may take as long as it takes."""
+        """The attempt that the cycle is a turn of; None if there is no limit."""
         self.data: dict[str, Any] = {}
         self.group = group
         """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""
@@ -115,7 +115,7 @@ class PreFilterPlugin(Plugin):
     """Asked once per cycle, before the nodes are looked at."""
 
     def skips(self, pod: PodInfo) -> bool:
-        """Whether `pre_filter` returns Skip for ``pod`` in any cluster."""
+        """Return True if `pre_filter` returns Skip for ``pod`` in any cluster."""
         return False
 
     @abstractmethod
@@ -203,7 +203,7 @@ class ScorePlugin(Plugin):
     """The plugin has no opinion on any pod where this, which asks for nothing but a node's object, holds for all."""
 
     def is_silent(self, pod: PodInfo) -> bool:
-        """Whether the plugin has no opinion on ``pod`` in any cluster."""
+        """Return True if the plugin has no opinion on ``pod`` in any cluster."""
         return False
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:

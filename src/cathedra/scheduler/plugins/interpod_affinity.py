@@ -27,7 +27,7 @@ from cathedra.scheduler.state.snapshot import Snapshot
 __all__ = ["InterPodAffinity"]
 
 FEW_TERMS: Final = 16
-"""Pods with so many terms are compared with each pod that is there, one by one."""
+"""Number of terms from which on a pod is compared with each existing pod, one by one."""
 MOST_MATCHES: Final = 10_000
 """So many pairs of a pod with many terms and labels of another one are remembered."""
 _NODE_KEYS: Final = "keys of node labels"
@@ -46,7 +46,7 @@ class _Counts(msgspec.Struct):
 
 
 class _Matched(msgspec.Struct, frozen=True):
-    """What the terms of one pod say of another one; numbers by topology key, of keys that nodes have."""
+    """Matches of one pod's terms with another pod: numbers by topology key, of keys that nodes have."""
 
     together: bool
     """All required terms of affinity mean it."""
@@ -186,7 +186,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
             self._add(weights, term, self._hard_weight, pod, labels)
 
     def _matched(self, state: CycleState, owner: PodInfo, meant: PodInfo) -> _Matched:
-        """What the many terms of ``owner`` say of ``meant``: the same for all pods with its labels.
+        """Return the matches of the many terms of ``owner`` with ``meant``, the same for all pods with its labels.
 
         Raises:
             TurnOver: the attempt's turn is over.

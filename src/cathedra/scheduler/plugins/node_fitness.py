@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 FEW_TERMS: Final = 64
-"""Up to so many terms are matched with all nodes at once."""
+"""Number of terms up to which all nodes are matched at once."""
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SKIP = Status(Code.SKIP)
 _UNCORDONED = NodePredicate("schedulable", lambda node: not node.unschedulable)

@@ -31,7 +31,7 @@ __all__ = ["PodTopologySpread"]
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 FEW_CONSTRAINTS: Final = 64
-"""Up to so many constraints are parsed at once."""
+"""Number of constraints up to which they are parsed at once."""
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3),
     TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5),

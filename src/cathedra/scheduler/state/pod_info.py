@@ -211,7 +211,7 @@ class PodInfo:
 
     @_Derived
     def affinity_terms(self) -> int:
-        """How many terms of pod affinity and anti-affinity the pod has, required and preferred."""
+        """Return the number of terms of pod affinity and anti-affinity, required and preferred."""
         affinity = self.pod.spec.affinity
         kinds = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
         return sum(

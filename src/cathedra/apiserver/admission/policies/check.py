@@ -165,7 +165,7 @@ class PolicyCheck(AdmissionPlugin):
     async def _questions(
         self, policy: Policy, request: AdmissionAttributes, view: VersionedAttributes
     ) -> AsyncIterator[_Question | _Denial]:
-        """What is to be evaluated for a policy, and why it refuses without that."""
+        """Evaluations that a policy needs, or the reason why it refuses without them."""
         name = policy.object.metadata.name
         spec = policy.object.spec
         try:
@@ -212,7 +212,7 @@ class PolicyCheck(AdmissionPlugin):
 
 
 class _Outcome:
-    """What follows from the decisions of policies about one request."""
+    """Outcome of the decisions of policies about one request."""
 
     def __init__(self) -> None:
         self.denials: list[_Denial] = []

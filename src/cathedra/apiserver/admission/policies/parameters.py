@@ -150,7 +150,7 @@ class ParameterAccess:
         return self._authorizer.authorize(question).allowed
 
     def _resource(self, kind: ParamKind | None) -> tuple[str, str, str]:
-        """Group, version and resource of a kind; ``*`` for what cannot be told, which takes the right to all."""
+        """Return group, version and resource of a kind; ``*`` for unknown parts, which require the right to all."""
         if kind is None or kind.api_version.count("/") > 1:
             return _ALL
         group, _, version = kind.api_version.rpartition("/")

@@ -58,5 +58,5 @@ def _key(table: Table, call: Call, options: ListOptions) -> tuple[Any, ...]:
 
 
 def stamp_of(table: Table) -> tuple[Any, ...]:
-    """What changes with every write of a table."""
+    """Return a value that changes with every write of a table."""
     return table.latest, id(table.definition), len(table)

@@ -133,7 +133,7 @@ class PushedWatch:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._frame: bytes | memoryview | None = None
-        """What goes out in this round, or is left of the last one."""
+        """Pieces that are sent in this round, or are left of the last one."""
         self._sent = self._loop.time()
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._slow_timer: asyncio.TimerHandle | None = None

@@ -21,7 +21,7 @@ _RETRY_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PassingLimits:
-    """How many requests may be passed on at the same time."""
+    """Numbers of requests that may be passed on at the same time."""
 
     of_user: int
     to_server: int

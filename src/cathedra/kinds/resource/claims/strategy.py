@@ -103,7 +103,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
 @remembered("sound allocations", key=allocation_key, size=4096, keep=bool)
 def _is_sound(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> bool:
-    """Whether no rule of a status finds anything wrong with it, permissions aside."""
+    """Return True if a status breaks no rule, apart from permissions."""
     found = paths_of_release(validate_status_update(new, old, context), context.gates)
     return not with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 

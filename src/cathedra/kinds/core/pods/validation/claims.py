@@ -79,7 +79,7 @@ _CHOICE: Final = "must be one of the names in pod.spec.resourceClaims"
 
 
 class _Used:
-    """What a container has used so far: claims, requests of claims, and the claims of which it used a request."""
+    """Claims, requests of claims, and claims with a used request that a container has named so far."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

@@ -154,7 +154,7 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
 
 
 def _totals(containers: Iterable[core_v1.Container], wanted: Container[str]) -> dict[str, Quantity]:
-    """What containers ask for together, of the wanted resources."""
+    """Return the sum of what containers request of the wanted resources."""
     totals: dict[str, Quantity] = {}
     for container in containers:
         for name, amount in container.resources.requests.items():
