@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,17 +20,20 @@ WHO: Final = "who writes the input"
 PATIENCE_SECONDS: Final = 30.0
 INPUT_MIB: Final = 256.0
 """What a command reads of one input, unless it is told otherwise."""
+_MEASURING: Final = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""A process of its own: until it is replaced by its program, a child has the memory of the process that started it."""
 
 
 def run(words: list[str]) -> tuple[float, float]:
     """Run a command to its end; the most memory that it had in MiB, and how long it took in seconds."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cathedra.cli.main", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    _, _, usage = os.wait4(process.pid, 0)
-    process.returncode = 0
-    return usage.ru_maxrss / 1024, time.monotonic() - began
+    command = [sys.executable, "-c", _MEASURING, sys.executable, "-m", "cathedra.cli.main", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return int(done.stdout) / 1024, time.monotonic() - began
 
 
 async def _compared(scene: Scene, plain: list[str], hard: list[str]) -> None:
