@@ -27,7 +27,8 @@ class Family:
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "requests": Family(requests.ATTACKS),
-    "sessions": Family(sessions.ATTACKS, ("--audit-log-path=/dev/null",)),
+    "sessions": Family(sessions.ATTACKS),
+    "audit": Family(sessions.AUDITED, ("--audit-log-path=/dev/null",)),
     "watches": Family(watches.ATTACKS),
     "custom": Family(custom.ATTACKS),
     "streams": Family(streams.ATTACKS),

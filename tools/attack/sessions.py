@@ -13,7 +13,7 @@ from tools.attack.client import Connection
 from tools.attack.measuring import Attack, Scene
 from tools.attack.target import MEMBER, NAMESPACE, STRANGER, Cluster
 
-__all__ = ["ATTACKS", "filled"]
+__all__ = ["ATTACKS", "AUDITED"]
 
 MAPS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 OBJECTS: Final = 2000
@@ -156,6 +156,10 @@ ATTACKS: Final = (
     Attack(
         "session-agents", "`Attach` with long agents in sessions that are closed", "10 × 10 × 5 MB", STRANGER, agents
     ),
+    Attack("session-bodies", "large bodies in sessions that are closed", "10 × 30 × 1 MB", MEMBER, large_bodies),
+)
+
+AUDITED: Final = (
     Attack(
         "audited-agents",
         "requests of a user with a long agent, with an audit log",
@@ -163,5 +167,5 @@ ATTACKS: Final = (
         MEMBER,
         audited_agents,
     ),
-    Attack("session-bodies", "large bodies in sessions that are closed", "10 × 30 × 1 MB", MEMBER, large_bodies),
 )
+"""On a cluster with an audit log."""
