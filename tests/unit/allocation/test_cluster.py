@@ -115,10 +115,14 @@ def test_the_package_needs_no_event_loop_and_no_server() -> None:
         "heavy = ('asyncio', 'aiohttp', 'uvicorn', 'grpc', 'yaml', 're2', 'ssl')\n"
         "print([name for name in heavy if name in sys.modules])\n"
         "print([name for name in sys.modules if name.startswith('cathedra.') and name.split('.')[1] "
-        "not in ('allocation', 'api', 'cel', 'deadline', 'semantics')])"
+        "not in ('allocation', 'api', 'cel', 'deadline', 'remembering', 'semantics')])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.split() == ["[]", "[]"]
+
+
+# How many states a search has seen by then depends on how busy the machine is.
+_STOPPED = r"node n\d: the search was stopped (after \d+ states? )?in 0.1 s"
 
 
 def test_a_call_ends_with_its_time() -> None:
@@ -130,8 +134,9 @@ def test_a_call_ends_with_its_time() -> None:
     known = cluster({"kind": "Node", "metadata": {"name": "n3"}}, made)
     answer = allocate("n3", asked, known, timeout=0.1)
     assert isinstance(answer, Refusal)
-    assert str(answer) == "n3: stopped in 0.1 s before all selectors were evaluated: 1 request"
-    with pytest.raises(Aborted, match=r"node n\d: the search was stopped in 0.1 s"):
+    assert str(answer).startswith("n3: stopped ")
+    assert str(answer).endswith(": 1 request")
+    with pytest.raises(Aborted, match=_STOPPED):
         fits(claim(exactly("r", 1, f'{slow} && device.attributes["drv"].n >= 1'), name="other"), known, timeout=0.1)
-    with pytest.raises(Aborted, match=r"node n\d: the search was stopped in 0.1 s"):
+    with pytest.raises(Aborted, match=_STOPPED):
         how_many(claim(exactly("r", 1, f'{slow} && device.attributes["drv"].n >= 2'), name="third"), known, timeout=0.1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.node.runtime.attached import AttachedProcess
+from cathedra.node.runtime.attached import MOST_WAITING, AttachedProcess
 from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
 from cathedra.node.shim.errors import ShimLost
 
@@ -21,6 +21,7 @@ class Shim:
         self.error, self.lost = error, lost
         self.asked: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
+        self.resumed = 0
         self.receivers: dict[str, Callable[[str, bytes], None]] = {}
 
     async def attach(self, container: str, received: Callable[[str, bytes], None]) -> str:
@@ -36,6 +37,12 @@ class Shim:
             raise ShimLost("gone")
         self.asked.append(request)
         return {}
+
+    def pause(self, container: str, received: Callable[[str, bytes], None]) -> None:
+        self.asked.append({"do": "pause", "id": container})
+
+    def resume(self, container: str, received: Callable[[str, bytes], None]) -> None:
+        self.resumed += 1
 
     def tell(self, request: dict[str, Any]) -> None:
         self.told.append(request)
@@ -88,3 +95,17 @@ async def test_going_away_leaves_the_container_alone_and_happens_once() -> None:
     await process.close()
     assert (shim.receivers, shim.asked) == ({}, [])
     assert await asyncio.wait_for(process.wait(), 1) == 0
+
+
+async def test_a_container_waits_for_a_client_that_reads_slowly() -> None:
+    shim = Shim()
+    process = await opened(shim)
+    for _ in range(3):
+        shim.receivers["c"]("stdout", b"x" * (MOST_WAITING // 2))
+    assert shim.asked == [{"do": "pause", "id": "c"}]
+    output = process.output()
+    await anext(output)
+    await anext(output)
+    assert shim.resumed == 0
+    await anext(output)
+    assert shim.resumed == 1

@@ -183,4 +183,4 @@ async def test_a_command_that_writes_without_pause_leaves_the_loop_to_others() -
             break
     beside.cancel()
     await command.close()
-    assert turns >= 199
+    assert turns >= 100
