@@ -78,7 +78,7 @@ class GatheringTransport(asyncio.Transport):
     so for all clients there are `MOST_UNREAD` bytes at most.
     """
 
-    __slots__ = ("_ending", "_loop", "_paused", "_rest", "_scheduled", "_transport", "_turn", "_waiting")
+    __slots__ = ("_ending", "_gone", "_loop", "_paused", "_rest", "_scheduled", "_transport", "_turn", "_waiting")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
         super().__init__()
@@ -91,6 +91,8 @@ class GatheringTransport(asyncio.Transport):
         """The rest of a large piece, and the pieces that were written behind it."""
         self._paused = False
         """True if the client is behind."""
+        self._gone = False
+        """True if nothing is sent any more."""
         self._ending = False
         """True if it closes when nothing is left."""
 
@@ -109,7 +111,8 @@ class GatheringTransport(asyncio.Transport):
         self._send_rest()
 
     def drop(self) -> None:
-        """Drop what waits for a client that has gone."""
+        """Drop what waits for a client that has gone, or is to go."""
+        self._gone = True
         self._waiting.clear()
         self._rest.clear()
         self._turn.leave(self)
@@ -141,8 +144,11 @@ class GatheringTransport(asyncio.Transport):
 
     def abort(self) -> None:
         """Close at once; what waits is lost."""
+        gone = self._gone
         self.drop()
-        self._transport.abort()
+        # Until Python 3.11.5, the TLS transport of asyncio raises AttributeError once its connection is lost.
+        if not gone:
+            self._transport.abort()
 
     def write(self, data: _Data) -> None:
         """Send soon; large pieces at once, behind what waits."""

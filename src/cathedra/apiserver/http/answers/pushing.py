@@ -163,10 +163,19 @@ class PushedWatch:
             self._ended.cancel()
 
     def take(self, frames: Frames) -> bool:
-        """Take the events that wait, if the client takes any; whether there is something to `send`. ``frames`` are
-        those of this round."""
+        """Take the events that wait, if the client takes any. Return True if there is something to `send`.
+
+        ``frames`` are those of this round. A failure ends this watch alone: its own task raises it.
+        """
         if self._ended.done():
             return False
+        try:
+            return self._take(frames)
+        except Exception as error:  # the round goes on with the other watches
+            self._fail(error)
+            return False
+
+    def _take(self, frames: Frames) -> bool:
         if not self._exchange.ready:
             self._wait_for_client()
             return False
@@ -177,11 +186,7 @@ class PushedWatch:
             return True
         events = tuple(self._watcher.taken(FRAME_BYTES))
         if events:
-            try:
-                self._frame = self._framed(events, frames)
-            except Exception as error:  # the failure of one watch, which its own task reports, is none of the others
-                self._ended.set_exception(error)
-                return False
+            self._frame = self._framed(events, frames)
         elif self._watcher.closed:
             self._ended.set_result(None)
         return bool(events)
@@ -193,7 +198,7 @@ class PushedWatch:
         try:
             self._write_some(self._frame)
         except Exception as error:  # as above
-            self._ended.set_exception(error)
+            self._fail(error)
             return
         self._sent = self._loop.time()
         if self._frame is not None and not self._exchange.ready:
@@ -235,9 +240,13 @@ class PushedWatch:
             self._slow_timer = self._loop.call_later(SLOW_SECONDS, self._cut)
 
     def _cut(self) -> None:
-        if not self._ended.done():
+        self._fail(ClientGone("a watcher takes nothing off its connection"))
+        if not self._exchange.gone:
             self._exchange.abort()
-            self._ended.set_exception(ClientGone("a watcher takes nothing off its connection"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
     def _send_bookmark(self) -> None:
         """Send a bookmark if no event was sent for a minute and none waits, and look again when it may be time."""

@@ -369,6 +369,34 @@ def test_a_watch_that_fails_is_alone_with_it() -> None:
     in_virtual_time(body)
 
 
+@pytest.mark.parametrize("gone", [True, False], ids=["lost", "slow"])
+def test_a_connection_that_cannot_be_aborted_ends_its_watch_alone(gone: bool) -> None:
+    """As asyncio's TLS transport until Python 3.11.5, once its connection is lost."""
+
+    class Lost(Connection):
+        def abort(self) -> None:
+            raise AttributeError("'NoneType' object has no attribute '_abort'")
+
+    async def body() -> None:
+        world = World()
+        lost = Lost()
+        watcher = Watcher(selecting())
+        watch = PushedWatch(watcher, lost, world.fanout, encoded=lambda _: b"", shared=None, bookmark=None)
+        world.watchers.add(watcher)
+        task = asyncio.create_task(watch.run())
+        other = world.watch()
+        await asyncio.sleep(0.1)
+        lost.ready, lost.gone = False, gone
+        world.write("a/1")
+        await asyncio.sleep(0.1 if gone else SLOW_SECONDS + 1)
+        assert isinstance(task.exception(), ClientGone)
+        world.write("a/2")
+        await asyncio.sleep(0.1)
+        assert b"".join(shown(other)).endswith(b"a/2")
+
+    in_virtual_time(body)
+
+
 @pytest.mark.parametrize(("watches", "turns"), [(3, 3), (10, 10), (11, 6), (40, 10)])
 def test_between_a_few_connections_of_a_round_others_have_their_turn(watches: int, turns: int) -> None:
     async def body() -> None:
