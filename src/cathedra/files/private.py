@@ -42,10 +42,10 @@ def private_directory(path: Path) -> Path:
 
 
 def private_file(path: Path) -> Path:
-    """Close ``path`` to others if it is there; answers ``path``.
+    """Close ``path`` to others if it is a file that exists, and return it. Devices and pipes stay as they are.
 
     Raises:
-        NotPrivate: it is another user's, a link or no file.
+        NotPrivate: it is another user's, or a link.
         OSError: it cannot be closed.
     """
     if not os.path.lexists(path):
@@ -64,6 +64,9 @@ def _close(path: Path, kind: int, mode: int) -> Path:
         raise NotPrivate(error.errno, f"{path} is no {wanted}; remove it or use another directory") from error
     try:
         found = os.fstat(descriptor)
+        # A device, as /dev/null for an audit log, is the machine's: closed to others it would be of no use to them.
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            return path
         if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
             raise NotPrivate(
                 errno.EPERM,

@@ -64,3 +64,10 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(NotPrivate):
         private_file(tmp_path / "f")
     assert mode_of(tmp_path / "target") == 0o644
+
+
+def test_a_device_keeps_its_permissions() -> None:
+    """An audit log that goes to /dev/null must not take it away from the machine's other users."""
+    before = stat.S_IMODE(os.stat("/dev/null").st_mode)
+    assert private_file(Path("/dev/null")) == Path("/dev/null")
+    assert stat.S_IMODE(os.stat("/dev/null").st_mode) == before

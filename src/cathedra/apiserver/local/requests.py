@@ -251,7 +251,13 @@ _VERBS: Final[dict[str, Callable[[InProcessTransport, RequestedResource, LocalRe
 
 
 def list_options(options: Options) -> ListOptions:
-    """What to list or watch, as verbs take it."""
+    """Return what to list or watch, as verbs take it.
+
+    Raises:
+        StatusError: 400, the limit is no 64-bit integer, which HTTP's queries cannot hold either.
+    """
+    if options.limit >= 2**63:
+        raise bad_request(f"the limit {options.limit} is out of range")
     return ListOptions(
         options.label_selector,
         options.field_selector,
