@@ -282,8 +282,7 @@ class Session(asyncio.Protocol):
         self._lists += request.verb == "list"
 
     def _cancel(self, number: int) -> None:
-        watch = self._watches.get(number)
-        if watch is not None:
+        if (watch := self._watches.get(number)) is not None:
             self._end_watch(watch)
         task = self._tasks.get(number) or self._watching.get(number)
         if task is not None:
@@ -487,8 +486,9 @@ class Session(asyncio.Protocol):
         self, request: LocalRequest, user: SessionUser, found: RequestedResource, record: RequestRecord, seat: Seat
     ) -> None:
         """A watch whose objects a webhook converts: such events cannot be taken all at once."""
-        options, status = list_options(request.options), 200
+        status = 200
         try:
+            options = list_options(request.options)
             async with user.transport.watch(found.ref, request.namespace, options) as events:
                 self._server.recorder.streams(record)
                 self._has_begun(request.id, seat)
