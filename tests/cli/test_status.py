@@ -62,13 +62,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A cluster on which some pods run and some wait."""
+    kubectl = kubectl_path()  # without it the tests are skipped before anything is started
     shell = Shell(tmp_path_factory.mktemp("home"))
     shell("up", "--detach", "--nodes=1", "--gpus=2", "--runtime=process")
     faults = shell.home / "faults.yaml"
     names = ("unregistered", "unpublished", "misspelt")
     faults.write_text(FAULTS + "".join(CONSUMER.format(name=name) for name in names))
     folders = (EXAMPLES / "pending-pods", EXAMPLES / "shared-claim", faults)
-    command = [kubectl_path(), "apply", *(word for folder in folders for word in ("-f", str(folder)))]
+    command = [kubectl, "apply", *(word for folder in folders for word in ("-f", str(folder)))]
     subprocess.run(command, env=shell.environment, check=True, capture_output=True)
     deadline = time.monotonic() + 120
     while "not registered" not in reasons(shell).get("unregistered", "") or "2 Running" not in shell("status"):
