@@ -196,8 +196,8 @@ class RefusalExplanation(msgspec.Struct, frozen=True, rename="camel"):
 class Refusal:
     """The claims do not fit ``node``.
 
-    ``states`` is None, or says that the search was stopped after so many states: then nothing is known. ``seconds`` is
-    the time limit that stopped it, or 0 if that was the number of states.
+    ``states`` is None if the search was completed. Otherwise it is the number of states after which the search was
+    stopped, and nothing is known. ``seconds`` is the time limit that stopped it, or 0 if that was the number of states.
     """
 
     __slots__ = ("_explain", "_explanation", "_undecided", "node", "seconds", "states")

@@ -146,7 +146,7 @@ class GatheringTransport(asyncio.Transport):
         """Close at once; what waits is lost."""
         gone = self._gone
         self.drop()
-        # Until Python 3.11.5, the TLS transport of asyncio raises AttributeError once its connection is lost.
+        # The TLS transport of asyncio in Python 3.11.2 raises AttributeError once its connection is lost.
         if not gone:
             self._transport.abort()
 

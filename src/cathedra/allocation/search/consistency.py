@@ -540,7 +540,7 @@ class _Evaluation:
     # --- competition for devices
 
     def _devices_suffice(self, trials: list[tuple[_Request, list[_Trial]]]) -> bool:
-        """Whether all requests can get devices of their own that have values of their groups' domains."""
+        """Return True if all requests can get devices of their own with values of their groups' domains."""
         units: list[int] = []
         shareable = self._candidates.shareable
         for request, found in trials:

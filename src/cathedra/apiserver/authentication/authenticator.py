@@ -66,8 +66,9 @@ class Authenticator:
     def authenticate(
         self, headers: RequestHeaders, certificate: bytes | None = None, *, path: str = "", ended: bool = False
     ) -> UserInfo:
-        """Return the user whom a request's headers, or its connection's client certificate (DER), name. ``ended``: the
-        certificate was valid when the connection began, and is not any more.
+        """Return the user of a request, by its headers or its connection's client certificate (DER).
+
+        ``ended``: the certificate was valid when the connection began, and has expired since.
 
         Raises:
             StatusError: 401, the credentials are no good, or there are none and the path is not open without.

@@ -166,9 +166,9 @@ def _converted_objects(body: bytes, version: str, uid: str) -> list[Any]:
     response = answer.get("response")
     if not isinstance(response, dict):
         raise ValueError("no response provided")
-    told = response.get("uid") or ""
-    if told != uid:
-        raise ValueError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(told)}")
+    answered = response.get("uid") or ""
+    if answered != uid:
+        raise ValueError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(answered)}")
     result = response.get("result")
     status = result.get("status", "") if isinstance(result, dict) else ""
     if status != "Success":
@@ -195,9 +195,9 @@ def _problem(original: CustomObject, values: JSONValue, api_version: str) -> str
         ("namespace", "namespace", kept.namespace),
         ("uid", "UID", kept.uid),
     ):
-        told = given.get(name) or ""
-        if told != was:
-            return f"must have the same {word}: {was} != {told}"
+        now = given.get(name) or ""
+        if now != was:
+            return f"must have the same {word}: {was} != {now}"
     return ""
 
 

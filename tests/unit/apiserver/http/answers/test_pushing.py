@@ -371,7 +371,7 @@ def test_a_watch_that_fails_is_alone_with_it() -> None:
 
 @pytest.mark.parametrize("gone", [True, False], ids=["lost", "slow"])
 def test_a_connection_that_cannot_be_aborted_ends_its_watch_alone(gone: bool) -> None:
-    """As asyncio's TLS transport until Python 3.11.5, once its connection is lost."""
+    """As the TLS transport of asyncio in Python 3.11.2, once its connection is lost."""
 
     class Lost(Connection):
         def abort(self) -> None:
