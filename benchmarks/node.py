@@ -25,7 +25,6 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.certificates.authority import Authority
@@ -35,6 +34,7 @@ from cathedra.client.transport import EventType
 from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
+from cathedra.releases import FeatureGates
 
 __all__ = ["rows"]
 

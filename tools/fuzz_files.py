@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
 from cathedra.apiserver.storage.protocol import Record, StorageError
 from cathedra.cdi.errors import CDIError
@@ -20,6 +19,7 @@ from cathedra.devicemetadata import MetadataError, decode_metadata_stream
 from cathedra.kinds.served import all_definitions
 from cathedra.node.claims.checkpoint import decode_checkpoint
 from cathedra.node.claims.errors import CorruptCheckpoint
+from cathedra.releases import FeatureGates
 from tools.fuzzing import Layer
 
 __all__ = ["NAMES", "layer"]

@@ -11,7 +11,6 @@ from pathlib import Path
 import uvloop
 
 from benchmarks.scheduler.serving import USERS
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -19,6 +18,7 @@ from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.cluster.process.switching import switch_soon
+from cathedra.releases import FeatureGates
 
 
 async def _serve(folder: Path) -> None:

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from benchmarks.scheduler.figures import Usage
 from benchmarks.scheduler.serving import TransportOf, Ways, over_http, over_socket, over_tls, served_apart
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
@@ -28,6 +27,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.opening import DISABLED, open_transport
 from cathedra.clock import SystemClock
 from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
 

@@ -19,7 +19,6 @@ from urllib.parse import unquote
 
 from cathedra.api.core.core_v1 import Namespace, ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -28,6 +27,7 @@ from cathedra.client.transport import WriteOptions
 from cathedra.clock import LoopClock, VirtualTimeLoop
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.conformance.api_shapes import shaped
 from tests.conformance.vectorfiles import cases, vector_files
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.apiserver.patches.schema import Shape, struct_shape
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.goapiserver.writing import go_object, to_json
 
 __all__ = ["Change", "ObjectStore", "Refused", "Resource", "Stored", "served_resources"]

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.selectors import parse_field_selector, parse_label_selector
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
@@ -29,6 +28,7 @@ from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.strategic import StrategicPatchError, strategic_patch
 from cathedra.certificates.authority import Authority
 from cathedra.client.kubeconfig import Target
+from cathedra.releases import NEWEST
 from tests.goapiserver.objects import Change, ObjectStore, Refused, Resource, Stored, served_resources
 from tests.goapiserver.writing import go_object, to_json
 

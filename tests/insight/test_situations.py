@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
 from cathedra.insight.explanation.explain import explain
@@ -17,6 +16,7 @@ from cathedra.insight.explanation.text import explanation_text
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.objects import definition_of, read_object
 from cathedra.insight.reading.state import ClusterState
+from cathedra.releases import FeatureGates
 from tests.insight.building import Object
 from tests.insight.situations import SITUATIONS, Situation
 

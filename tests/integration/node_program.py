@@ -9,7 +9,6 @@ import random
 import sys
 from pathlib import Path
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
@@ -17,6 +16,7 @@ from cathedra.clock import SystemClock
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.faultpoints import FaultPoints
+from cathedra.releases import FeatureGates
 
 
 async def main(target: Target, authority: Path, name: str, root: str, runtime: str) -> None:

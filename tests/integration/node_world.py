@@ -32,7 +32,6 @@ from cathedra.api.core.core_v1 import (
     ResourceClaim as ContainerClaim,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     AllocationResult,
     DeviceAllocationResult,
@@ -54,6 +53,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.clock import SystemClock
 from cathedra.node.faultpoints import MARK_VARIABLE, MARKED, POINT_VARIABLE
+from cathedra.releases import FeatureGates
 from tests.requirements import container_runtime
 from tests.unit.node.driver_server import DriverServer
 

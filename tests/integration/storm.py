@@ -30,13 +30,13 @@ def serve(data: str, store: str, ready: Connection) -> None:
 
 
 async def _serve(data: Path, store: str, ready: Connection) -> None:
-    from cathedra.api.gates import FeatureGates
     from cathedra.apiserver.authentication.user import UserInfo
     from cathedra.apiserver.config import ServeOptions, ServerConfig
     from cathedra.apiserver.server import APIServer
     from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
     from cathedra.apiserver.storage.sqlite import SQLiteStorage
     from cathedra.clock import SystemClock
+    from cathedra.releases import FeatureGates
     from tests.unit.apiserver.plain_definitions import plain_definitions
 
     clock = SystemClock()

@@ -18,7 +18,6 @@ from cathedra._proto import etcd_pb2 as pb
 from cathedra._proto.etcd_pb2_grpc import KVStub
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.protobuf import encode_message, wrap
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
@@ -31,6 +30,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES
 from cathedra.client.transport import ListOptions
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 from tests.integration.etcd import Etcd, free_port, running_etcd, running_members
 from tests.unit.apiserver.plain_definitions import plain_definitions
 

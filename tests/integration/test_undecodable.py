@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.gates import NEWEST
+from cathedra.releases import NEWEST
 from tests.goapiserver import GoAPIServer, go_api_server
 from tests.goapiserver.objects import Refused, served_resources
 from tests.integration.test_beside_go import (

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 
 TOKEN = "token of an administrator"
 YEARS = 20 * 365 * 86_400.0

@@ -17,7 +17,6 @@ from random import Random
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -38,6 +37,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.client import DevicePluginClient
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler
 from cathedra.semantics.conditions import find_condition
 

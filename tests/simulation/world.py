@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
@@ -25,6 +24,7 @@ from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.drivers.example.gpu import GpuOptions
 from cathedra.drivers.gpu import GpuDriver
 from cathedra.node.config import NodeConfig
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler
 from tests.simulation.history import WATCHED, History
 

@@ -7,12 +7,12 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 __all__ = ["API", "with_api"]

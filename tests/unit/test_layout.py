@@ -24,6 +24,7 @@ MIRRORED = (
     "files",
     "kinds",
     "profiles",
+    "releases",
     "scheduler",
     "semantics",
     "testing",

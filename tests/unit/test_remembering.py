@@ -123,7 +123,7 @@ def test_a_memory_that_is_off_returns_functions_as_they_are() -> None:
 
 def test_the_environment_variable_switches_all_memos_of_a_process_off() -> None:
     program = """
-from cathedra.api.gates import FeatureGates
+from cathedra.releases import FeatureGates
 from cathedra.kinds.identity import KnownObjects, KnownValues, Likeness, by_identity
 made = by_identity(lambda one: object())
 objects, values, alike = KnownObjects(), KnownValues(), Likeness()

@@ -179,10 +179,10 @@ def _completed(claim: ResourceClaim) -> ResourceClaim:
     """
     # Only where questions are put: the rules of the kinds would double the import of the package.
     from cathedra.api.field import ErrorList, FieldPath
-    from cathedra.api.gates import FeatureGates
     from cathedra.kinds.definition import RequestContext
     from cathedra.kinds.resource.claims.defaults import default_claim
     from cathedra.kinds.resource.claims.validation import validate_claim_spec
+    from cathedra.releases import FeatureGates
 
     claim = default_claim(claim)
     errors = ErrorList()

@@ -20,11 +20,11 @@ from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values, read_yaml_documents
-from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
+from cathedra.releases import NEWEST
 
 __all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "read_input", "typed_object"]
 
@@ -327,8 +327,8 @@ def _release_of(gvk: GroupVersionKind, one: Plain) -> str:
 @cache
 def _definitions() -> Mapping[str, Any]:
     # Only where versions are converted: the rules of the kinds would double the import of the package.
-    from cathedra.api.gates import FeatureGates
     from cathedra.kinds.resource.definitions import device_definitions
+    from cathedra.releases import FeatureGates
 
     return {definition.kind: definition for definition in device_definitions(FeatureGates.for_release())}
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.facts import ONLY_IN
 from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON, json_names, to_dict
 from cathedra.api.timestamp import Time
+from cathedra.releases.fields import ONLY_IN
 
 __all__ = ["go_form", "go_json", "go_values"]
 

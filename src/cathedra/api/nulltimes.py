@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar, get_args
 import msgspec
 
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import UNSET_LIST, KubeStruct, Time, json_names, replace
+from cathedra.releases import FeatureGates
 
 __all__ = ["as_shown", "with_null_times"]
 

@@ -16,6 +16,7 @@ import msgspec
 
 from cathedra.api import facts
 from cathedra.api.struct import KubeStruct
+from cathedra.releases.fields import is_known
 
 __all__ = ["FieldInfo", "TypeInfo", "info_of", "locate", "package_of", "type_info"]
 
@@ -64,7 +65,7 @@ class FieldInfo(msgspec.Struct, frozen=True):
 
     def is_known(self, release: str) -> bool:
         """Whether a release (as ``1.36``) has it."""
-        return facts.is_known(self.owner, self.name, release)
+        return is_known(self.owner, self.name, release)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.admission.certificates import CertificateChecks
 from cathedra.apiserver.admission.defaultclasses import DefaultIngressClass, DefaultStorageClass
 from cathedra.apiserver.admission.escalation import EscalationCheck
@@ -48,6 +47,7 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["AccessControl", "access_control"]
 

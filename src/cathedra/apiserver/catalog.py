@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.routes import VIRTUAL, Route, VirtualResource, routes_of, virtual_routes
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["Catalog", "UnknownAPIGroup", "served_definitions", "served_virtual"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import KubeletTLS
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.traffic.audit import AuditPolicy
 from cathedra.apiserver.traffic.flow import SEATS
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["ServeOptions", "ServerConfig"]
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.field import ErrorType
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import ExpressionFault
+from cathedra.releases import FeatureGates
 
 __all__ = ["CELExpressions"]
 

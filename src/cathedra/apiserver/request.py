@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.field import shortened_text
-from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
@@ -16,6 +15,7 @@ from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.patches.duplicates import warnings_of
 from cathedra.apiserver.registry.selection import single_name
 from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
+from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
 __all__ = ["Call", "note_problems"]

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import failure
 from cathedra.apiserver.accesscontrol import access_control
@@ -65,6 +64,7 @@ from cathedra.asgi.listener import Listener, TLSFiles, bind
 from cathedra.client.denials import Denials
 from cathedra.client.transport import Transport
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 
 __all__ = ["APIServer"]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from cathedra.api.gates import RELEASES
 from cathedra.classic.testdriver.resources import TestResources, read_resources
 from cathedra.cli.configuration import absolute, pairs
 from cathedra.cluster.config import InvalidOption, default_data_dir
@@ -21,6 +20,7 @@ from cathedra.cluster.parts.classicprograms import (
     run_test_plugin,
 )
 from cathedra.cluster.process.logs import configure_logging
+from cathedra.releases import RELEASES
 
 __all__ = ["run"]
 

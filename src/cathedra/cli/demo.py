@@ -18,7 +18,6 @@ from rich.console import Console
 
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.cli.tables import draw, make_console
 from cathedra.cli.wording import which
 from cathedra.client.client import Client
@@ -34,6 +33,7 @@ from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.process import background
 from cathedra.cluster.process.signals import end_as_interrupted
 from cathedra.cluster.views.overview import read_overview
+from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition, is_true
 
 __all__ = ["run"]

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
@@ -30,6 +29,7 @@ from cathedra.drivercheck.plugin import PluginDirectory
 from cathedra.drivercheck.program import DriverProgram
 from cathedra.drivercheck.report import junit, line, total
 from cathedra.files.atomic import write_atomic
+from cathedra.releases import FeatureGates
 
 __all__ = ["add", "run"]
 

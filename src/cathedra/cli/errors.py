@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.api.gates import UnknownGate
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import BadKeyPair
 from cathedra.apiserver.authentication.signing import BadSigningKey
@@ -21,6 +20,7 @@ from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.server.tls import UnprotectedServer
 from cathedra.profiles import ProfileError
+from cathedra.releases import UnknownGate
 from cathedra.scheduler.configuration.reading import ConfigurationError
 
 __all__ = ["error_line"]

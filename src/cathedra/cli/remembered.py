@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.cli.configuration import gate_overrides
 from cathedra.cli.options import CLUSTER, RELEASE, REMEMBERED, CommandOption
 from cathedra.cli.parsing import meant
@@ -21,6 +20,7 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.description import Description, read_description
 from cathedra.cluster.data.directories import DEFAULT_NAME, check_name, directory_of
+from cathedra.releases import FeatureGates
 
 __all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]
 

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.cli.configuration import data_dir
 from cathedra.cli.remembered import remembered_gates
@@ -26,6 +25,7 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import DEFAULT_NAME
 from cathedra.cluster.parts.generations import client_of_any_release
 from cathedra.cluster.views.overview import Overview, read_overview
+from cathedra.releases import FeatureGates
 
 __all__ = ["run"]
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Final
 
 from cathedra.allocation.supply.merging import MergedSlices, SliceChange, UnreadableRule
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Handler, SharedInformers
 from cathedra.client.objects import key_of
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICES
 from cathedra.client.store import Store
+from cathedra.releases import FeatureGates
 
 __all__ = ["MergedSliceInformer"]
 

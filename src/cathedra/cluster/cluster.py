@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
@@ -41,6 +40,7 @@ from cathedra.cluster.serving import open_server, serve_parts, write_kubeconfig
 from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import served_resources
 from cathedra.profiles import HardwareProfile
+from cathedra.releases import FeatureGates
 
 __all__ = ["RunningCluster", "run_cluster"]
 

@@ -11,11 +11,11 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from cathedra.api.formats import dns_subdomain
-from cathedra.api.gates import RELEASES, FeatureGates
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.identity.reach import Reach
 from cathedra.cluster.invalidoption import InvalidOption
 from cathedra.profiles import HardwareProfile
+from cathedra.releases import RELEASES, FeatureGates
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 

@@ -11,12 +11,12 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import DecodeError, read_yaml_documents
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import from_dict
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 __all__ = ["Manifest", "ManifestError", "create_all", "manifest_of", "read_manifests", "served_kinds"]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.cluster.config import DriverConfig, InvalidOption
 from cathedra.cluster.identity.reach import own_address
 from cathedra.cluster.process.health import HealthOptions
 from cathedra.cluster.process.plainhealth import PlainEndpoint
+from cathedra.releases import FeatureGates
 
 if TYPE_CHECKING:
     from cathedra.client.leaderelection import LeaseTiming

@@ -14,7 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import ADMIN, PKI, KubeletTLS, NodeIdentity
@@ -35,6 +34,7 @@ from cathedra.cluster.data.sockets import socket_of
 from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
+from cathedra.releases import FeatureGates
 
 __all__ = ["open_beside", "open_server", "serve_beside", "serve_parts", "write_kubeconfig"]
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from cathedra.api.gates import FeatureGates
 from cathedra.certificates import KeyPair
 from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
@@ -31,6 +30,7 @@ from cathedra.cluster.parts.gctuning import collected_by_memory, tune_collection
 from cathedra.cluster.process.health import serving_health
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.cluster.process.switching import switch_soon
+from cathedra.releases import FeatureGates
 
 if TYPE_CHECKING:
     from cathedra.apiserver.server import APIServer

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates, UnknownGate
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates, UnknownGate
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

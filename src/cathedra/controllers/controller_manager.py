@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.informer import InformerObserver, SharedInformers
 from cathedra.client.leaderelection import LeaderElector
@@ -61,6 +60,7 @@ from cathedra.controllers.workloads.replicaset import ReplicaSetController, Repl
 from cathedra.controllers.workloads.statefulset.controller import StatefulSetController
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

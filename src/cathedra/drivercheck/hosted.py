@@ -10,7 +10,6 @@ from pathlib import Path
 
 from cathedra.api.core.core_v1 import Node
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -18,6 +17,7 @@ from cathedra.client.client import Client
 from cathedra.client.kubeconfig import Target, write
 from cathedra.client.resources import NODES
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 
 __all__ = ["hosted_server"]
 

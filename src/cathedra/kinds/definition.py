@@ -15,9 +15,9 @@ from msgspec.structs import force_setattr
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, ErrorType
 from cathedra.api.formats import Format, dns_subdomain
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.kinds.deletion import DeletionRules
+from cathedra.releases import FeatureGates
 
 __all__ = [
     "ALL_VERBS",

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.nulltimes import with_null_times
 from cathedra.kinds.apps.definitions import apps_definitions
 from cathedra.kinds.batch.definitions import batch_definitions
@@ -16,6 +15,7 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.kinds.machinery.definitions import machinery_definitions
 from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.kinds.scheduling.definitions import scheduling_definitions
+from cathedra.releases import FeatureGates
 
 __all__ = ["all_definitions"]
 

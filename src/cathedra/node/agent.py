@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.quantity import Quantity
 from cathedra.client.client import Client
@@ -43,6 +42,7 @@ from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.runtimemonitor import RuntimeMonitor
+from cathedra.releases import FeatureGates
 
 if TYPE_CHECKING:
     from cathedra.asgi.listener import Listener, TLSFiles

@@ -28,7 +28,6 @@ from cathedra.api.core.core_v1 import (
     NodeSystemInfo,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.api.struct import MicroTime, Time, replace
@@ -38,6 +37,7 @@ from cathedra.clock import Clock
 from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.runtimemonitor import RuntimeMonitor
+from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
 __all__ = ["NodeReporter", "RuntimeInfo", "machine_capacity", "node_allocatable", "node_capacity"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS, PODGROUPS, PODS
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.dynamicresources.timeouts import Timeouts

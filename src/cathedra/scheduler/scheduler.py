@@ -18,7 +18,6 @@ import msgspec
 
 from cathedra.allocation import LongSearch
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
@@ -26,6 +25,7 @@ from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.clock import Clock
 from cathedra.deadline import TURN_SECONDS, Interruption, TurnOver
 from cathedra.offload import ComputeThread
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import compose, device_plugin

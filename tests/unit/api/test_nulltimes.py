@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import apps_v1, batch_v1, core_v1
-from cathedra.api.gates import FeatureGates
 from cathedra.api.nulltimes import as_shown, with_null_times
 from cathedra.api.resource import DeviceClass, ResourceClaimTemplate
 from cathedra.api.struct import KubeStruct, from_dict, to_dict
+from cathedra.releases import FeatureGates
 
 BORN = {"creationTimestamp": "2020-01-01T00:00:00Z"}
 NOT_YET = {"creationTimestamp": None}

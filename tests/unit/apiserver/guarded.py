@@ -21,7 +21,6 @@ from cathedra.api.core.rbac_v1 import (
     RoleRef,
     Subject,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     DeviceClaim,
     DeviceRequest,
@@ -40,6 +39,7 @@ from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.generations import generation_of
+from cathedra.releases import FeatureGates
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 

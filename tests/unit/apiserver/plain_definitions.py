@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.formats import dns_subdomain
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.client import resources
@@ -16,6 +15,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.kinds.definition import ALL_VERBS, RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 _SERVED = {real.group_resource: real for real in all_definitions(FeatureGates.for_release())}
 

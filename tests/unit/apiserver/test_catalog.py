@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.catalog import UnknownAPIGroup, served_definitions
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 GATES = FeatureGates.for_release("1.37")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.field import ErrorType
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.expressions import CELExpressions
+from cathedra.releases import FeatureGates
 
 
 def checker(release: str = "1.37", **overrides: bool) -> CELExpressions:

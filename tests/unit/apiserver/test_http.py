@@ -11,12 +11,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.routes import VIRTUAL, routes_of
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import open_asgi
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from cathedra.api.core.core_v1 import Binding, ConfigMap, Namespace, ObjectReference, Pod, PodSpec
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
@@ -19,6 +18,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
 from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 WRITE = WriteOptions()

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
@@ -34,6 +33,7 @@ from cathedra.controllers.controller_manager import ControllerManager, served_re
 from cathedra.driver.files import MemoryFiles
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["World", "claim", "gates", "play", "pod", "resource_class", "template"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     CELDeviceSelector,
     Device,
@@ -21,6 +20,7 @@ from cathedra.api.resource import (
 )
 from cathedra.client.mergedslices import MergedSliceInformer
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, EVENTS, RESOURCESLICES
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.world import World, play
 
 GATES = FeatureGates.for_release("1.34", {"DRADeviceTaints": True})

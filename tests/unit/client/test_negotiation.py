@@ -13,7 +13,6 @@ import pytest
 from cathedra.api.core.core_v1 import Namespace, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1alpha3 import PodGroup
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError, not_found
@@ -28,6 +27,7 @@ from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS, P
 from cathedra.client.transport import EventType, ListOptions
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.unit.client.fake_transport import FakeTransport
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "DRADeviceTaintRules": True}

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import NEWEST
 from cathedra.api.nulls import without_nulls
 from cathedra.api.scheme import type_of
 from cathedra.api.struct import KubeStruct, from_dict, replace
@@ -24,6 +23,7 @@ from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CSINODES, PODS
 from cathedra.client.transport import EventType, ListOptions, ResourceRef, Transport
+from cathedra.releases import NEWEST
 from tests.goapiserver import GoAPIServer, go_api_server
 from tests.goapiserver.objects import Resource, served_resources
 from tests.unit.api.nulled import nulled

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.storage import compaction
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.apiserver.traffic.audit import PolicyError
@@ -23,6 +22,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.serving import open_server
+from cathedra.releases import FeatureGates
 
 
 async def started(folder: Path, policy: Path | None = None) -> None:

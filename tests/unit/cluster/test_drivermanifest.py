@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.cli.main import main
@@ -17,6 +16,7 @@ from cathedra.client.resources import DAEMONSETS, DEPLOYMENTS, DEVICECLASSES
 from cathedra.clock import SystemClock
 from cathedra.cluster.drivermanifest import driver_manifest, fabric_manifest
 from cathedra.cluster.manifests import create_all, read_manifests
+from cathedra.releases import FeatureGates
 
 DRIVER = "lamp.example.com"
 

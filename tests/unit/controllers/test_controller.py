@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.client.informer import SharedInformers
 from cathedra.client.queuemetrics import QueueMetrics
 from cathedra.client.resources import EVENTS
 from cathedra.controllers.controller import ControllerContext
+from cathedra.releases import FeatureGates
 from tests.unit.inprocess import API, with_api
 
 GATES = FeatureGates.for_release("1.37", {"DRADeviceTaints": False})

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from cathedra.api.core.batch_v1 import Job, JobSpec
 from cathedra.api.core.core_v1 import Container, Namespace, PodResourceClaim, PodSpec, PodTemplateSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.informermetrics import InformerMetrics
@@ -35,6 +34,7 @@ from cathedra.controllers.controller_manager import (
     selected,
     served_resources,
 )
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.resourceclaim.objects import template
 from tests.unit.controllers.world import GATES, World, open_server
 from tests.unit.spoiled import SPOILED, SpoiledTransport

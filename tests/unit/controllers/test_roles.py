@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cathedra.controllers
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import run_virtual
 from cathedra.cluster.identity.permissions import controller_user
 from cathedra.controllers.controller_manager import CONTROLLERS, account_of
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.calls import CALLS, APICall
 from tests.unit.controllers.world import open_server
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from cathedra.api.core.core_v1 import Event, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import KubeStruct, replace
 from cathedra.apiserver.config import ServerConfig
@@ -23,6 +22,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, controller_user
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.controller_manager import CONTROLLERS, FIELD_MANAGER, account_of
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.calls import CallRecorder
 
 T = TypeVar("T", bound=KubeStruct)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import RawJSON, replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
@@ -19,6 +18,7 @@ from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURC
 from cathedra.clock import Clock, LoopClock, SystemClock, run_virtual
 from cathedra.driver import Claim, Device, Driver, DriverRunner, Edits, MemoryFiles, Prepared, PreparedClaim, Ref
 from cathedra.driver.files import Files
+from cathedra.releases import FeatureGates
 
 R = TypeVar("R")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.check import PluginCheckResult
@@ -19,6 +18,7 @@ from cathedra.drivercheck.examination import examine
 from cathedra.drivercheck.hosted import hosted_server
 from cathedra.drivercheck.plugin import PluginDirectory
 from cathedra.drivercheck.program import DriverProgram
+from cathedra.releases import FeatureGates
 from tests.unit.drivercheck.faulty_driver import FaultyDriver
 
 NEED_A_PROGRAM = {"restart", "unprepare-later", "killed", "reboot", "overlap", "stops"}

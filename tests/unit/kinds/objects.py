@@ -9,10 +9,10 @@ from typing import Any
 from cathedra.api import resource
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 NOW = 1_700_000_000.0
 NEW = (

@@ -22,7 +22,6 @@ from cathedra.api.core.core_v1 import (
     ResourceClaim as ContainerClaim,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     AllocationResult,
     DeviceAllocationResult,
@@ -39,6 +38,7 @@ from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice, PrepareOutcome
 from cathedra.node.runtime.simulated import SimulatedRuntime
+from cathedra.releases import FeatureGates
 from tests.unit.client.fake_transport import FakeTransport
 
 GATES = FeatureGates.for_release("1.37")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import compose, device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.plugin import CycleState

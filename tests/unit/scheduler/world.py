@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cathedra.api.core.core_v1 import Event, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.config import ServerConfig
@@ -21,6 +20,7 @@ from cathedra.clock import Clock, LoopClock, run_virtual
 from cathedra.cluster.identity.permissions import SCHEDULER
 from cathedra.kinds.served import all_definitions
 from cathedra.offload import ComputeThread
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler

@@ -11,10 +11,10 @@ from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
 from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.reader import Reader, parse, well_formed
-from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
+from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
 __all__ = [

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from cathedra.api.gates import NEWEST
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.typeinfo import locate, package_of, type_info
+from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
 __all__ = ["Form", "GoType", "go_type_of"]

@@ -14,13 +14,13 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cathedra.api.gates import NEWEST
 from cathedra.api.protobuf import scalars
 from cathedra.api.protobuf.scalars import Scalar
 from cathedra.api.protobuf.schemas import SCHEMA
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 from cathedra.api.typeinfo import FieldInfo, TypeInfo, info_of, locate
+from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
 __all__ = ["decode_message", "encode_message", "has_message"]

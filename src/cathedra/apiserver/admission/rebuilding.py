@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.decoding import decode_values
-from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.versioned import own_kind
 from cathedra.apiserver.custom.objects import CustomObject, decode_custom, is_custom, normalized
 from cathedra.clock import Clock
 from cathedra.kinds.definition import RequestContext, VersionDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["Rebuilder"]
 

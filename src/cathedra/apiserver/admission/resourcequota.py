@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.scheme import GroupResource
@@ -26,6 +25,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.evaluators import CLAIMS, PODS, QuotaEvaluator, evaluator_of
+from cathedra.releases import FeatureGates
 
 __all__ = ["ResourceQuotaCheck"]
 

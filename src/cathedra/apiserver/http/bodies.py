@@ -22,7 +22,6 @@ from cathedra.api.decoding import (
 )
 from cathedra.api.decoding.envelope import envelope_of, shown_body
 from cathedra.api.decoding.syntax import explain_syntax
-from cathedra.api.gates import NEWEST
 from cathedra.api.nesting import NestingError, load_json
 from cathedra.api.parts import with_parts_of
 from cathedra.api.protobuf import has_message
@@ -38,6 +37,7 @@ from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems
 from cathedra.kinds.identity import forget_large
+from cathedra.releases import NEWEST
 
 __all__ = [
     "PROTOBUF",

@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.meta_v1 import StatusDetails
-from cathedra.api.gates import NEWEST
 from cathedra.api.status import StatusError, bad_request, failure, unauthorized
 from cathedra.apiserver.authentication.authenticator import Authenticator
 from cathedra.apiserver.authentication.user import UNAUTHENTICATED_GROUP, UserInfo
@@ -29,6 +28,7 @@ from cathedra.asgi.application import Send
 from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.asgi.upgrade import SESSION, SESSION_UPGRADE, SWITCHING, Connections, Upgrade
+from cathedra.releases import NEWEST
 
 __all__ = ["MOST_SESSIONS", "Sessions"]
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from cathedra.api import facts
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
 from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.enums import values_of
 from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.patches.schema import ATOMIC_TYPES
+from cathedra.releases.fields import is_known
 
 __all__ = ["Schemas", "schema_name"]
 
@@ -167,7 +167,7 @@ class Schemas:
         fields = {
             field: self._of_release(name, info)
             for field, info in type_info(package, name).fields.items()
-            if facts.is_known(name, field, self._release)
+            if is_known(name, field, self._release)
         }
         required = [field for field, info in fields.items() if _is_required(info)]
         required.sort(key=lambda field: fields[field].number)

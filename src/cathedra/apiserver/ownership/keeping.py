@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS
-from cathedra.api.gates import NEWEST
 from cathedra.api.struct import KubeStruct, json_names, replace
 from cathedra.apiserver.ownership.fieldset import FieldSet
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.schema import StructShape
 from cathedra.apiserver.request import Call
+from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
 __all__ = ["keeps_metadata", "kept_fields", "with_kept"]

@@ -11,7 +11,6 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import forbidden
 from cathedra.api.struct import encode
 from cathedra.apiserver.admission.plugin import AdmissionChain
@@ -29,6 +28,7 @@ from cathedra.apiserver.verbs.fieldaccess import CallAccess
 from cathedra.clock import Clock
 from cathedra.kinds.definition import ExpressionChecker, RequestContext
 from cathedra.offload import DeadlineExceeded
+from cathedra.releases import FeatureGates
 
 __all__ = ["ServerContext"]
 

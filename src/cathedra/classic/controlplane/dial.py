@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cathedra.api.gates import FeatureGates
 from cathedra.classic.nodes.versions import RegisteredVersions
 from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, MakeDial
 from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient
+from cathedra.releases import FeatureGates
 
 __all__ = ["control_plane_dial"]
 

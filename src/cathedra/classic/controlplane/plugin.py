@@ -12,7 +12,6 @@ from random import Random
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.classic.controlplane.kinds.types import ControlledClaim, controller_of, suitable_nodes
@@ -25,6 +24,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources

@@ -8,9 +8,9 @@ from typing import Any, Final
 from cathedra.api.core import resource_v1alpha1 as v1alpha1
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates
 from cathedra.classic.kinds import columns, conversion, strategies
 from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["GROUP", "classic_definitions", "classic_kind", "context_definition"]
 

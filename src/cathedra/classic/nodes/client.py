@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from cathedra._proto import dra_classic_pb2 as messages
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.classic.nodes.handles import Handle, handle_of
 from cathedra.classic.nodes.listing import LIST_METHOD, NodeSlices, ResourceListing
@@ -34,6 +33,7 @@ from cathedra.node.plugins.client import (
     PrepareOutcome,
 )
 from cathedra.node.plugins.grpcclient import PluginChannel
+from cathedra.releases import FeatureGates
 
 __all__ = ["ClassicPluginClient", "classic_dial", "services_of"]
 

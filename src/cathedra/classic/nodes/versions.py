@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.goquote import go_quote
 from cathedra.node.plugins.errors import RegistrationError
+from cathedra.releases import FeatureGates
 
 __all__ = ["RegisteredVersions", "UnsupportedVersions", "highest_version"]
 

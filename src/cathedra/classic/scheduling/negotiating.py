@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import NodeSelector, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.classic.anyclaim import AnyClaim, C
 from cathedra.classic.controlplane.kinds.types import ControlledClaim
@@ -30,6 +29,7 @@ from cathedra.classic.scheduling.claims import (
 from cathedra.classic.scheduling.negotiation import ForeignContext, Negotiation
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.informed import Notify

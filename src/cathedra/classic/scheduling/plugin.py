@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.resource_v1alpha2 import ResourceClaim
-from cathedra.api.gates import FeatureGates
 from cathedra.classic.resources import CLAIMS, CLASSES, CONTEXTS
 from cathedra.classic.scheduling.claims import PodClaim, Unresolved, pod_claims
 from cathedra.classic.scheduling.hints import ClassicHints
@@ -22,6 +21,7 @@ from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import EventRegistration, Resource
 from cathedra.scheduler.framework.informed import ClaimPlugin, Notify

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.api.gates import parse_overrides
 from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_source, add_timeout, read_state
+from cathedra.releases import parse_overrides
 
 __all__ = ["add", "run"]
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.api.gates import NEWEST
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
@@ -20,6 +19,7 @@ from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.live import read_live, served_refs
 from cathedra.insight.reading.state import ClusterState
+from cathedra.releases import NEWEST
 
 __all__ = ["add_namespace", "add_source", "add_timeout", "follow", "namespace_of", "read_state", "target_of"]
 

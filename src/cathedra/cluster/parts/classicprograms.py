@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from cathedra.api.gates import FeatureGates
 from cathedra.classic.controller import ClassicController
 from cathedra.classic.controlplane.controller import ControlPlaneController
 from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver
@@ -25,6 +24,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.driver.files import DiskFiles
 from cathedra.driver.run import DriverRunner
+from cathedra.releases import FeatureGates
 
 __all__ = ["TestControllerConfig", "TestPluginConfig", "run_test_controller", "run_test_plugin"]
 

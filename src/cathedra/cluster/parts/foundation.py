@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.client import Client
@@ -18,6 +17,7 @@ from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.sockets import short_root
 from cathedra.cluster.parts.generations import Generation
+from cathedra.releases import FeatureGates
 
 __all__ = ["Foundation", "Served", "node_root"]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.controllers.controller_manager import MakeController
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.framework.informed import MakeClaimPlugin
 

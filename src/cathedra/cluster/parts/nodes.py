@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.clock import Clock
 from cathedra.cluster.config import SLOW_PREPARE, DriverConfig
@@ -44,6 +43,7 @@ from cathedra.node.plugins.client import (
     ReportedHealth,
 )
 from cathedra.profiles import HardwareProfile
+from cathedra.releases import FeatureGates
 
 if TYPE_CHECKING:
     from cathedra.node.runtime.choose import ChosenRuntime

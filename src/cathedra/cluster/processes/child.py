@@ -11,7 +11,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.storage.primary import PrimaryStore
@@ -29,6 +28,7 @@ from cathedra.cluster.processes.channel import ChildLine
 from cathedra.cluster.processes.order import Order, identity_of
 from cathedra.cluster.processes.program import STOPPED_EARLY, Inherited, run_child, while_stored
 from cathedra.cluster.serving import open_beside
+from cathedra.releases import FeatureGates
 
 __all__ = ["main"]
 

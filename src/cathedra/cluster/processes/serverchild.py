@@ -11,7 +11,6 @@ from collections.abc import Awaitable
 from random import Random
 from typing import Any
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.clock import SystemClock
@@ -20,6 +19,7 @@ from cathedra.cluster.processes.channel import ChannelClosed, ChildLine
 from cathedra.cluster.processes.order import Order
 from cathedra.cluster.processes.program import Inherited, run_child, while_stored
 from cathedra.cluster.serving import open_beside, serve_beside
+from cathedra.releases import FeatureGates
 
 __all__ = ["main"]
 

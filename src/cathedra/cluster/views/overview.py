@@ -13,7 +13,6 @@ from typing import TypeVar
 from cathedra.allocation.supply.merging import merged_rules
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
@@ -32,6 +31,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.cluster.views.devicestates import DeviceRow, device_rows
 from cathedra.cluster.views.waiting import Surroundings, why_waiting
 from cathedra.cluster.views.wording import counted
+from cathedra.releases import FeatureGates
 from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.podclaims import claim_names
 

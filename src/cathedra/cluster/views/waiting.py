@@ -23,7 +23,6 @@ from cathedra.allocation import (
     behaviour_of,
 )
 from cathedra.api.core.core_v1 import Event, Node, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     DeviceClass,
     DeviceSelector,
@@ -35,6 +34,7 @@ from cathedra.api.resource import (
     ResourceSlice,
 )
 from cathedra.cluster.views.wording import counted
+from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import claim_names
 

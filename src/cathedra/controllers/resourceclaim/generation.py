@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.releases import FeatureGates
 from cathedra.semantics.owners import controller_reference
 
 __all__ = ["POD_CLAIM_NAME", "FeatureDisabled", "claim_from_template", "generate_name"]

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
@@ -22,6 +21,7 @@ from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
+from cathedra.releases import FeatureGates
 from cathedra.semantics.owners import controller_of
 
 __all__ = ["ClaimMaker", "ClaimRefused", "ClaimUndecodable", "TemplateMissing"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.slices.validation import validate_slice
+from cathedra.releases import FeatureGates
 
 __all__ = ["CHECKS"]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.api.gates import FeatureGates
 from cathedra.cel import device, program
 from cathedra.cel.errors import CompileError, Issue
 from cathedra.cel.library.semver import is_semver
@@ -20,6 +19,7 @@ from cathedra.insight.selectors.contradictions import Condition, conditions_of, 
 from cathedra.insight.selectors.facts import DriverFacts, Facts, facts_of
 from cathedra.insight.selectors.guards import unguarded
 from cathedra.insight.selectors.reads import MAPS, path_of, read_of
+from cathedra.releases import FeatureGates
 from cathedra.remembering import remembered
 
 __all__ = ["ExpressionRules"]

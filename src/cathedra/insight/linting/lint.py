@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Namespace
-from cathedra.api.gates import NEWEST, FeatureGates
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.insight.linting.claims import check_claims
 from cathedra.insight.linting.devices import DeviceChecks
@@ -22,6 +21,7 @@ from cathedra.insight.linting.suppression import Allowed, check_comments
 from cathedra.insight.manifests.files import ManifestFile, Written, written_files
 from cathedra.insight.manifests.objects import Manifest, Unreadable, manifests_of
 from cathedra.insight.reading.state import ClusterState
+from cathedra.releases import NEWEST, FeatureGates
 
 __all__ = ["lint"]
 

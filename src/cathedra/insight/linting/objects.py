@@ -10,7 +10,6 @@ import msgspec
 
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.field import ErrorType, FieldError
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.insight.linting.subjects import Findings, Given
@@ -20,6 +19,7 @@ from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefi
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 __all__ = ["ObjectChecks"]
 

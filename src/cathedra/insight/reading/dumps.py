@@ -11,12 +11,12 @@ from typing import Final
 from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.allocation.reading import Input, Plain, plain_objects, read_input
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import NEWEST, FeatureGates
 from cathedra.api.struct import encode
 from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.insight.reading.objects import read_object
 from cathedra.insight.reading.state import ClusterState, Note, key_of, note_on
+from cathedra.releases import NEWEST, FeatureGates
 
 __all__ = ["COMMAND", "DumpReader", "read_dump", "read_manifests"]
 

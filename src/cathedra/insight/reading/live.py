@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import NEWEST, RELEASES, FeatureGates
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError
 from cathedra.api.undecodable import FAULTS, Undecodable, readable
@@ -26,6 +25,7 @@ from cathedra.insight.reading.dumps import DumpReader
 from cathedra.insight.reading.kinds import READ_KINDS, ReadKind, read_kind
 from cathedra.insight.reading.objects import definition_of
 from cathedra.insight.reading.state import ClusterState, Note, note_on
+from cathedra.releases import NEWEST, RELEASES, FeatureGates
 
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
 

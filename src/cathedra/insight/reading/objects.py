@@ -11,12 +11,12 @@ from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.allocation.reading import Plain, decoded_object, name_of
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import reshape
 from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 __all__ = ["definition_of", "read_object"]
 

@@ -15,12 +15,12 @@ from cathedra.allocation import Budget, Cluster, Features, behaviour_of
 from cathedra.allocation.supply.merging import merged_rules
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 from cathedra.api.undecodable import Undecodable
 from cathedra.clock import SystemClock
 from cathedra.insight.reading.kinds import READ_KINDS
+from cathedra.releases import FeatureGates
 
 __all__ = ["ClusterState", "Key", "Note", "key_of", "note_on"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import KubeStruct
 from cathedra.kinds.declarative.tags import TypeTags
 from cathedra.kinds.declarative.walking import declared_errors
+from cathedra.releases import FeatureGates
 
 __all__ = ["merged", "with_tags"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import node_v1
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import AnyDefinition, Column
@@ -27,6 +26,7 @@ from cathedra.kinds.machinery.rbac import (
 from cathedra.kinds.machinery.signingrequests import signing_request_definition
 from cathedra.kinds.machinery.storage import storage_definitions
 from cathedra.kinds.machinery.webhooks import mutating_webhook_definition, validating_webhook_definition
+from cathedra.releases import FeatureGates
 
 __all__ = ["machinery_definitions"]
 

@@ -10,7 +10,6 @@ from cathedra.api.core import admissionregistration_v1 as v1
 from cathedra.api.core import admissionregistration_v1alpha1 as v1alpha1
 from cathedra.api.core import admissionregistration_v1beta1 as v1beta1
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace, reshape
 from cathedra.kinds.builtin import builtin
@@ -19,6 +18,7 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinition
 from cathedra.kinds.machinery.policies import match_resources, param_ref_cell
 from cathedra.kinds.strategies import CountedStrategy
+from cathedra.releases import FeatureGates
 
 __all__ = [
     "default_mutating_policy",

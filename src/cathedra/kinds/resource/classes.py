@@ -10,7 +10,6 @@ from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core import resource_v1beta1 as v1beta1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain, extended_resource_name, in_bytes
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace, reshape
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy
@@ -20,6 +19,7 @@ from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_version, served_versions
 from cathedra.kinds.strategies import first_generation
+from cathedra.releases import FeatureGates
 
 __all__ = [
     "CLASS_SHAPES",

@@ -10,7 +10,6 @@ import re
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.declarative.formats import (
     extended_resource_name,
     forbidden,
@@ -29,6 +28,7 @@ from cathedra.kinds.declarative.merging import with_tags
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.versions import Shapes
+from cathedra.releases import FeatureGates
 
 __all__ = ["CLAIM_TAGS", "CLASS_TAGS", "TAINT_RULE_TAGS", "KindTags", "slice_tags", "with_declared"]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
-from cathedra.api.gates import FeatureGates
+from cathedra.releases import FeatureGates
 
 __all__ = ["paths_of_release"]
 

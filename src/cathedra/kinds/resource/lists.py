@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import unique
-from cathedra.api.gates import FeatureGates
+from cathedra.releases import FeatureGates
 
 __all__ = ["validate_items"]
 

@@ -8,8 +8,8 @@ from typing import Final
 from cathedra.api import formats
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import RawJSON
+from cathedra.releases import FeatureGates
 
 __all__ = [
     "validate_class_name",

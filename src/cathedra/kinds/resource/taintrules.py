@@ -7,7 +7,6 @@ from typing import Any, Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import Time, json_names, replace
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.conditions import validate_conditions
@@ -18,6 +17,7 @@ from cathedra.kinds.resource.names import validate_driver_name, validate_pool_na
 from cathedra.kinds.resource.taints import dated_taint, validate_taint
 from cathedra.kinds.resource.versions import GROUP, deprecation
 from cathedra.kinds.strategies import first_generation, kept_metadata
+from cathedra.releases import FeatureGates
 
 __all__ = [
     "TaintRuleStatusStrategy",

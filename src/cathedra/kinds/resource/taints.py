@@ -7,8 +7,8 @@ from typing import Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import Time, replace
+from cathedra.releases import FeatureGates
 
 __all__ = ["dated_taint", "validate_taint"]
 

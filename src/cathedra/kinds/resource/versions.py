@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core import meta_v1
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, reshape
 from cathedra.kinds.definition import VersionDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["GROUP", "Shapes", "alpha_version", "beta_version", "deprecation", "reshape_all", "served_versions"]
 

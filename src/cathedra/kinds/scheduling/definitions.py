@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, VersionDefinition
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
@@ -17,6 +16,7 @@ from cathedra.kinds.scheduling.podgroups import (
 )
 from cathedra.kinds.scheduling.priorityclasses import priority_class_definition
 from cathedra.kinds.scheduling.workloads import WorkloadStrategy
+from cathedra.releases import FeatureGates
 
 __all__ = ["scheduling_definitions"]
 

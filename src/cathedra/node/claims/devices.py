@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache
 from cathedra.node.claims.errors import ClaimError
 from cathedra.node.claims.resolve import pod_claims
 from cathedra.node.plugins.client import PluginDevice
+from cathedra.releases import FeatureGates
 from cathedra.semantics.podclaims import EntryClaim
 
 __all__ = ["cdi_devices", "claim_devices", "container_claims"]

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
@@ -31,6 +30,7 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginClient, PrepareOutcome
 from cathedra.node.plugins.errors import PluginNotRegistered
 from cathedra.node.plugins.registry import PluginRegistry
+from cathedra.releases import FeatureGates
 
 __all__ = ["RECONCILE_SECONDS", "ClaimManager"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import ResourceClaim
 from cathedra.node.claims.claiminfo import DriverState
 from cathedra.node.claims.errors import PrepareError
+from cathedra.releases import FeatureGates
 from cathedra.semantics.podclaims import (
     EntryClaim,
     NotOwner,

@@ -17,7 +17,6 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
-from cathedra.api.gates import FeatureGates
 from cathedra.api.nesting import load_json
 from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
@@ -26,6 +25,7 @@ from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
 from cathedra.node.plugins.client import DeviceCondition, PluginCallError, ReportedHealth
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
+from cathedra.releases import FeatureGates
 
 __all__ = ["DEFAULT_TIMEOUT", "HealthCache", "HealthFollower"]
 

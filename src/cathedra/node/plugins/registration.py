@@ -19,7 +19,6 @@ from typing import Final
 import msgspec
 
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.gates import FeatureGates
 from cathedra.api.goquote import go_quote
 from cathedra.clock import Clock
 from cathedra.kinds.resource.names import validate_driver_name
@@ -37,6 +36,7 @@ from cathedra.node.plugins.grpcclient import (
 from cathedra.node.plugins.handshake import DRIVER_TYPE, PluginAnnouncement, RegistrationSocket
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
+from cathedra.releases import FeatureGates
 
 __all__ = ["CurrentDial", "PluginRegistrar", "choose_services", "services_of"]
 

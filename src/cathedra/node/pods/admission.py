@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cathedra.api.core.core_v1 import ContainerPort, Node, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.selectors import SelectorError, node_selector_matches
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES
 from cathedra.node.resources.pods import pod_requests
+from cathedra.releases import FeatureGates
 from cathedra.semantics.pods import long_running_containers
 from cathedra.semantics.tolerations import first_untolerated
 

@@ -7,7 +7,6 @@ import random
 import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod, ResourceStatus
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.clock import Clock
@@ -20,6 +19,7 @@ from cathedra.node.resources.cgroups import PodCgroups
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import Runtime
 from cathedra.node.setup.directories import PodDirectories
+from cathedra.releases import FeatureGates
 
 __all__ = ["PodContext"]
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.node.resources.pods import MIN_SHARES, pod_limits, shares_of
 from cathedra.node.runtime.runtime import ResourceLimits
+from cathedra.releases import FeatureGates
 
 __all__ = ["MOUNT", "PodCgroups", "cpu_weight", "is_usable"]
 

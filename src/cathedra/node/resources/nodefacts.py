@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
+from cathedra.releases import FeatureGates
 
 __all__ = ["NodeFacts"]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, NodeAllocatableResourceClaimStatus, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Format, Quantity
 from cathedra.node.runtime.runtime import ResourceLimits
+from cathedra.releases import FeatureGates
 from cathedra.semantics.podresources import (
     HUGE_PAGES,
     add_amounts,

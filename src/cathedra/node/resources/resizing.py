@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Container, Pod, ResourceRequirements
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.node.resources.pods import pod_requests
+from cathedra.releases import FeatureGates
 
 __all__ = ["RESIZED", "Postponement", "asks_for_resize", "granted_pod", "must_restart", "postponement"]
 

@@ -20,7 +20,6 @@ from cathedra._proto import (
     podresources_v1alpha1_pb2,
     podresources_v1alpha1_pb2_grpc,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.client.backoff import TokenBucket
 from cathedra.clock import Clock
 from cathedra.node.claims.devices import claim_devices, container_claims
@@ -29,6 +28,7 @@ from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
+from cathedra.releases import FeatureGates
 
 __all__ = ["PodResourcesServer"]
 

@@ -26,7 +26,6 @@ from cathedra.allocation import (
     behaviour_of,
 )
 from cathedra.allocation.supply.undecodable import effect_of
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.events import EventRecorder
@@ -34,6 +33,7 @@ from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.mergedslices import MergedSliceInformer
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
 from cathedra.scheduler.framework.attempt import Attempt

@@ -15,7 +15,6 @@ from typing import Any
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceRequest, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
@@ -24,6 +23,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress, waits
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import ClusterEvent
 from cathedra.scheduler.framework.observer import PluginObserver

@@ -10,7 +10,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from cathedra.api import facts
-from cathedra.api.gates import NEWEST
+from cathedra.releases import NEWEST
+from cathedra.releases.fields import is_known
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
@@ -100,7 +101,7 @@ class Descriptors:
 
     def _fields(self, message: Any, package: str, name: str) -> None:
         for json_name, fact in facts.load()[package][name]["fields"].items():
-            if fact.get("pb") and facts.is_known(name, json_name, NEWEST_OF.get(package, NEWEST)):
+            if fact.get("pb") and is_known(name, json_name, NEWEST_OF.get(package, NEWEST)):
                 self._field(message, package, fact["pb"], fact["type"])
 
     def _field(self, message: Any, package: str, number: int, go: str) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cathedra.api import facts
-from cathedra.api.gates import NEWEST
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 from cathedra.api.typeinfo import type_info
+from cathedra.releases import NEWEST
+from cathedra.releases.fields import is_known
 
 _DEPTH = 5
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
@@ -55,7 +55,7 @@ def _objects(kind: Any, depth: int) -> st.SearchStrategy[Any]:
     parts = {
         name: _values(hint, depth - 1, name, kind)
         for name, hint in hints.items()
-        if name not in {"kind", "api_version"} and facts.is_known(kind.__name__, json_names(kind)[name], NEWEST)
+        if name not in {"kind", "api_version"} and is_known(kind.__name__, json_names(kind)[name], NEWEST)
     }
     # Most fields stay empty, as in real objects; each example fills a few.
     return st.fixed_dictionaries({}, optional=parts).map(lambda values: kind(**values))

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.index import KINDS
-from cathedra.api.gates import NEWEST
 from cathedra.api.protobuf import decode_message, encode_message
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.typeinfo import package_of
+from cathedra.releases import NEWEST
 from tests.unit.api.protobuf.descriptors import NEWEST_OF, Descriptors
 from tests.unit.api.protobuf.objects import objects
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver import accesscontrol
 from cathedra.apiserver.admission.plugin import AdmissionAttributes, AdmissionChain, AdmissionPlugin
@@ -16,6 +15,7 @@ from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_release()) if not one.group}
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.custom.definitions import DefinitionStatusStrategy, DefinitionStrategy
 from cathedra.kinds.definition import RequestContext
+from cathedra.releases import FeatureGates
 
 CONTEXT = RequestContext(gates=FeatureGates.for_release(), now=0.0)
 STRATEGY = DefinitionStrategy()

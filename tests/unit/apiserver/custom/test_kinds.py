@@ -6,11 +6,11 @@ from typing import Any
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.custom.kinds import kind_of_definition
 from cathedra.apiserver.custom.objects import content, with_content
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.custom import things
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -6,13 +6,13 @@ from typing import Any
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.custom.kinds import kind_of_definition
 from cathedra.apiserver.custom.objects import with_content
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
+from cathedra.releases import FeatureGates
 
 __all__ = ["call", "context", "kind", "thing", "version"]
 

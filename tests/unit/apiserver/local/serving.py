@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
@@ -21,6 +20,7 @@ from cathedra.client.local.unix import LocalConnection
 from cathedra.client.opening import open_transport
 from cathedra.client.upgrading import UpgradingTransport
 from cathedra.clock import LoopClock, SystemClock
+from cathedra.releases import FeatureGates
 
 ADMIN = "token of an administrator"
 UNKNOWN = "a token that was never handed out"

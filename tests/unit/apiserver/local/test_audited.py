@@ -11,7 +11,6 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
@@ -22,6 +21,7 @@ from cathedra.client.denials import Denials
 from cathedra.client.resources import CONFIGMAPS, PODS
 from cathedra.client.transport import PatchType
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 
 MASTER = UserInfo("system:kube-controller-manager", ("system:masters",))
 POD_GC = UserInfo("system:serviceaccount:kube-system:pod-garbage-collector")

@@ -14,7 +14,6 @@ import pytest
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
@@ -25,6 +24,7 @@ from cathedra.client.resources import resource_ref
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock
 from cathedra.kinds.definition import ResourceDefinition
+from cathedra.releases import FeatureGates
 from tests.unit.api.nulled import nulled
 from tests.unit.apiserver.local.serving import ADMIN, TOKENS, served
 from tests.unit.apiserver.plain_definitions import plain_definitions

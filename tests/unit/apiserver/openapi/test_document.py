@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.openapi.document import Documents
 from cathedra.apiserver.openapi.swagger import joined, kept_path, swagger_part
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.decoding import decode_values
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.ownership.keeping import keeps_metadata, kept_fields, with_kept
@@ -18,6 +17,7 @@ from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 DEFINITION = next(one for one in all_definitions(FeatureGates.for_release()) if one.plural == "pods")
 CALL = Call(

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.ownership.tracking import applied, tracked
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"

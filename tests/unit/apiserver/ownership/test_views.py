@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.decoding import has_known_fields
-from cathedra.api.gates import NEWEST
 from cathedra.api.goform import go_values
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import kind_of
@@ -19,6 +18,7 @@ from cathedra.apiserver.ownership.comparison import outline
 from cathedra.apiserver.ownership.typed import field_shape
 from cathedra.apiserver.ownership.views import REMEMBERED_PART, View, _plain, differences, is_plain
 from cathedra.apiserver.patches.schema import struct_shape, without_nulls
+from cathedra.releases import NEWEST
 
 SHAPE = struct_shape(Pod)
 NAMES = st.sampled_from(["a", "b", 'c"\u00e9', "a-bcdfg", "a-b2456"])

@@ -16,13 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.client.transport import EventType, ListOptions, WriteOptions
 from cathedra.clock import LoopClock, VirtualTimeLoop
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

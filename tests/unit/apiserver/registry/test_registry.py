@@ -8,7 +8,6 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
@@ -16,6 +15,7 @@ from cathedra.apiserver.registry.layout import MAX_VALUE
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 CONFIG_MAPS = GroupResource("", "configmaps")
 MAP = ConfigMap(metadata=ObjectMeta(name="a", namespace="n"), data={"k": "v"})

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import ConfigMap, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, replace
@@ -30,6 +29,7 @@ from cathedra.apiserver.storage.protocol import Record, Settled, Storage, Storag
 from cathedra.client.transport import EventType
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 MAPS = GroupResource("", "configmaps")

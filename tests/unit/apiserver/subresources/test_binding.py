@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 
 PODS = "/api/v1/namespaces/default/pods"

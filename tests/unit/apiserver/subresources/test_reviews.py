@@ -17,10 +17,10 @@ from cathedra.api.core.authorization_v1 import (
     SubjectAccessReview,
     SubjectAccessReviewSpec,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.apiserver.config import ServerConfig
 from cathedra.client.resources import resource_ref
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import open_asgi
 from tests.unit.apiserver.guarded import Guarded, guarded, refused, rule, user
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
@@ -36,6 +35,7 @@ from cathedra.driver.files import MemoryFiles
 from cathedra.driver.run import DriverRunner
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["GPU", "World", "claim", "device_class", "play", "pod", "template"]

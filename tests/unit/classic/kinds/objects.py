@@ -6,9 +6,9 @@ from typing import Any
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.kinds.definition import RequestContext
+from cathedra.releases import FeatureGates
 
 __all__ = ["allocation", "claim", "context", "said"]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.classic.kinds.columns import claim_state
 from cathedra.classic.resources import CLAIMS, CLASSES, classic_client
@@ -30,6 +29,7 @@ from cathedra.cluster.parts.classicprograms import (
     run_test_plugin,
 )
 from cathedra.cluster.serving import open_server, write_kubeconfig
+from cathedra.releases import FeatureGates
 
 PATIENCE = 120.0
 GATES = {"DynamicResourceAllocation": True}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.cluster.parts.generations import generation_of, how_to_enable_devices
+from cathedra.releases import FeatureGates
 
 
 @pytest.mark.parametrize(

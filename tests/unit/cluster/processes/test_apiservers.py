@@ -12,7 +12,6 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
@@ -22,6 +21,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.processes.apiservers import several_servers
 from cathedra.cluster.serving import open_server
+from cathedra.releases import FeatureGates
 
 CLOCK = SystemClock()
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
 from cathedra.cluster.views.devicestates import DeviceRow, device_rows
 from cathedra.cluster.views.waiting import Surroundings
+from cathedra.releases import FeatureGates
 
 DRIVER = "gpu.example.com"
 TAINT = {"key": "broken", "effect": "NoSchedule"}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Event, Node, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict
 from cathedra.cluster.views.waiting import Surroundings, why_waiting
+from cathedra.releases import FeatureGates
 
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 

@@ -12,9 +12,9 @@ from cathedra.api.core.scheduling_v1beta1 import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.controllers.administration.podgroups import FINALIZER, PodGroupProtectionController
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.administration.objects import pod
 from tests.unit.controllers.world import World, play
 

@@ -7,10 +7,10 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 
-from cathedra.api.gates import FeatureGates
 from cathedra.client.client import Client
 from cathedra.clock import Clock
 from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.guarded import Guarded
 
 

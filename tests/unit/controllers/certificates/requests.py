@@ -18,12 +18,12 @@ from cathedra.api.core.certificates_v1 import (
     CertificateSigningRequestSpec,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.certificates.authority import Authority
 from cathedra.certificates.requests import sign_request
 from cathedra.client.client import Client
 from cathedra.client.resources import CERTIFICATESIGNINGREQUESTS
 from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.guarded import Guarded, user
 
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"

@@ -6,7 +6,6 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     AllocationResult,
     CELDeviceSelector,
@@ -36,6 +35,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
+from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
 from tests.unit.controllers.world import World, play
 

@@ -26,11 +26,11 @@ from cathedra.api.core.core_v1 import (
     PodSpec,
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import JOBS, NAMESPACES, PODS
 from cathedra.controllers.job.controller import JobController
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.job.objects import active, end, job
 from tests.unit.controllers.world import World, play
 from tests.unit.spoiled import SPOILED, SpoiledTransport

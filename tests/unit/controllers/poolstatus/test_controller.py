@@ -10,13 +10,13 @@ from cathedra.api.core.resource_v1alpha3 import (
     ResourcePoolStatusRequestSpec,
     ResourcePoolStatusRequestStatus,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import (
     Device,
 )
 from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
 from cathedra.controllers.poolstatus.controller import ResourcePoolStatusRequestController
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.poolstatus.objects import slice_
 from tests.unit.controllers.world import World, play
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodSchedulingGroup
 from cathedra.api.core.meta_v1 import OwnerReference
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.client.transport import ResourceRef
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.resourceclaim.objects import allocate, claim, from_template, named, pod, reference, template
 from tests.unit.controllers.world import World, play
 from tests.unit.spoiled import SPOILED, SpoiledTransport

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.controllers.resourceclaim.maker import ClaimMaker, TemplateMissing
+from cathedra.releases import FeatureGates
 from tests.unit.controllers.resourceclaim.objects import template
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import pod

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.api.gates import UnknownGate
 from cathedra.insight import lint
+from cathedra.releases import UnknownGate
 from tests.unit.insight.linting.manifests import claim, selecting, yaml_of
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

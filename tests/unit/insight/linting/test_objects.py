@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from cathedra.allocation import InvalidInput
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
@@ -22,6 +21,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.insight import lint
 from cathedra.insight.reading.objects import definition_of, read_object
+from cathedra.releases import FeatureGates
 from tests.unit.insight.linting.manifests import claim, counters, device_class, selecting, slices
 from tests.unit.insight.linting.test_rules import CASES
 

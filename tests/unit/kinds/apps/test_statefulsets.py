@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import apps_v1
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict, to_dict
 from cathedra.kinds.apps.statefulsets import stateful_set_definition
 from cathedra.kinds.definition import RequestContext
+from cathedra.releases import FeatureGates
 from tests.unit.kinds.objects import defaulted, problems_of, problems_of_change, row
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -15,7 +15,6 @@ from cathedra.api.core.admissionregistration_v1 import (
     ParamRef,
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.machinery.mutatingpolicies import (
     mutating_policy_binding_cells,
@@ -24,6 +23,7 @@ from cathedra.kinds.machinery.mutatingpolicies import (
     mutating_policy_definition,
 )
 from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 
 CONTEXT = RequestContext(FeatureGates.for_release(), 0.0)
 

@@ -19,7 +19,6 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.core_v1 import (
     ResourceClaim as ContainerClaim,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
@@ -33,6 +32,7 @@ from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginDevice, PrepareOutcome
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from cathedra.releases import FeatureGates
 from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, make_claim, make_pod
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import DeviceAllocationResult, ResourceClaim, ResourceClaimStatus
 from cathedra.api.struct import replace
 from cathedra.node.claims.errors import PrepareError
 from cathedra.node.claims.resolve import check_allowed, driver_states, pod_claims
+from cathedra.releases import FeatureGates
 from tests.unit.node.fakes import DRIVER, GATES, make_claim, make_pod
 
 WITHOUT = FeatureGates.for_release("1.37", {"DRAOptionalNodeOperations": False})

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cathedra.api.core.core_v1 import Container, ResourceClaim, ResourceHealth, ResourceRequirements
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
@@ -18,6 +17,7 @@ from cathedra.node.plugins import health
 from cathedra.node.plugins.client import DeviceCondition, PluginDevice, ReportedHealth
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
+from cathedra.releases import FeatureGates
 from tests.costs import costs_less_than
 from tests.unit.node.fakes import DRIVER, GATES, make_pod
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from cathedra._proto import dra_health_v1_pb2 as health
-from cathedra.api.gates import FeatureGates
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, DeviceCondition, PluginCallError, PluginDevice
@@ -20,6 +19,7 @@ from cathedra.node.plugins.grpcclient import GRPCPluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registration import PluginRegistrar, choose_services, services_of
 from cathedra.node.plugins.registry import PluginRegistry
+from cathedra.releases import FeatureGates
 from tests.unit.node.driver_server import DriverServer
 from tests.unit.node.fakes import GATES
 

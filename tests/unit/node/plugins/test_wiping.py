@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import internal_error
 from cathedra.certificates.authority import self_signed
 from cathedra.client.client import Client
@@ -20,6 +19,7 @@ from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.wiping import SliceWiper
+from cathedra.releases import FeatureGates
 from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, Setting
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict
 from cathedra.node.resources.cgroups import PodCgroups, cpu_weight, is_usable
+from cathedra.releases import FeatureGates
 
 GATES = FeatureGates.for_release("1.37")
 ALLOCATABLE = {"cpu": Quantity("8"), "memory": Quantity("16Gi"), "pods": Quantity("110")}

@@ -17,11 +17,11 @@ from cathedra.api.core.core_v1 import (
     PodStatus,
     ResourceRequirements,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.node.resources.containers import container_limits, oom_score
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.resources.pods import pod_requests
+from cathedra.releases import FeatureGates
 
 ON = FeatureGates.for_release("1.37", {"DRANodeAllocatableResources": True})
 OFF = FeatureGates.for_release("1.37")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.node.resources.pods import as_quantities, page_size, pod_limits, pod_requirements, shares_of
+from cathedra.releases import FeatureGates
 
 GATES = FeatureGates.for_release("1.37")
 

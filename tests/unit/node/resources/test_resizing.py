@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod, ResourceRequirements
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict
 from cathedra.node.resources.resizing import Postponement, asks_for_resize, granted_pod, must_restart, postponement
+from cathedra.releases import FeatureGates
 
 GATES = FeatureGates.for_release("1.37")
 NODE = {"cpu": Quantity("8"), "memory": Quantity("8Gi")}

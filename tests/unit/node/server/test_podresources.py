@@ -19,7 +19,6 @@ from cathedra._proto import podresources_v1_pb2_grpc as v1_grpc
 from cathedra._proto import podresources_v1alpha1_pb2 as v1alpha1
 from cathedra._proto import podresources_v1alpha1_pb2_grpc as v1alpha1_grpc
 from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.clock import SystemClock
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
@@ -27,6 +26,7 @@ from cathedra.node.containers.records import ContainerRecord, records_for
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import PluginDevice
 from cathedra.node.server.podresources import PodResourcesServer
+from cathedra.releases import FeatureGates
 from tests.unit.node.fakes import DRIVER, make_pod
 
 

@@ -7,12 +7,12 @@ import random
 from typing import Any
 
 from cathedra.allocation import Allocation
-from cathedra.api.gates import FeatureGates
 from cathedra.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import from_dict, replace
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, Devices
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.plugins.binder import DefaultBinder

@@ -12,7 +12,6 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Namespace, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, internal_error, invalid
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
@@ -25,6 +24,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import NAMESPACES, PODS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.identity import by_identity
+from cathedra.releases import FeatureGates
 from cathedra.semantics.owners import controller_of
 
 __all__ = ["PodSecurity"]

@@ -17,12 +17,12 @@ from cathedra.api.core.rbac_v1 import (
     RoleRef,
     Subject,
 )
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.authorization.bootstrap.controllerroles import CONTROLLER_PREFIX, CONTROLLER_ROLES
 from cathedra.apiserver.authorization.bootstrap.namespacedroles import NAMESPACED_BINDINGS, NAMESPACED_ROLES
 from cathedra.apiserver.authorization.bootstrap.rulebook import DefaultRole, GatedRule
 from cathedra.apiserver.authorization.bootstrap.systemroles import NODE_RULES, SYSTEM_ROLES
 from cathedra.apiserver.authorization.bootstrap.userroles import USER_ROLES
+from cathedra.releases import FeatureGates
 
 __all__ = ["AUTO_UPDATE", "cluster_role_bindings", "cluster_roles", "node_rules", "role_bindings", "roles"]
 

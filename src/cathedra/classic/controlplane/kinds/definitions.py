@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from cathedra.api import resource
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.gates import FeatureGates
 from cathedra.classic.controlplane.kinds import conversion
 from cathedra.classic.controlplane.kinds.claims import (
     ControlledClaimStatusStrategy,
@@ -26,6 +25,7 @@ from cathedra.kinds.resource.claims.strategy import claim_definition, template_d
 from cathedra.kinds.resource.classes import class_definition
 from cathedra.kinds.resource.slices.conversion import alpha_slice_from_hub, alpha_slice_to_hub
 from cathedra.kinds.resource.slices.strategy import slice_definition
+from cathedra.releases import FeatureGates
 
 __all__ = ["control_plane_definitions"]
 

@@ -8,7 +8,6 @@ from typing import Final
 from cathedra.api.core import batch_v1, core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.batch.jobs.policies import (
     validate_failure_policy,
@@ -17,6 +16,7 @@ from cathedra.kinds.batch.jobs.policies import (
     validate_success_policy,
 )
 from cathedra.kinds.core.pods.validation import validate_pod_template
+from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import is_true
 
 __all__ = ["validate_job", "validate_job_spec", "validate_job_update"]

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from cathedra.api.core import core_v1
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.identity import by_identity
+from cathedra.releases import FeatureGates
 
 __all__ = ["enabled_pod_spec", "enabled_pod_status"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from cathedra.api import resource
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import each
+from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]

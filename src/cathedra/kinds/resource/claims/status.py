@@ -9,7 +9,6 @@ from typing import Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
-from cathedra.api.gates import FeatureGates
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import RequestContext
@@ -27,6 +26,7 @@ from cathedra.kinds.resource.claims.validation import (
 )
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_driver_name, validate_opaque, validate_pool_name
+from cathedra.releases import FeatureGates
 
 __all__ = ["validate_differing", "validate_status_update"]
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldError
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.definition import ExpressionChecker, RequestContext, ResourceDefinition, Strategy
@@ -31,6 +30,7 @@ from cathedra.kinds.resource.errorpaths import paths_of_release
 from cathedra.kinds.resource.expressions import many_selectors
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
+from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]

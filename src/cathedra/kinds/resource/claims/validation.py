@@ -8,7 +8,6 @@ from typing import Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
@@ -19,6 +18,7 @@ from cathedra.kinds.resource.names import (
     validate_fully_qualified_name,
     validate_opaque,
 )
+from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 
 __all__ = [

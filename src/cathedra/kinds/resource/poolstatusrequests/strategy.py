@@ -5,7 +5,6 @@ from __future__ import annotations
 from cathedra.api.core import resource_v1alpha3
 from cathedra.api.core.resource_v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestSpec
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.kinds.resource.poolstatusrequests.columns import POOL_STATUS_COLUMNS, pool_status_cells
@@ -15,6 +14,7 @@ from cathedra.kinds.resource.poolstatusrequests.validation import (
 )
 from cathedra.kinds.resource.versions import GROUP
 from cathedra.kinds.strategies import kept_metadata
+from cathedra.releases import FeatureGates
 
 __all__ = [
     "PoolStatusRequestStatusStrategy",

@@ -9,7 +9,6 @@ from typing import Final
 
 from cathedra.api.core.resource_v1alpha3 import ResourcePoolStatusRequest
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.gates import FeatureGates
 from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.declarative.formats import (
     Check,
@@ -25,6 +24,7 @@ from cathedra.kinds.declarative.formats import (
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.resource.claims.validation import IMMUTABLE
+from cathedra.releases import FeatureGates
 
 __all__ = ["validate_pool_status", "validate_pool_status_request"]
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import NANO, Quantity
+from cathedra.releases import FeatureGates
 
 __all__ = ["validate_policy"]
 

@@ -11,7 +11,7 @@ from typing import Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, unique
-from cathedra.api.gates import FeatureGates
+from cathedra.releases import FeatureGates
 
 __all__ = ["validate_consumptions", "validate_counter_sets", "validate_references"]
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
@@ -20,6 +19,7 @@ from cathedra.kinds.resource.slices.counters import validate_consumptions
 from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.slices.node_resources import validate_mappings, validate_node_resources
 from cathedra.kinds.resource.taints import validate_taint
+from cathedra.releases import FeatureGates
 
 __all__ = ["DeviceRules", "shortened", "validate_attribute"]
 

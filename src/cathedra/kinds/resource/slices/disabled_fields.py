@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api import resource
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import EMPTY_LIST, replace
+from cathedra.releases import FeatureGates
 
 __all__ = ["enabled_slice_spec"]
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from cathedra.api import resource
 from cathedra.api.field import ErrorList
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy
@@ -19,6 +18,7 @@ from cathedra.kinds.resource.slices.disabled_fields import enabled_slice_spec
 from cathedra.kinds.resource.slices.validation import validate_slice
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import first_generation
+from cathedra.releases import FeatureGates
 
 __all__ = ["SliceStrategy", "slice_cells", "slice_definition"]
 

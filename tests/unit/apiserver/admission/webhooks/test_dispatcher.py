@@ -38,7 +38,6 @@ from cathedra.api.core.core_v1 import (
     ServiceSpec,
 )
 from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector, ObjectMeta
-from cathedra.api.gates import FeatureGates
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
@@ -47,6 +46,7 @@ from cathedra.certificates.authority import Authority
 from cathedra.client.resources import CONFIGMAPS, PODS, SERVICES, resource_ref
 from cathedra.client.transport import WriteOptions
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.guarded import Guarded, guarded
 
 MUTATING = resource_ref(MutatingWebhookConfiguration, "mutatingwebhookconfigurations", namespaced=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.api.gates import FeatureGates
 from cathedra.apiserver.config import ServerConfig
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"

@@ -11,7 +11,6 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap, ConfigMapList, Secret
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, PartialObjectMetadata, Status
-from cathedra.api.gates import FeatureGates
 from cathedra.api.protobuf import decode_message, encode_message, unwrap, wrap
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import expired
@@ -20,6 +19,7 @@ from cathedra.apiserver.http.answers.negotiation import AnswerForm
 from cathedra.apiserver.http.answers.streaming import send_error_stream
 from cathedra.apiserver.server import APIServer
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

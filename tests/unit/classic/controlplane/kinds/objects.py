@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
-from cathedra.api.gates import FeatureGates
 from cathedra.api.struct import from_dict
 from cathedra.classic.controlplane.kinds import conversion
 from cathedra.classic.controlplane.kinds.types import ControlledClaim, ControlledClass
 from cathedra.kinds.definition import RequestContext
+from cathedra.releases import FeatureGates
 
 __all__ = ["RESULT", "claim", "context", "device_class"]
 

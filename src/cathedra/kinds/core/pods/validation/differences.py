@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core import core_v1
-from cathedra.api.facts import ONLY_IN
 from cathedra.api.goform import go_form, go_json
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names
+from cathedra.releases.fields import ONLY_IN
 
 __all__ = ["spec_difference"]
 

@@ -12,11 +12,11 @@ from typing import Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.gates import FeatureGates
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.validation.claims import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation.spec import SPEC, validate_any_pod
+from cathedra.releases import FeatureGates
 from cathedra.semantics.pods import is_sidecar
 
 __all__ = ["validate_resize"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.api.gates import FeatureGates, UnknownGate, parse_overrides
+from cathedra.releases import FeatureGates, UnknownGate, parse_overrides
 
 
 @pytest.mark.parametrize(

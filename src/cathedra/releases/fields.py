@@ -1,0 +1,103 @@
+"""Fields of API types that some releases lack: the first and last release of each.
+
+A field that is not listed exists in every release in which its type exists. The decoder treats a field of another
+release as unknown, the protobuf codec skips its number, and OpenAPI leaves it out. The source of each row is
+``types.go`` of the group at the tags of the releases.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cathedra.releases.table import order
+
+__all__ = ["ONLY_IN", "is_known"]
+
+ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("ResourceClaimSpec", "controller"): ("1.31", "1.31"),
+    ("ResourceClaimStatus", "deallocationRequested"): ("1.26", "1.31"),
+    ("ResourceClaimStatus", "devices"): ("1.32", ""),
+    ("AllocationResult", "controller"): ("1.31", "1.31"),
+    ("DeviceRequestAllocationResult", "adminAccess"): ("1.32", ""),
+    ("DeviceClassSpec", "suitableNodes"): ("1.31", "1.31"),
+    ("DeviceRequest", "firstAvailable"): ("1.33", ""),
+    ("DeviceRequest", "tolerations"): ("1.33", ""),
+    ("ExactDeviceRequest", "tolerations"): ("1.33", ""),
+    ("DeviceSubRequest", "tolerations"): ("1.33", ""),
+    ("DeviceRequestAllocationResult", "tolerations"): ("1.33", ""),
+    ("BasicDevice", "taints"): ("1.33", ""),
+    ("BasicDevice", "consumesCounters"): ("1.33", ""),
+    ("BasicDevice", "nodeName"): ("1.33", ""),
+    ("BasicDevice", "nodeSelector"): ("1.33", ""),
+    ("BasicDevice", "allNodes"): ("1.33", ""),
+    ("Device", "taints"): ("1.33", ""),
+    ("Device", "consumesCounters"): ("1.33", ""),
+    ("Device", "nodeName"): ("1.33", ""),
+    ("Device", "nodeSelector"): ("1.33", ""),
+    ("Device", "allNodes"): ("1.33", ""),
+    ("ResourceSliceSpec", "sharedCounters"): ("1.33", ""),
+    ("ResourceSliceSpec", "perDeviceNodeSelection"): ("1.33", ""),
+    ("DeviceRequest", "capacity"): ("1.34", ""),
+    ("ExactDeviceRequest", "capacity"): ("1.34", ""),
+    ("DeviceSubRequest", "capacity"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "shareID"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "consumedCapacity"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "bindingConditions"): ("1.34", ""),
+    ("DeviceRequestAllocationResult", "bindingFailureConditions"): ("1.34", ""),
+    ("AllocatedDeviceStatus", "shareID"): ("1.34", ""),
+    ("AllocationResult", "allocationTimestamp"): ("1.34", ""),
+    ("DeviceCapacity", "requestPolicy"): ("1.34", ""),
+    ("DeviceConstraint", "distinctAttribute"): ("1.34", ""),
+    ("BasicDevice", "allowMultipleAllocations"): ("1.34", ""),
+    ("BasicDevice", "bindsToNode"): ("1.34", ""),
+    ("BasicDevice", "bindingConditions"): ("1.34", ""),
+    ("BasicDevice", "bindingFailureConditions"): ("1.34", ""),
+    ("Device", "allowMultipleAllocations"): ("1.34", ""),
+    ("Device", "bindsToNode"): ("1.34", ""),
+    ("Device", "bindingConditions"): ("1.34", ""),
+    ("Device", "bindingFailureConditions"): ("1.34", ""),
+    ("DeviceClassSpec", "extendedResourceName"): ("1.34", ""),
+    ("PodStatus", "extendedResourceClaimStatus"): ("1.34", ""),
+    ("DeviceDerivedAttribute", ""): ("1.37", ""),
+    ("ExactDeviceRequest", "derivedAttributes"): ("1.37", ""),
+    ("DeviceSubRequest", "derivedAttributes"): ("1.37", ""),
+    ("DeviceRequest", "derivedAttributes"): ("1.37", ""),
+    ("DeviceCounterConsumption", "compatibilityGroups"): ("1.37", ""),
+    ("Device", "nodeAllocatableResourceMappings"): ("1.36", "1.36"),
+    ("BasicDevice", "nodeAllocatableResourceMappings"): ("1.36", "1.36"),
+    ("Device", "nodeAllocatableResources"): ("1.37", ""),
+    ("BasicDevice", "nodeAllocatableResources"): ("1.37", ""),
+    ("ResourceSliceSpec", "partitionTypeAttribute"): ("1.37", ""),
+    ("ResourceSliceSpec", "skipNodeOperations"): ("1.37", ""),
+    ("DeviceRequestAllocationResult", "skipNodeOperations"): ("1.37", ""),
+    ("ResourcePoolStatusRequestSpec", "defaultPartitionTypeAttribute"): ("1.37", ""),
+    ("PoolStatus", "partitionSummary"): ("1.37", ""),
+    ("PoolStatus", "shareableSummary"): ("1.37", ""),
+    ("DeviceAttribute", "ints"): ("1.36", ""),
+    ("DeviceAttribute", "bools"): ("1.36", ""),
+    ("DeviceAttribute", "strings"): ("1.36", ""),
+    ("DeviceAttribute", "versions"): ("1.36", ""),
+    ("DeviceTaintRule", "status"): ("1.35", ""),
+    ("DeviceTaintSelector", "deviceClassName"): ("1.33", "1.34"),
+    ("DeviceTaintSelector", "selectors"): ("1.33", "1.34"),
+    ("NodeAllocatableResourceClaimStatus", "resources"): ("1.36", "1.36"),
+    ("NodeAllocatableResourceClaimStatus", "mapping"): ("1.37", ""),
+    ("NodeAllocatableResourceClaimStatus", "overhead"): ("1.37", ""),
+    ("PodStatus", "nodeAllocatableResourceClaimStatuses"): ("1.36", ""),
+    ("PodSpec", "schedulingGroup"): ("1.36", ""),
+    ("PodStatus", "volumeHealth"): ("1.37", ""),
+    ("PodResourceClaim", "source"): ("1.26", "1.30"),
+    ("PodResourceClaim", "resourceClaimName"): ("1.31", ""),
+    ("PodResourceClaim", "resourceClaimTemplateName"): ("1.31", ""),
+    ("ResourceClass", "structuredParameters"): ("1.30", "1.30"),
+    ("ResourceHandle", "structuredData"): ("1.30", "1.30"),
+}
+"""(type, JSON field) → first and last release that knows it; "" is open. Other releases treat it as unknown."""
+
+
+def is_known(type_name: str, json_name: str, release: str) -> bool:
+    """Return True if the release (as ``1.36``) has the field of that type."""
+    first, last = ONLY_IN.get((type_name, json_name), ("", ""))
+    if first and order(release) < order(first):
+        return False
+    return not (last and order(release) > order(last))

@@ -1,0 +1,143 @@
+"""Feature gates of one release, as one immutable value that is passed in.
+
+`FeatureGates` is built once per process from a release and overrides, and handed to everything that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from cathedra.releases.history import HISTORY, NEEDS, GateState, Stage
+from cathedra.releases.table import NEWEST, RELEASES, order
+
+__all__ = ["FeatureGates", "UnknownGate", "parse_overrides", "state_of"]
+
+
+class UnknownGate(ValueError):
+    """No gate of that name exists, or it cannot be changed."""
+
+
+def state_of(gate: str, release: str) -> GateState | None:
+    """How a gate stands in a release; None where the release does not know it.
+
+    Raises:
+        UnknownGate: no release has it.
+    """
+    if gate not in HISTORY:
+        raise UnknownGate(f"unrecognized feature gate: {gate}")
+    reached = [state for state in HISTORY[gate] if order(state.since) <= order(release)]
+    return reached[-1] if reached and not reached[-1].removed else None
+
+
+def parse_overrides(text: str) -> dict[str, bool]:
+    """Overrides as on the command line: ``A=true,B=false``.
+
+    Raises:
+        UnknownGate: an entry is not of that form.
+    """
+    overrides = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        gate, equals, value = (part.strip() for part in entry.partition("="))
+        if not equals:
+            raise UnknownGate(f"missing bool value for {gate}")
+        if value.lower() not in ("true", "t", "1", "false", "f", "0"):
+            raise UnknownGate(f"invalid value of {gate}={value}, err: it must be true or false")
+        overrides[gate] = value.lower() in ("true", "t", "1")
+    return overrides
+
+
+class FeatureGates(Mapping[str, bool]):
+    """Gate → on or off. Immutable; asking for a gate that does not exist is an error.
+
+    A gate that the release does not have yet is off, and cannot be switched on.
+    """
+
+    __slots__ = ("_enabled", "_reached", "release")
+
+    def __init__(self, enabled: Mapping[str, bool], release: str = NEWEST) -> None:
+        self._enabled = MappingProxyType(dict(enabled))
+        self._reached = frozenset(known for known in RELEASES if order(known) <= order(release))
+        self.release = release
+
+    @staticmethod
+    def for_release(release: str = NEWEST, overrides: Mapping[str, bool] = MappingProxyType({})) -> FeatureGates:
+        """The defaults of a release with some gates set otherwise; ``AllAlpha`` and ``AllBeta`` set a whole stage.
+
+        Raises:
+            UnknownGate: the release is unknown, an override names no gate of it, or one that is locked to its
+                default, or one that is on while a gate it depends on is off.
+        """
+        if release not in RELEASES:
+            raise UnknownGate(f"unknown Kubernetes version {release!r}: known are {RELEASES[0]} to {RELEASES[-1]}")
+        states = {gate: state_of(gate, release) for gate in HISTORY}
+        enabled = {gate: state is not None and state.default for gate, state in states.items()}
+        for stage, word in ((Stage.ALPHA, "AllAlpha"), (Stage.BETA, "AllBeta")):
+            if word in overrides:
+                enabled |= {gate: overrides[word] for gate, state in states.items() if state and state.stage == stage}
+        for gate, on in overrides.items():
+            if gate in ("AllAlpha", "AllBeta"):
+                continue
+            state = states.get(gate)
+            if state is None:
+                raise UnknownGate(f"unrecognized feature gate: {gate}")
+            if state.locked and on is not state.default:
+                raise UnknownGate(
+                    f"cannot set feature gate {gate} to {str(on).lower()}, "
+                    f"feature is locked to {str(state.default).lower()}"
+                )
+            enabled[gate] = on
+        _check_dependencies(enabled, overrides)
+        return FeatureGates(enabled, release)
+
+    def __getitem__(self, gate: str) -> bool:
+        try:
+            return self._enabled[gate]
+        except KeyError as error:
+            raise UnknownGate(f"unrecognized feature gate: {gate}") from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._enabled)
+
+    def __len__(self) -> int:
+        return len(self._enabled)
+
+    def __repr__(self) -> str:
+        return f"FeatureGates.for_release({self.release!r}, {self.overrides()!r})"
+
+    def overrides(self) -> dict[str, bool]:
+        """The gates that are not at their release's default."""
+        return {gate: on for gate, on in self._enabled.items() if on is not _default(gate, self.release)}
+
+    def within(self, first: str, last: str) -> bool:
+        """Whether this is a release from ``first`` to ``last``; "" is open."""
+        if first and not self.at_least(first):
+            return False
+        return not last or order(self.release) <= order(last)
+
+    @property
+    def admin_access(self) -> bool:
+        """Whether claims may ask for admin access: 1.31 had that without a gate."""
+        return self["DRAAdminAccess"] or not self.at_least("1.32")
+
+    @property
+    def merged_taint_rules(self) -> bool:
+        """Whether DeviceTaintRules are merged into slices before anything else reads these, as in 1.33 and 1.34."""
+        return self.within("1.33", "1.34") and self["DRADeviceTaints"]
+
+    def at_least(self, release: str) -> bool:
+        """Whether this is that release or a newer one."""
+        return release in self._reached or order(self.release) >= order(release)
+
+
+def _default(gate: str, release: str) -> bool:
+    state = state_of(gate, release)
+    return state is not None and state.default
+
+
+def _check_dependencies(enabled: Mapping[str, bool], overrides: Mapping[str, bool]) -> None:
+    """A gate that was switched on by name needs its dependencies; defaults are quietly ineffective without them."""
+    for gate, needs in NEEDS.items():
+        missing = [need for need in needs if not enabled[need]]
+        if overrides.get(gate) and missing:
+            raise UnknownGate(f"{gate} depends on disabled features: {', '.join(missing)}")

@@ -1,0 +1,33 @@
+"""Fields that some releases lack."""
+
+from __future__ import annotations
+
+import pytest
+
+from cathedra.api import facts
+from cathedra.releases import RELEASES
+from cathedra.releases.fields import ONLY_IN, is_known
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "first", "last"),
+    [("DeviceRequest", "firstAvailable", "1.33", "1.37"), ("AllocationResult", "controller", "1.31", "1.31")],
+)
+def test_a_field_is_known_from_its_first_release_to_its_last(kind: str, field: str, first: str, last: str) -> None:
+    known = [release for release in RELEASES if is_known(kind, field, release)]
+    assert (known[0], known[-1]) == (first, last)
+
+
+def test_a_field_that_is_not_listed_is_known_to_every_release() -> None:
+    assert all(is_known("ObjectMeta", "name", release) for release in RELEASES)
+
+
+def test_listed_fields_exist_among_the_wire_facts() -> None:
+    existing = {
+        (kind, field)
+        for types in facts.load().values()
+        for kind, fact in types.items()
+        for field in fact.get("fields", ())
+    }
+    missing = {(kind, field) for kind, field in ONLY_IN if field} - existing
+    assert missing == set()
