@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.insight import Conversion, DeviceList, Explanation, LintReport, SelectorMatch, Simulation
-from cathedra.insight.explanation.model import API_VERSION
+from cathedra.insight.rendering import API_VERSION
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
 _KINDS: Final = (Explanation, DeviceList, Simulation, LintReport, SelectorMatch, Conversion)

@@ -11,10 +11,8 @@ import pytest
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.explanation.model import Explanation
-from cathedra.insight.explanation.text import explanation_text
-from cathedra.insight.reading.dumps import read_dump
-from cathedra.insight.reading.objects import definition_of, read_object
+from cathedra.insight.explanation.report import Explanation, explanation_text
+from cathedra.insight.reading.dumps import definition_of, read_dump, read_object
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import FeatureGates
 from tests.insight.building import Object

@@ -18,21 +18,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cathedra.insight.conversion.convert import convert, convert_device_plugin
-    from cathedra.insight.conversion.model import Conversion
+    from cathedra.insight.conversion.convert import Conversion, convert, convert_device_plugin
     from cathedra.insight.explanation.explain import explain
-    from cathedra.insight.explanation.model import Explanation
+    from cathedra.insight.explanation.report import Explanation
     from cathedra.insight.inventory.listing import devices
-    from cathedra.insight.inventory.model import DeviceList
+    from cathedra.insight.inventory.report import DeviceList
     from cathedra.insight.linting.lint import lint
-    from cathedra.insight.linting.model import LintFinding, LintReport
-    from cathedra.insight.matching.match import match
-    from cathedra.insight.matching.model import SelectorMatch
+    from cathedra.insight.linting.report import LintFinding, LintReport
+    from cathedra.insight.matching.match import SelectorMatch, match
     from cathedra.insight.reading.dumps import read_dump
     from cathedra.insight.reading.live import read_client, read_live
     from cathedra.insight.reading.state import ClusterState, Note
-    from cathedra.insight.simulation.model import Simulation
     from cathedra.insight.simulation.plan import profiled_node
+    from cathedra.insight.simulation.report import Simulation
     from cathedra.insight.simulation.run import simulate
 
 __all__ = [
@@ -60,24 +58,24 @@ __all__ = [
 
 _HOMES = {
     "ClusterState": "reading.state",
-    "Conversion": "conversion.model",
-    "DeviceList": "inventory.model",
-    "Explanation": "explanation.model",
-    "LintFinding": "linting.model",
-    "LintReport": "linting.model",
+    "Conversion": "conversion.convert",
+    "DeviceList": "inventory.report",
+    "Explanation": "explanation.report",
+    "LintFinding": "linting.report",
+    "LintReport": "linting.report",
     "Note": "reading.state",
-    "SelectorMatch": "matching.model",
-    "Simulation": "simulation.model",
+    "SelectorMatch": "matching.match",
+    "Simulation": "simulation.report",
     "convert": "conversion.convert",
     "convert_device_plugin": "conversion.convert",
     "devices": "inventory.listing",
     "explain": "explanation.explain",
     "lint": "linting.lint",
     "match": "matching.match",
+    "profiled_node": "simulation.plan",
     "read_client": "reading.live",
     "read_dump": "reading.dumps",
     "read_live": "reading.live",
-    "profiled_node": "simulation.plan",
     "simulate": "simulation.run",
 }
 

@@ -18,7 +18,7 @@ from cathedra.client.transport import EventType, PatchType, ResourceRef
 from cathedra.cluster.cluster import RunningCluster
 from cathedra.cluster.manifests import Manifest, ManifestError, ServedKinds, manifest_of, served_kinds
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.explanation.text import explanation_text
+from cathedra.insight.explanation.report import explanation_text
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import ClusterState
 from cathedra.kinds.served import all_definitions

@@ -21,7 +21,7 @@ from cathedra.clock import LoopClock
 from cathedra.cluster.cluster import RunningCluster
 from cathedra.cluster.config import ClusterConfig, DriverConfig
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.explanation.model import Explanation
+from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles import load_profile
 from cathedra.testing.actions import Actions, Condition

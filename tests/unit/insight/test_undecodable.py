@@ -9,7 +9,7 @@ import pytest
 from cathedra.allocation import InvalidInput
 from cathedra.api.resource import ResourceClaim
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.explanation.text import explanation_text
+from cathedra.insight.explanation.report import explanation_text
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_dump, read_manifests
 from cathedra.insight.reading.state import ClusterState

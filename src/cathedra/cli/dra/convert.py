@@ -12,7 +12,7 @@ from cathedra.cli.dra.output import print_data
 from cathedra.cli.terminal import exact
 
 if TYPE_CHECKING:
-    from cathedra.insight.conversion.model import Conversion
+    from cathedra.insight.conversion.convert import Conversion
 
 __all__ = ["add", "run"]
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("only one of --dump and -f can be standard input")
     # Imported late: a wrong call need not wait for the scheduler.
     from cathedra.insight.explanation.explain import explain
-    from cathedra.insight.explanation.text import explanation_text
+    from cathedra.insight.explanation.report import explanation_text
 
     state = read_state(arguments)
     answer = explain(state, subject, namespace=namespace_of(arguments), node=arguments.node, manifests=manifests)

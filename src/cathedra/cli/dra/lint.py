@@ -51,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     gates = parse_overrides(arguments.feature_gates)
     # Imported late: a wrong call need not wait for CEL.
     from cathedra.insight.linting.lint import lint
-    from cathedra.insight.linting.sarif import sarif
-    from cathedra.insight.linting.text import lint_text
+    from cathedra.insight.linting.report import lint_text, sarif
 
     arguments.dump = arguments.against
     state = read_state(arguments) if asked or arguments.against else None

@@ -7,7 +7,7 @@ import sys
 
 from cathedra.api.decoding import write_yaml
 from cathedra.api.struct import to_dict
-from cathedra.insight.reading.rights import reader_role
+from cathedra.insight.reading.state import reader_role
 
 __all__ = ["add", "run"]
 

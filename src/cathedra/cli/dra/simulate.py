@@ -66,8 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     if "-" in arguments.apply and "-" in arguments.dump:
         raise InvalidInput("only one of --dump and --apply can be standard input")
     # Imported late: a wrong call need not wait for the whole cluster.
+    from cathedra.insight.simulation.report import simulation_text
     from cathedra.insight.simulation.run import simulate
-    from cathedra.insight.simulation.text import simulation_text
 
     # What scheduler and controllers log is told by the answer.
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)

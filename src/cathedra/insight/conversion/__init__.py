@@ -1,6 +1,6 @@
-"""`convert`: manifests in another version of resource.k8s.io, or from device plugins, with nothing else changed.
+"""Conversion of manifests to another version of resource.k8s.io, or from device plugins; nothing else changes.
 
-`values` says what the result is, `edits` changes the text without touching comments, order or quotes, `versions` brings
-both together for versions and `deviceplugin` for extended resources; what the text has become is read again and
-compared with what it should be. `convert` is the way in, `model` the answer.
+`convert` is the entry point: it computes the converted values and edits the text. `deviceplugin` does the same for
+extended resources. `edits` changes text without touching comments, order or quotes. The edited text is read again and
+compared with the computed values, so an edit that goes wrong is reported and never written.
 """

@@ -1,8 +1,12 @@
-"""Why a pod waits, or what it has: `explain` over a state, and its answer as data.
+"""Explanations: the reasons why a pod, a claim or a workload waits, or what it holds.
 
-Data flows through the package in this order: `subjects` finds what is asked about and makes what is missing of it as
-the controllers would; `analysis` puts it to the scheduler's filters and to the allocator, and counts what is left of
-the devices on every group of like nodes (`funnels`); `causes` names what stands in the way; `candidates` and
-`podcandidates` propose changes, and `changes` keeps those with which the allocator says yes; `claims` tells what is
-held; `model` is the answer, and `text` its form for people.
+Data flows from left to right, and no module imports one on its right:
+
+- `question`: the pod, claim or workload of the question, with the claims that controllers would create for it.
+- `analysis`: the verdict of the scheduler's filters and of the allocator. `funnels` counts, for each group of equal
+  nodes, the devices that are left after each test.
+- `causes`: the obstacles, the decisive ones first.
+- `remedies`: the smallest changes with which it fits. `candidates`, `podcandidates` and `relaxing` propose changes;
+  each proposal is tried with the filters and the allocator.
+- `report`: the result as data and as text. `claims` describes the claims that are held. `explain` is the entry point.
 """

@@ -7,9 +7,8 @@ test. What costs a search is worked out for the groups that are shown, not for e
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from cathedra.allocation import Allocation, AllocationError, NodeError, PreparedRequests, Refusal
@@ -17,10 +16,9 @@ from cathedra.allocation.refusal import RefusalExplanation
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.insight.explanation.funnels import AttributeCounts, funnels, options_of
-from cathedra.insight.explanation.model import NodeGroup, RequestFunnel
-from cathedra.insight.filters import Filters, Judgement
+from cathedra.insight.explanation.report import NodeGroup, RequestFunnel
 from cathedra.insight.reading.state import ClusterState
-from cathedra.scheduler.framework.status import Status, error, unresolvable
+from cathedra.scheduler.judging import Filters, Judgement, Status, device_error, device_refusal
 
 __all__ = ["Analysis", "analyse_claims", "analyse_pod", "error_shape"]
 
@@ -46,10 +44,9 @@ class Analysis:
     representatives: tuple[Node, ...] = field(default=(), repr=False)
     """One node of each group in ``groups``."""
 
-    @cached_property
-    def eligible(self) -> tuple[Node, ...]:
-        """The nodes that nothing but devices refuses."""
-        return tuple(node for node in self.state.nodes if not self.judgement.outside.get(node.metadata.name))
+    def nodes(self, names: Container[str]) -> tuple[Node, ...]:
+        """Return the nodes of these names, in the order of the state."""
+        return tuple(node for node in self.state.nodes if node.metadata.name in names)
 
 
 def analyse_pod(state: ClusterState, pod: Pod, filters: Filters, only: frozenset[str] | None = None) -> Analysis:
@@ -83,12 +80,8 @@ def analyse_claims(
     return _grouped(found, nodes)
 
 
-def _refused(text: str) -> Status:
-    return unresolvable(text).of("DynamicResources")
-
-
-_NO_FIT: Final = _refused("cannot allocate all claims")
-_TIMED_OUT: Final = _refused("timed out trying to allocate devices")
+_NO_FIT: Final = device_refusal("cannot allocate all claims")
+_TIMED_OUT: Final = device_refusal("timed out trying to allocate devices")
 
 
 def _answers(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Status | None]:
@@ -115,7 +108,7 @@ def _told(answer: Allocation | Refusal | NodeError) -> Status | None:
     if isinstance(answer, Allocation):
         return None
     if isinstance(answer, NodeError):
-        return _refused(str(answer))
+        return device_refusal(str(answer))
     return _TIMED_OUT if answer.stopped else _NO_FIT
 
 
@@ -123,9 +116,9 @@ def _alone(prepared: PreparedRequests, node: Node) -> Status | None:
     try:
         return _told(prepared.on(node))
     except NodeError as problem:
-        return _refused(str(problem))
+        return device_refusal(str(problem))
     except AllocationError as broken:
-        return error(str(broken)).of("DynamicResources")
+        return device_error(str(broken))
 
 
 class _Signature:

@@ -28,8 +28,8 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import replace, to_dict
 from cathedra.insight.explanation.analysis import Analysis
-from cathedra.insight.explanation.model import Edit
 from cathedra.insight.explanation.relaxing import relaxed_selectors
+from cathedra.insight.explanation.report import Edit
 
 __all__ = ["Candidate", "claim_candidates", "freeing", "plain_value", "pools_in_reach"]
 

@@ -13,20 +13,18 @@ from typing import Final
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.insight.explanation.analysis import Analysis, error_shape
-from cathedra.insight.explanation.funnels import counted
-from cathedra.insight.explanation.model import Cause, NodeGroup, RequestFunnel
+from cathedra.insight.explanation.report import Cause, NodeGroup, RequestFunnel
 from cathedra.insight.reading.state import ClusterState
-from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.insight.rendering import amount_text, counted
+from cathedra.scheduler.judging import DEVICES, requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
 __all__ = ["causes_of", "pool_causes", "summary_of"]
 
 DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
-_DEVICES: Final = "DynamicResources"
 _NO_FIT: Final = "cannot allocate all claims"
 _NOT_HERE: Final = "resourceclaim not available on the node"
-_WAITING: Final = {"SchedulingGates": "scheduling gates", "GangScheduling": "pod group", _DEVICES: "claims"}
+_WAITING: Final = {"SchedulingGates": "scheduling gates", "GangScheduling": "pod group", DEVICES: "claims"}
 _OUTSIDE: Final = {
     "NodeName": "node name",
     "NodeUnschedulable": "cordoned",
@@ -71,7 +69,7 @@ def _causes(analysis: Analysis) -> Iterator[Cause]:
 
 def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
     found = re.search(r"device class (\S+) does not exist", text)
-    if plugin == _DEVICES and found:
+    if plugin == DEVICES and found:
         classes = sorted(one.metadata.name for one in analysis.state.all(DeviceClass))
         if not analysis.state.is_known(DeviceClass):
             return Cause("missing class", f"{text}: {analysis.state.source} has no device classes at all")
@@ -79,7 +77,7 @@ def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
             f"; there are {', '.join(classes[:5])}{' …' if len(classes) > 5 else ''}" if classes else "; there are none"
         )
         return Cause("missing class", text + known)
-    if plugin == _DEVICES:
+    if plugin == DEVICES:
         return Cause("claims", text)
     return Cause(_OUTSIDE.get(plugin, "scheduler"), text)
 
@@ -277,11 +275,11 @@ def _detail(analysis: Analysis, plugin: str, reason: str, names: list[str]) -> s
     pod, filters = analysis.pod, analysis.filters
     if pod is None or filters is None:
         return ""
-    nodes = [node for name in names if (node := filters.node(name)) is not None]
     if plugin == "TaintToleration":
-        return ", ".join(sorted({taint for node in nodes for taint in _taints(node.node, pod)}))
+        return ", ".join(sorted({taint for node in analysis.nodes(frozenset(names)) for taint in _taints(node, pod)}))
     if plugin == "NodeResourcesFit" and reason.startswith("Insufficient "):
-        return _shortage(nodes, pod, reason.removeprefix("Insufficient "))
+        resource = reason.removeprefix("Insufficient ")
+        return _shortage(resource, requests_of(pod).get(resource, 0), filters.most_free(resource, names))
     if plugin == "NodeAffinity":
         wanted = [f"{key}={value}" for key, value in sorted((pod.spec.node_selector or {}).items())]
         return f"nodeSelector {', '.join(wanted)}" if wanted else ""
@@ -294,21 +292,8 @@ def _taints(node: Node, pod: Pod) -> Iterator[str]:
             yield f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def _shortage(nodes: list[NodeInfo], pod: Pod, resource: str) -> str:
-    wanted = PodInfo(pod).requests.get(resource, 0)
-    most = max((node.allocatable.get(resource, 0) - node.requested.get(resource, 0) for node in nodes), default=0)
-    return f"{amount_text(resource, wanted)} wanted, at most {amount_text(resource, most)} free"
-
-
-def amount_text(resource: str, amount: int) -> str:
-    """An amount as people write it; cpu is counted in thousandths."""
-    if resource == "cpu":
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    if resource in ("memory", "ephemeral-storage"):
-        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-            if amount and amount % size == 0:
-                return f"{amount // size}{unit}"
-    return str(amount)
+def _shortage(resource: str, wanted: int, most_free: int) -> str:
+    return f"{amount_text(resource, wanted)} wanted, at most {amount_text(resource, most_free)} free"
 
 
 def summary_of(analysis: Analysis, causes: tuple[Cause, ...]) -> str:

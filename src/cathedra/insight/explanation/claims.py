@@ -7,12 +7,13 @@ from typing import Final
 
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.core.core_v1 import Event, Pod
-from cathedra.api.resource import DeviceAttribute, DeviceRequestAllocationResult, ResourceClaim
-from cathedra.insight.explanation.model import ClaimReport, HeldDevice
+from cathedra.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from cathedra.insight.explanation.report import ClaimReport, HeldDevice
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["attribute_text", "claim_report", "claim_state", "warnings_about"]
+__all__ = ["claim_report", "claim_state", "warnings_about"]
 
 FAILED_PREPARATION: Final = "FailedPrepareDynamicResources"
 _SHORT: Final = 24
@@ -113,12 +114,3 @@ def _record(result: DeviceRequestAllocationResult, state: ClusterState) -> Devic
             if record.name == result.device:
                 return record
     return None
-
-
-def attribute_text(attribute: DeviceAttribute) -> str:
-    """The value of an attribute as people write it."""
-    for value in (attribute.string, attribute.version, attribute.int_, attribute.bool_):
-        if value is not None:
-            return str(value).lower() if isinstance(value, bool) else str(value)
-    several = attribute.strings or attribute.versions or attribute.ints or attribute.bools
-    return ",".join(map(str, several))

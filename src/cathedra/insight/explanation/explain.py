@@ -17,24 +17,24 @@ from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
-from cathedra.insight.explanation.changes import smallest_changes
 from cathedra.insight.explanation.claims import claim_report, claim_state, warnings_about
-from cathedra.insight.explanation.funnels import counted
-from cathedra.insight.explanation.model import Cause, ClaimReport, Explanation, Remedy
-from cathedra.insight.explanation.quotas import exceeded_quotas
-from cathedra.insight.explanation.subjects import (
+from cathedra.insight.explanation.question import (
     WORKLOADS,
     PodSubject,
     Workload,
+    exceeded_quotas,
     find_workload,
     made_pod,
     pods_of,
     validated,
     with_claims,
 )
-from cathedra.insight.filters import Filters
+from cathedra.insight.explanation.remedies import smallest_changes
+from cathedra.insight.explanation.report import Cause, ClaimReport, Explanation, Remedy
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
+from cathedra.insight.rendering import counted
+from cathedra.scheduler.judging import Filters
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.pods import is_terminal

@@ -13,9 +13,15 @@ from cathedra.allocation import Allocator, ConstraintReason, PreparedRequests, R
 from cathedra.allocation.checks.selectors import SelectorList
 from cathedra.allocation.claims.requests import Obstacle, RequestOption
 from cathedra.allocation.refusal import RefusalExplanation
-from cathedra.insight.explanation.model import FunnelStep, RequestFunnel, SelectorFunnel
+from cathedra.insight.explanation.report import FunnelStep, RequestFunnel, SelectorFunnel
+from cathedra.insight.rendering import counted
 
-__all__ = ["AttributeCounts", "Options", "counted", "funnels", "options_of", "plural"]
+__all__ = [
+    "AttributeCounts",
+    "Options",
+    "funnels",
+    "options_of",
+]
 
 Options = Mapping[tuple[str, str], RequestOption]
 """By «claim NAMESPACE/NAME» and request."""
@@ -247,13 +253,3 @@ def _unset(option: RequestOption, attributes: AttributeCounts) -> str:
     total = counted(attributes.devices, "device")
     rare = {name: count for name, count in counts.items() if count * 10 < attributes.devices}
     return "; ".join(f"attribute {name} is set on {count:,} of {total}" for name, count in rare.items())
-
-
-def counted(number: int, what: str) -> str:
-    """«1 device», «2 devices»."""
-    return f"{number:,} {what if number == 1 else plural(what)}"
-
-
-def plural(what: str) -> str:
-    """Of the nouns used here."""
-    return f"{what[:-1]}ies" if what.endswith("y") else f"{what}{'es' if what.endswith('s') else 's'}"

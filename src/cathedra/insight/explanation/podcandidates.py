@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod, Toleration
@@ -10,10 +10,9 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis
 from cathedra.insight.explanation.candidates import Candidate, plain_value
-from cathedra.insight.explanation.causes import amount_text
-from cathedra.insight.explanation.model import Edit
-from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.insight.explanation.report import Edit
+from cathedra.insight.rendering import amount_text
+from cathedra.scheduler.judging import requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
 __all__ = ["pod_candidates"]
@@ -41,12 +40,11 @@ def pod_candidates(analysis: Analysis) -> Iterator[Candidate]:
     outside = analysis.judgement.outside
     plugins = {status.plugin for statuses in outside.values() for status in statuses}
     reasons = {reason for statuses in outside.values() for status in statuses for reason in status.reasons}
-    nodes = [node for name in outside if (node := analysis.filters.node(name)) is not None]
     if "TaintToleration" in plugins or "NodeUnschedulable" in plugins:
         taints = {
             (taint.key, taint.value, taint.effect)
-            for node in nodes
-            for taint in node.node.spec.taints
+            for node in analysis.nodes(outside)
+            for taint in node.spec.taints
             if taint.effect in HARD_EFFECTS and not is_tolerated(taint, spec.tolerations)
         }
         for key, value, effect in sorted(taints):
@@ -89,7 +87,8 @@ def pod_candidates(analysis: Analysis) -> Iterator[Candidate]:
             )
     for reason in sorted(reasons):
         if reason.startswith("Insufficient "):
-            yield from _lower_request(pod, where, reason.removeprefix("Insufficient "), nodes)
+            resource = reason.removeprefix("Insufficient ")
+            yield from _lower_request(pod, where, resource, analysis.filters.most_free(resource, outside))
 
 
 def _pod_change(
@@ -100,11 +99,9 @@ def _pod_change(
     return Candidate(kind, rank, text, (edit,), pod=changed, target=f"{where} {path}")
 
 
-def _lower_request(pod: Pod, where: str, resource: str, nodes: Sequence[NodeInfo]) -> Iterator[Candidate]:
+def _lower_request(pod: Pod, where: str, resource: str, room: int) -> Iterator[Candidate]:
     """The largest request of the pod's first container that asks for it, that some node has room for."""
-    wanted = PodInfo(pod).requests.get(resource, 0)
-    room = max((node.allocatable.get(resource, 0) - node.requested.get(resource, 0) for node in nodes), default=0)
-    excess = wanted - room
+    excess = requests_of(pod).get(resource, 0) - room
     for place, container in enumerate(pod.spec.containers):
         amount = container.resources.requests.get(resource)
         if amount is None:

@@ -19,7 +19,7 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.selector import CompiledSelector, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Select
 from cathedra.cel.values import text
-from cathedra.insight.selectors.conjuncts import conjuncts, source_of
+from cathedra.insight.selectors.reads import conjuncts, source_of
 
 __all__ = ["Relaxed", "relaxed_selectors"]
 

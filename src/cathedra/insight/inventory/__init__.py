@@ -1,4 +1,4 @@
-"""What devices there are, and what holds each of them.
+"""Inventory of devices: each device, the claims that hold it, what is left of it, and totals.
 
-`listing` makes rows and totals of a state, `model` says what they are, `text` draws them for people.
+`listing` computes rows and totals from a state. `report` has their form as data and as text.
 """

@@ -18,9 +18,9 @@ from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.insight.explanation.causes import unusual_pools
-from cathedra.insight.explanation.claims import attribute_text
-from cathedra.insight.inventory.model import DeviceEntry, DeviceHolder, DeviceList, Total
+from cathedra.insight.inventory.report import DeviceEntry, DeviceHolder, DeviceList, Total
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
 __all__ = ["devices"]

@@ -1,7 +1,7 @@
-"""`lint`: what is wrong with manifests, before a server or a device says so.
+"""`lint`: mistakes in manifests that a server or a device would otherwise report later, or never.
 
-`lint` reads the manifests and asks all rules: `objects` those of the API server itself, `expressions` what selectors
-tell when they are read (`requests` finds them), `claims` what pods and claims say about each other,
-`slices` the pools, `devices` the devices of a cluster. Rules enter `Findings` (`subjects`) under the names that `rules`
-lists; `suppression` leaves out what a comment allows. `model` is the answer, `text` and `sarif` show it.
+`lint` reads the manifests and runs the checks: `objects` has the rules of the API server, `expressions` the analysis of
+selectors, `claims` the references between pods and claims, `slices` the pools, and `devices` the tests of selectors on
+the devices of a cluster. Checks add to `Findings` (`findings`), which drops what a comment suppresses. `report` has the
+list of rules and the result as data, text and SARIF.
 """

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec
 from cathedra.api.resource import ResourceClaimSpec
-from cathedra.insight.linting.requests import claim_spec_of
-from cathedra.insight.linting.subjects import Findings, Given
-from cathedra.insight.manifests.podspecs import POD_SPECS, pod_spec_of
+from cathedra.insight.linting.findings import Findings, Given, claim_spec_of
+from cathedra.insight.manifests.files import POD_SPECS, pod_spec_of
 from cathedra.semantics.podclaims import claim_source
 
 __all__ = ["check_claims"]

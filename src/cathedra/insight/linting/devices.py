@@ -12,13 +12,11 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.selector import CompiledSelector, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
 from cathedra.cel.values import type_name
-from cathedra.insight.explanation.funnels import counted
-from cathedra.insight.linting.requests import SelectorGroup
-from cathedra.insight.linting.subjects import Findings, Given, Spot
+from cathedra.insight.linting.findings import Findings, Given, SelectorGroup, Spot
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.rendering import counted
 from cathedra.insight.selectors.devices import KnownDevices, ask
-from cathedra.insight.selectors.guards import all_reads
-from cathedra.insight.selectors.reads import MAPS, Read, path_of, read_of
+from cathedra.insight.selectors.reads import MAPS, Read, all_reads, path_of, read_of
 
 __all__ = ["DeviceChecks"]
 

@@ -13,12 +13,9 @@ from cathedra.cel.library.semver import is_semver
 from cathedra.cel.program import Program
 from cathedra.cel.selector import COST_LIMIT, MAX_LENGTH, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
-from cathedra.insight.linting.requests import SelectorGroup
-from cathedra.insight.linting.subjects import Findings, Given, Spot
+from cathedra.insight.linting.findings import Findings, Given, SelectorGroup, Spot
 from cathedra.insight.selectors.contradictions import Condition, conditions_of, first_conflict
-from cathedra.insight.selectors.facts import DriverFacts, Facts, facts_of
-from cathedra.insight.selectors.guards import unguarded
-from cathedra.insight.selectors.reads import MAPS, path_of, read_of
+from cathedra.insight.selectors.reads import MAPS, DriverFacts, Facts, facts_of, path_of, read_of, unguarded
 from cathedra.releases import FeatureGates
 from cathedra.remembering import remembered
 

@@ -11,15 +11,11 @@ from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTempl
 from cathedra.insight.linting.claims import check_claims
 from cathedra.insight.linting.devices import DeviceChecks
 from cathedra.insight.linting.expressions import ExpressionRules
-from cathedra.insight.linting.model import LintFinding, LintReport
+from cathedra.insight.linting.findings import Allowed, Findings, Given, check_comments, selector_groups
 from cathedra.insight.linting.objects import ObjectChecks
-from cathedra.insight.linting.requests import selector_groups
-from cathedra.insight.linting.rules import RULES
+from cathedra.insight.linting.report import RULES, LintFinding, LintReport
 from cathedra.insight.linting.slices import check_slices
-from cathedra.insight.linting.subjects import Findings, Given
-from cathedra.insight.linting.suppression import Allowed, check_comments
-from cathedra.insight.manifests.files import ManifestFile, Written, written_files
-from cathedra.insight.manifests.objects import Manifest, Unreadable, manifests_of
+from cathedra.insight.manifests.files import Manifest, ManifestFile, Unreadable, Written, manifests_of, written_files
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import NEWEST, FeatureGates
 

@@ -12,9 +12,9 @@ from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.field import ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.expressions import CELExpressions
-from cathedra.insight.linting.subjects import Findings, Given
-from cathedra.insight.manifests.objects import Manifest
-from cathedra.insight.reading.objects import definition_of
+from cathedra.insight.linting.findings import Findings, Given
+from cathedra.insight.manifests.files import Manifest
+from cathedra.insight.reading.dumps import definition_of
 from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefinition
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cathedra.api.resource import Counter, ResourceSlice
-from cathedra.insight.explanation.funnels import counted
-from cathedra.insight.linting.subjects import Findings, Given
+from cathedra.insight.linting.findings import Findings, Given
+from cathedra.insight.rendering import counted
 
 __all__ = ["check_slices"]
 

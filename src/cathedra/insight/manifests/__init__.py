@@ -1,5 +1,5 @@
-"""Manifests as their authors wrote them: the objects with the place of every field.
+"""Manifests as their authors wrote them: objects with the position of every field.
 
-`files` finds what was named, `tree` reads YAML (and JSON) into nodes that know their places, `objects` takes documents
-and Lists apart, `places` finds the place of a field's path, also inside texts, and `podspecs` the pods in workloads.
+`tree` parses YAML and JSON into nodes with positions. `files` reads files and directories, splits documents and Lists
+into objects, and finds the position of a field, or of a character in a field's text.
 """

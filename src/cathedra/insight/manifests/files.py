@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import read_input
+from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from cathedra.api.core.batch_v1 import CronJob, Job
+from cathedra.api.core.core_v1 import Pod, PodSpec, PodTemplate, ReplicationController
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.decoding import DecodeError, read_yaml_documents
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
-__all__ = ["STDIN", "ManifestFile", "Written", "read_files", "written_files"]
+__all__ = [
+    "POD_SPECS",
+    "STDIN",
+    "Manifest",
+    "ManifestFile",
+    "TextPlaces",
+    "Unreadable",
+    "Written",
+    "find_node",
+    "manifests_of",
+    "pod_spec_of",
+    "read_files",
+    "written_files",
+]
 
 Written: TypeAlias = str | Path | Sequence[str | Path]
 """The text of manifests, a file or directory, or several of these; ``Path("-")`` is standard input."""
@@ -99,3 +122,218 @@ def _decoded(name: str, body: bytes, path: Path | None) -> ManifestFile:
         return ManifestFile(name, body.decode("utf-8"), path)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{name}: it is no text in UTF-8 (byte {error.start})") from error
+
+
+# --- objects
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Manifest:
+    """An object as it was written: its values, and the nodes that hold them."""
+
+    file: ManifestFile
+    node: YAMLNode
+    value: Mapping[str, Any]
+    gvk: GroupVersionKind
+    repeated: tuple[str, ...] = ()
+    """Keys that its document says twice, as ``line 3: key "name" already set in map``; with the first object only."""
+
+    @property
+    def name(self) -> str:
+        """``metadata.name`` or ``metadata.generateName``; "" if there is neither."""
+        return self._metadata("name") or self._metadata("generateName")
+
+    @property
+    def namespace(self) -> str:
+        """``metadata.namespace``; "" if it is not said."""
+        return self._metadata("namespace")
+
+    def _metadata(self, field: str) -> str:
+        metadata = self.value.get("metadata")
+        found = metadata.get(field) if isinstance(metadata, Mapping) else None
+        return found if isinstance(found, str) else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unreadable:
+    """A document that cannot be read, and those after it with it; ``index`` is the place in the text."""
+
+    file: ManifestFile
+    line: int
+    column: int
+    text: str
+
+
+def manifests_of(file: ManifestFile) -> Iterator[Manifest | Unreadable]:
+    """The objects of a file in order. What is no object (a Helm values file, a list of texts) is passed over."""
+    trees = read_trees(file.text)
+    values = read_yaml_documents(file.text, own=True)
+    line, column = 1, 1
+    while True:
+        try:
+            root = next(trees)
+            line, column = file.place(root.start) if root is not None else (line, column)
+            document = next(values)
+        except StopIteration:
+            return
+        except BrokenYAML as error:
+            yield Unreadable(file, error.line, error.column, f"no YAML: {error}")
+            return
+        except DecodeError as error:
+            yield Unreadable(file, line, column, str(error))
+            return
+        if root is not None:
+            yield from _objects(file, root, document.value, GroupVersionKind("", "", ""), document.repeated)
+
+
+def _objects(
+    file: ManifestFile, node: YAMLNode, value: Any, given: GroupVersionKind, repeated: tuple[str, ...]
+) -> Iterator[Manifest]:
+    if not isinstance(value, Mapping):
+        return
+    kind, api_version = value.get("kind") or given.kind, value.get("apiVersion") or given.api_version
+    if not isinstance(kind, str) or not isinstance(api_version, str) or not kind:
+        return
+    gvk = GroupVersionKind.parse(api_version, kind) if api_version.count("/") <= 1 else GroupVersionKind("", "", kind)
+    items = value.get("items")
+    inside = node.get("items")
+    if not kind.endswith("List") or inside is None or not isinstance(items, list):
+        yield Manifest(file, node, value, gvk, repeated)
+        return
+    element = GroupVersionKind(gvk.group, gvk.version, kind.removesuffix("List"))
+    for place, item in zip(inside.items, items, strict=False):
+        yield from _objects(file, place, item, element if element.kind else GroupVersionKind("", "", ""), repeated)
+        repeated = ()
+
+
+POD_SPECS = {
+    "Pod": "spec",
+    "PodTemplate": "template.spec",
+    "CronJob": "spec.jobTemplate.spec.template.spec",
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"), "spec.template.spec"
+    ),
+}
+"""Kind → the path of its pod's spec."""
+
+
+def pod_spec_of(obj: KubeObject) -> PodSpec | None:
+    """The spec of the object's pods; None if it makes none."""
+    if isinstance(obj, Pod):
+        return obj.spec
+    if isinstance(obj, PodTemplate):
+        return obj.template.spec
+    if isinstance(obj, CronJob):
+        return obj.spec.job_template.spec.template.spec
+    if isinstance(obj, (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)):
+        template = obj.spec.template
+        return template.spec if template is not None else None
+    return None
+
+
+# --- places of fields
+
+
+_STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_OPTIONAL: Final = frozenset(("exactly", "basic"))
+"""Levels that some versions of resource.k8s.io have and others lack."""
+
+
+def find_node(root: YAMLNode, path: str) -> tuple[YAMLNode, YAMLNode | None, bool]:
+    """The node of a field such as ``spec.devices.requests[0].exactly.count``, the key before it if there is one, and
+    whether it was found; otherwise they are of the nearest field around it."""
+    node, key = root, None
+    for index, name in _STEP.findall(path):
+        step = _step(node, index, name)
+        if step is None and name in _OPTIONAL:
+            continue
+        if step is None and node.get("basic") is not None:
+            basic = node.get("basic")
+            step = _step(basic, index, name) if basic is not None else None
+        if step is None:
+            return node, key, False
+        node, key = step
+    return node, key, True
+
+
+def _step(node: YAMLNode, index: str, name: str) -> tuple[YAMLNode, YAMLNode | None] | None:
+    if node.kind == "sequence":
+        if not name and index.isdigit() and int(index) < len(node.items):
+            return node.items[int(index)], None
+        # Errors of types name no positions: the first element that has the field is as good a guess as any.
+        found = [item for item in node.items if name and item.get(name) is not None]
+        return _step(found[0], index, name) if found else None
+    entry = node.entry(name or index)
+    return (entry[1], entry[0]) if entry is not None else None
+
+
+class TextPlaces:
+    """Places of the characters of a scalar's value, in whichever style it is written.
+
+    The value's letters stand in the text in the same order, with line breaks, indentation, quotes and escapes between
+    them: so they are found by walking along both.
+    """
+
+    def __init__(self, file: ManifestFile, node: YAMLNode) -> None:
+        self._file, self._node = file, node
+        self._indexes = _aligned(file.text, node)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character of the value; beyond the last, that after it."""
+        if not self._indexes:
+            return self._file.place(self._node.start)
+        if offset >= len(self._indexes):
+            line, column = self._file.place(self._indexes[-1])
+            return line, column + 1
+        return self._file.place(self._indexes[max(offset, 0)])
+
+    def offset(self, index: int) -> int:
+        """The character of the value that stands at ``index`` of the text, or the nearest before it."""
+        return max(bisect_right(self._indexes, index) - 1, 0)
+
+
+_SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+_CODES: Final = {"x": 2, "u": 4, "U": 8}
+
+
+def _aligned(text: str, node: YAMLNode) -> list[int]:
+    """For each character of the value the index at which it stands in the text."""
+    at = _content_start(text, node)
+    found: list[int] = []
+    for letter in node.text:
+        at = _next(text, at, node.end, letter, double=node.style == '"')
+        if at >= node.end:
+            return found
+        found.append(at)
+        at += _width(text, at, double=node.style == '"') if not letter.isspace() or text[at] == "\\" else 1
+        if node.style == "'" and letter == "'":
+            at += 1
+    return found
+
+
+def _content_start(text: str, node: YAMLNode) -> int:
+    if node.style in ("'", '"'):
+        return node.start + 1
+    if node.style in ("|", ">"):
+        end = text.find("\n", node.start)
+        return end + 1 if end >= 0 else node.end
+    return node.start
+
+
+def _next(text: str, at: int, end: int, letter: str, *, double: bool) -> int:
+    """Where ``letter`` stands next: line breaks and indentation are skipped, blanks stand for folded breaks."""
+    if letter.isspace():
+        if at < end and (text[at].isspace() or (double and text[at] == "\\")):
+            return at
+        return min(at, end)
+    while at < end and (text[at].isspace() or (double and text[at] == "\\" and text[at + 1 : at + 2] == "\n")):
+        at += 1
+    return at
+
+
+def _width(text: str, at: int, *, double: bool) -> int:
+    """How many characters of the text one character of the value takes."""
+    if not double or text[at] != "\\":
+        return 1
+    following = text[at + 1 : at + 2]
+    return 2 + _CODES.get(following, 0)

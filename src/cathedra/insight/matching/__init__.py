@@ -1,6 +1,5 @@
-"""Expressions against the devices at hand.
+"""Evaluation of CEL expressions on the devices of a state.
 
-`expressions` evaluates one on devices and explains it on one; `match` answers which devices a selector selects, on
-which it fails and which it nearly selects (`model`, shown by `text`); `session` is the conversation of
-``kubectl dra repl``.
+`match` returns the devices that a selector matches, those on which it fails, and near misses, as data and as text.
+`session` is the dialogue of ``kubectl dra repl``.
 """

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
 
-from cathedra.allocation import InvalidInput
+import msgspec
+
+from cathedra.allocation import Features, InvalidInput
+from cathedra.allocation.checks.selectors import device_view
 from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import ResourceSlice
-from cathedra.cel.values import text
-from cathedra.insight.matching.expressions import DeviceExpression, compiled_expression, told
-from cathedra.insight.matching.model import MatchCondition, MatchFailure, NearMiss, SelectorMatch
-from cathedra.insight.reading.state import ClusterState
+from cathedra.cel import device, program
+from cathedra.cel.errors import CompileError
+from cathedra.cel.explanation import ExpressionExplanation, Finding, explain_program
+from cathedra.cel.program import Evaluation, Program
+from cathedra.cel.selector import COST_LIMIT
+from cathedra.cel.values import CELValue, text
+from cathedra.insight.reading.state import ClusterState, Note
+from cathedra.insight.rendering import API_VERSION, Style, counted, filled, plain, table_lines
 from cathedra.insight.selectors.devices import KnownDevices
+from cathedra.insight.selectors.reads import conjuncts, source_of
+from cathedra.printable import printable_values
 
-__all__ = ["match"]
+__all__ = [
+    "DeviceExpression",
+    "MatchCondition",
+    "MatchFailure",
+    "NearMiss",
+    "SelectorMatch",
+    "compiled_expression",
+    "devices_named",
+    "match",
+    "match_text",
+    "told",
+]
 
 
 def match(state: ClusterState, expression: str, *, driver: str = "") -> SelectorMatch:
@@ -115,3 +138,196 @@ def _by_node(state: ClusterState, matched: Iterable[DeviceRecord]) -> Mapping[st
         node = nodes.get(one.id, "")
         found[node] = found.get(node, 0) + 1
     return dict(sorted(found.items()))
+
+
+# --- expressions
+
+
+class DeviceExpression:
+    """An expression over ``device`` of any type; devices that look alike are asked once."""
+
+    def __init__(self, compiled: Program, features: Features) -> None:
+        self._compiled, self._features = compiled, features
+        self._known: dict[int, Evaluation] = {}
+
+    @property
+    def source(self) -> str:
+        """The text."""
+        return self._compiled.source
+
+    @property
+    def type(self) -> str:
+        """The type of its value."""
+        return self._compiled.type.declared
+
+    @property
+    def max_cost(self) -> int:
+        """The estimate of its cost that the API server makes."""
+        return self._compiled.max_cost
+
+    def outcome(self, record: DeviceRecord) -> Evaluation:
+        """Its value or error on a device."""
+        number = record.signature.number
+        if number not in self._known:
+            view = device_view(record.signature)
+            if view.failure:
+                self._known[number] = Evaluation(None, view.failure, 0)
+            else:
+                self._known[number] = self._compiled.evaluate({"device": view.root}, COST_LIMIT)
+        return self._known[number]
+
+    def explain(self, record: DeviceRecord) -> ExpressionExplanation:
+        """The same with the value of every part."""
+        trace: dict[int, CELValue] = {}
+        view = device_view(record.signature)
+        return explain_program(self._compiled, self._compiled.trace({"device": view.root}, trace, COST_LIMIT), trace)
+
+    @cached_property
+    def conditions(self) -> tuple[DeviceExpression, ...]:
+        """The conditions that ``&&`` joins; the expression itself, if there is only one."""
+        parts = [source_of(self.source, one) for one in conjuncts(self._compiled.root)]
+        if len(parts) == 1:
+            return (self,)
+        return tuple(compiled_expression(part, self._features) for part in parts)
+
+
+def compiled_expression(text: str, features: Features) -> DeviceExpression:
+    """The expression, under the gates that hold for stored ones.
+
+    Raises:
+        InvalidInput: it does not compile; the text tells the first reason and its place.
+    """
+    lists = features.list_type_attributes or features.behaviour.lists_are_iterable_without_gate
+    declared = device.environment(
+        consumable_capacity=features.consumable_capacity, list_attributes=lists, mode="stored"
+    )
+    try:
+        return DeviceExpression(program.compile_expression(text, declared), features)
+    except CompileError as error:
+        raise InvalidInput(_first_reason(text, error)) from error
+
+
+def _first_reason(text: str, error: CompileError) -> str:
+    if not error.issues:
+        return f"the expression does not compile: {' '.join(error.text.split())}"
+    line, column = error.issues[0].position(text)
+    where = f"{line}:{column}: " if line > 0 else ""
+    more = f" (and {len(error.issues) - 1} more)" if len(error.issues) > 1 else ""
+    return f"the expression does not compile: {where}{error.issues[0].message}{more}"
+
+
+def told(explanation: ExpressionExplanation) -> Iterator[Finding]:
+    """The parts that tell something: without the maps on the way to an attribute, and each text once."""
+    seen: set[str] = set()
+    for one in explanation.findings:
+        if one.source not in seen and not isinstance(one.value, dict) and one.source != "device":
+            seen.add(one.source)
+            yield one
+
+
+class MatchCondition(msgspec.Struct, frozen=True, rename="camel"):
+    """One of the conditions that ``&&`` joins, by itself."""
+
+    text: str
+    met: int
+    """Devices on which it is true."""
+    unmet: int
+    failed: int
+    """Devices on which it is an error."""
+    alone: int
+    """Devices that only this condition keeps out."""
+
+
+class MatchFailure(msgspec.Struct, frozen=True, rename="camel"):
+    """Devices on which the selector fails in the same way."""
+
+    error: str
+    devices: tuple[str, ...]
+
+
+class NearMiss(msgspec.Struct, frozen=True, rename="camel"):
+    """Devices that a single condition keeps out, with what they have instead."""
+
+    condition: str
+    values: Mapping[str, str]
+    """Part of the condition → its value on these devices."""
+    devices: tuple[str, ...]
+    error: str = ""
+    """Why the condition fails; "" where it is false."""
+
+
+class SelectorMatch(msgspec.Struct, frozen=True, rename="camel"):
+    """What a selector says about all devices; devices are named «driver/pool/device»."""
+
+    expression: str
+    devices: int
+    """How many were asked."""
+    matched: tuple[str, ...]
+    unmatched: int
+    failures: tuple[MatchFailure, ...]
+    conditions: tuple[MatchCondition, ...]
+    near_misses: tuple[NearMiss, ...]
+    cost: int
+    """The estimate of the expression's cost; the API server accepts 1,000,000."""
+    nodes: Mapping[str, int] = {}
+    """Node → how many of its devices match; "" for devices that several nodes can use."""
+    notes: tuple[Note, ...] = ()
+
+    def to_dict(self) -> JSONObject:
+        """The answer as plain values."""
+        found: JSONObject = msgspec.to_builtins(self)
+        return {"apiVersion": API_VERSION, "kind": "SelectorMatch", **found}
+
+
+# --- text
+
+
+_NAMED: Final = 8
+"""Devices that are named; more are counted."""
+
+
+def match_text(found: SelectorMatch, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
+    """Totals first, then devices, errors, and what nearly matches; ``wide`` names every device."""
+    found = printable_values(found)
+    return "\n".join(line.rstrip() for line in _lines(found, width, style, named=10**9 if wide else _NAMED))
+
+
+def _lines(found: SelectorMatch, width: int, style: Style, named: int) -> Iterator[str]:
+    failed = sum(len(one.devices) for one in found.failures)
+    total = f"matches {len(found.matched)} of {counted(found.devices, 'device')}"
+    rest = f"; fails on {failed}" if failed else ""
+    yield style(total, "good" if found.matched else "bad") + style(rest, "bad")
+    if found.matched:
+        yield from filled(devices_named(found.matched, named), width, "  ", "  ")
+    if len(found.nodes) > 1:
+        shown = [f"{name or 'several nodes'} {number}" for name, number in list(found.nodes.items())[:named]]
+        more = f" and {len(found.nodes) - len(shown)} more" if len(found.nodes) > len(shown) else ""
+        yield from filled(f"by node: {', '.join(shown)}{more}", width, "  ", "    ")
+    for failure in found.failures:
+        yield ""
+        yield from filled(f"Fails on {counted(len(failure.devices), 'device')}: {failure.error}", width, "", "  ")
+        yield from filled(devices_named(failure.devices, named), width, "  ", "  ")
+    if len(found.conditions) > 1:
+        yield ""
+        head = ("MET", "UNMET", "FAILS", "ONLY THIS", "CONDITION")
+        rows = [
+            (str(c.met), str(c.unmet), str(c.failed), str(c.alone), " ".join(c.text.split())) for c in found.conditions
+        ]
+        yield from table_lines(head, rows, width, style)
+    if found.near_misses:
+        yield ""
+        yield style("Near misses: one condition alone keeps them out", "title")
+        for miss in found.near_misses:
+            why = miss.error or ", ".join(
+                f"{' '.join(source.split())} is {value}" for source, value in miss.values.items()
+            )
+            yield from filled(f"- {' '.join(miss.condition.split())}{f': {why}' if why else ''}", width, "  ", "    ")
+            yield from filled(devices_named(miss.devices, named), width, "      ", "      ")
+    for note in found.notes:
+        yield from filled(f"! {note.text}", width, "", "  ")
+
+
+def devices_named(names: Sequence[str], number: int = _NAMED) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - number} more" if len(names) > number else ""
+    return f"{', '.join(names[:number])}{more}"

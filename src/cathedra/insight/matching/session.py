@@ -9,12 +9,9 @@ from typing import Final
 from cathedra.allocation import InvalidInput
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.cel.values import text
-from cathedra.insight.explanation.claims import attribute_text
-from cathedra.insight.explanation.funnels import counted
-from cathedra.insight.explanation.text import filled
-from cathedra.insight.matching.expressions import DeviceExpression, compiled_expression, told
-from cathedra.insight.matching.text import devices_named
+from cathedra.insight.matching.match import DeviceExpression, compiled_expression, devices_named, told
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.rendering import attribute_text, counted, filled
 from cathedra.insight.selectors.devices import KnownDevices
 
 __all__ = ["Session", "SessionEnded"]

@@ -5,20 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from cathedra.allocation.errors import InvalidInput, UndecodableInput
-from cathedra.allocation.reading import Input, Plain, plain_objects, read_input
+from cathedra.allocation.reading import Input, Plain, decoded_object, name_of, plain_objects, read_input
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.struct import encode
+from cathedra.api.decoding import Decoded, DecodeError, decode_values
+from cathedra.api.scheme import GroupVersionKind
+from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
-from cathedra.insight.reading.kinds import READ_KINDS
-from cathedra.insight.reading.objects import read_object
-from cathedra.insight.reading.state import ClusterState, Note, key_of, note_on
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on
+from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.served import all_definitions
 from cathedra.releases import NEWEST, FeatureGates
 
-__all__ = ["COMMAND", "DumpReader", "read_dump", "read_manifests"]
+__all__ = ["COMMAND", "DumpReader", "definition_of", "read_dump", "read_manifests", "read_object"]
 
 COMMAND: Final = (
     "kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,devicetaintrules "
@@ -146,3 +151,54 @@ def _unknown_fields(one: KubeObject, problems: Iterable[str]) -> Note:
     namespace, name = key_of(one)
     where = f"{type(one).__name__} {namespace + '/' if namespace else ''}{name}"
     return Note(where, "unknown fields", f"{where}: {shown}; what they mean is not known here")
+
+
+def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
+    """The object in the newest version, with the fields that it has beyond it; None for kinds that are not read.
+
+    Raises:
+        InvalidInput: it has no kind, a version that is not known, or a field of the wrong type.
+    """
+    if (known := decoded_object(given)) is not None:
+        return known
+    if isinstance(given, KubeObject):
+        return Decoded(given) if type(given) in _types() else None
+    gvk = GroupVersionKind.parse(str(given.get("apiVersion", "")), str(given.get("kind", "")))
+    definition, wanted = definition_of(gvk.group, gvk.kind), _read_as().get((gvk.group, gvk.kind))
+    if definition is None or wanted is None:
+        return None
+    try:
+        version = definition.version(gvk.version)
+    except KeyError as error:
+        served = ", ".join(version.name for version in definition.versions)
+        where = f"{gvk.kind} {name_of(given)}: {gvk.api_version}"
+        raise InvalidInput(f"{where} is no version of it; known are {served}") from error
+    try:
+        decoded = decode_values(version.type, gvk, given)
+        hub = version.to_hub(decoded.object)
+    except (DecodeError, msgspec.MsgspecError, TypeError) as error:
+        raise UndecodableInput(f"{gvk.kind} {name_of(given)}: {error}") from error
+    # A PodGroup is kept as v1alpha3 has it, while the scheduler reads v1beta1: the same fields, of another module.
+    return Decoded(hub if type(hub) is wanted else reshape(hub, wanted), decoded.problems)
+
+
+def definition_of(group: str, kind: str) -> AnyDefinition | None:
+    """The rules of a kind, gated ones included; None if it is no built-in kind."""
+    return _definitions().get((group, kind))
+
+
+@cache
+def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
+    every = FeatureGates.for_release(overrides={"AllAlpha": True, "AllBeta": True})
+    return {(one.group, one.kind): one for one in all_definitions(every)}
+
+
+@cache
+def _read_as() -> Mapping[tuple[str, str], type[KubeObject]]:
+    """The type as which each kind is read."""
+    return {(kind.ref.group, kind.ref.kind): kind.ref.type for kind in READ_KINDS}
+
+
+@cache
+def _types() -> frozenset[type[KubeObject]]:
+    return frozenset(kind.ref.type for kind in READ_KINDS)

@@ -21,10 +21,8 @@ from cathedra.api.status import StatusError
 from cathedra.api.undecodable import FAULTS, Undecodable, readable
 from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
-from cathedra.insight.reading.dumps import DumpReader
-from cathedra.insight.reading.kinds import READ_KINDS, ReadKind, read_kind
-from cathedra.insight.reading.objects import definition_of
-from cathedra.insight.reading.state import ClusterState, Note, note_on
+from cathedra.insight.reading.dumps import DumpReader, definition_of
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, ReadKind, note_on, read_kind
 from cathedra.releases import NEWEST, RELEASES, FeatureGates
 
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]

@@ -13,16 +13,94 @@ import msgspec
 
 from cathedra.allocation import Budget, Cluster, Features, behaviour_of
 from cathedra.allocation.supply.merging import merged_rules
+from cathedra.api.core import apps_v1, batch_v1, core_v1, policy_v1, rbac_v1, scheduling_v1, scheduling_v1beta1
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 from cathedra.api.undecodable import Undecodable
+from cathedra.client.resources import resource_ref
+from cathedra.client.transport import ResourceRef
 from cathedra.clock import SystemClock
-from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.releases import FeatureGates
 
-__all__ = ["ClusterState", "Key", "Note", "key_of", "note_on"]
+__all__ = ["READ_KINDS", "ClusterState", "Key", "Note", "ReadKind", "key_of", "note_on", "read_kind", "reader_role"]
+
+
+class ReadKind(msgspec.Struct, frozen=True):
+    """A kind that is read, and what is not known where it cannot be."""
+
+    ref: ResourceRef[KubeObject]
+    consequence: str = ""
+    """What is not known without it; "" for kinds that few clusters have, and that are not missed."""
+
+    @property
+    def plural(self) -> str:
+        """The resource's name, as in ``kubectl get``."""
+        return self.ref.resource
+
+
+def _kind(kind: type[KubeObject], plural: str, consequence: str = "", *, namespaced: bool = True) -> ReadKind:
+    return ReadKind(resource_ref(kind, plural, namespaced=namespaced), consequence)
+
+
+READ_KINDS: Final = (
+    _kind(
+        core_v1.Node,
+        "nodes",
+        "every node that a slice names is taken for one without labels, taints and limits",
+        namespaced=False,
+    ),
+    _kind(
+        core_v1.Pod,
+        "pods",
+        "which pods use claims, and how much CPU and memory is in use, is not known",
+    ),
+    _kind(ResourceSlice, "resourceslices", "no device is known", namespaced=False),
+    _kind(DeviceClass, "deviceclasses", "which device classes exist is not known", namespaced=False),
+    _kind(ResourceClaim, "resourceclaims", "all devices are taken to be free"),
+    _kind(ResourceClaimTemplate, "resourceclaimtemplates"),
+    _kind(DeviceTaintRule, "devicetaintrules", namespaced=False),
+    _kind(core_v1.Namespace, "namespaces", namespaced=False),
+    _kind(core_v1.ResourceQuota, "resourcequotas"),
+    _kind(core_v1.Event, "events"),
+    _kind(apps_v1.Deployment, "deployments"),
+    _kind(apps_v1.ReplicaSet, "replicasets"),
+    _kind(apps_v1.StatefulSet, "statefulsets"),
+    _kind(apps_v1.DaemonSet, "daemonsets"),
+    _kind(batch_v1.Job, "jobs"),
+    _kind(batch_v1.CronJob, "cronjobs"),
+    _kind(core_v1.ReplicationController, "replicationcontrollers"),
+    _kind(policy_v1.PodDisruptionBudget, "poddisruptionbudgets"),
+    _kind(scheduling_v1.PriorityClass, "priorityclasses", namespaced=False),
+    _kind(scheduling_v1beta1.PodGroup, "podgroups"),
+)
+"""In the order in which notes speak of them."""
+
+
+def read_kind(kind: type[KubeObject]) -> ReadKind:
+    """The entry of a kind.
+
+    Raises:
+        KeyError: it is not read.
+    """
+    for one in READ_KINDS:
+        if one.ref.type is kind:
+            return one
+    raise KeyError(kind.__name__)
+
+
+def reader_role(name: str = "cathedra-insight") -> rbac_v1.ClusterRole:
+    """A role with which all tools work: it lists and watches what they read, and changes nothing."""
+    groups: dict[str, list[str]] = {}
+    for kind in READ_KINDS:
+        groups.setdefault(kind.ref.group, []).append(kind.plural)
+    rules = tuple(
+        rbac_v1.PolicyRule(api_groups=(group,), resources=tuple(sorted(plurals)), verbs=("list", "watch"))
+        for group, plurals in sorted(groups.items())
+    )
+    return rbac_v1.ClusterRole(metadata=ObjectMeta(name=name), rules=rules)
+
 
 T = TypeVar("T", bound=KubeObject)
 Key: TypeAlias = tuple[str, str]

@@ -13,8 +13,7 @@ from typing import Any, Final
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cel.library.semver import Semver, SemverError
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, ListLit
-from cathedra.insight.selectors.conjuncts import conjuncts
-from cathedra.insight.selectors.reads import path_of
+from cathedra.insight.selectors.reads import conjuncts, path_of
 
 __all__ = ["Condition", "Contradiction", "conditions_of", "first_conflict"]
 

@@ -25,7 +25,7 @@ from cathedra.api.struct import replace
 from cathedra.driver.publishing.layout import lay_out
 from cathedra.drivers.profiled import ProfiledDriver
 from cathedra.insight.explanation.explain import KINDS
-from cathedra.insight.explanation.subjects import find_workload
+from cathedra.insight.explanation.question import find_workload
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles import HardwareProfile, ProfileError, load_profile, node_capacity, node_labels
 

@@ -29,17 +29,15 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.explanation.subjects import WORKLOADS, made_pod, validated
+from cathedra.insight.explanation.question import WORKLOADS, made_pod, validated
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_manifests
-from cathedra.insight.reading.kinds import READ_KINDS, read_kind
 from cathedra.insight.reading.live import read_client
-from cathedra.insight.reading.state import ClusterState, Note
-from cathedra.insight.simulation.copying import StateStorage, TransportOfState, complete
-from cathedra.insight.simulation.model import Copies, NodeChange, PendingPods, PodPlacement, Simulation
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, read_kind
+from cathedra.insight.simulation.copying import PretendingNodes, StateStorage, TransportOfState, complete
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
-from cathedra.insight.simulation.pretending import PretendingNodes
-from cathedra.scheduler.scheduler import Scheduler
+from cathedra.insight.simulation.report import Copies, NodeChange, PendingPods, PodPlacement, Simulation
+from cathedra.scheduler.judging import scheduler_over
 from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.pods import is_terminal
 
@@ -192,7 +190,7 @@ class _Run:
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
         client = Client(TransportOfState(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
-        scheduler = Scheduler(client, clock=clock, random=random, gates=gates, informers=informers)
+        scheduler = scheduler_over(client, clock=clock, random=random, gates=gates, informers=informers)
         controllers = ControllerManager(
             client,
             clock=clock,

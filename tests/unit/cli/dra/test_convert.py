@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cathedra.cli.dra.main import main
+from tests.unit.insight.conversion.test_convert import NEW, OLD
 from tests.unit.insight.conversion.test_deviceplugin import POD
-from tests.unit.insight.conversion.test_versions import NEW, OLD
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import yaml
 
 from cathedra.allocation import InvalidInput
 from cathedra.insight import convert_device_plugin, lint
-from cathedra.insight.conversion.model import ConvertedFile
+from cathedra.insight.conversion.convert import ConvertedFile
 
 POD = """\
 # two of them

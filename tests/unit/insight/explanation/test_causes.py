@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.insight.explanation.causes import amount_text, unusual_pools
+from cathedra.insight.explanation.causes import unusual_pools
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.rendering import amount_text
 from tests.insight.building import Object, claim, device, device_class, node, request, slice_of
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.resource import DeviceAttribute, ResourceClaim
-from cathedra.insight.explanation.claims import attribute_text, claim_report, claim_state
+from cathedra.insight.explanation.claims import claim_report, claim_state
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.rendering import attribute_text
 from tests.insight.building import claim, device, held, node, slice_of
 
 

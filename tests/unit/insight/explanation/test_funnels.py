@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cathedra.insight.explanation.funnels import counted, holders_text, plural
+from cathedra.insight.explanation.funnels import holders_text
+from cathedra.insight.rendering import counted, plural
 
 
 def test_nouns_follow_their_number() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from cathedra.allocation import InvalidInput
 from cathedra.insight.inventory.listing import devices
-from cathedra.insight.inventory.model import DeviceEntry
-from cathedra.insight.inventory.text import devices_text
+from cathedra.insight.inventory.report import DeviceEntry, devices_text
 from cathedra.insight.reading.dumps import read_dump
 from tests.unit.cli.dra.dumps import gpu_cluster
 

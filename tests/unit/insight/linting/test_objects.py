@@ -20,10 +20,10 @@ from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.insight import lint
-from cathedra.insight.reading.objects import definition_of, read_object
+from cathedra.insight.reading.dumps import definition_of, read_object
 from cathedra.releases import FeatureGates
 from tests.unit.insight.linting.manifests import claim, counters, device_class, selecting, slices
-from tests.unit.insight.linting.test_rules import CASES
+from tests.unit.insight.linting.test_report import CASES
 
 REFUSING = {"invalid-object", "all-with-count"}
 EXPRESSIONS = {"cel-error", "quantity-as-literal"}

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.decoding import read_yaml_documents
-from cathedra.insight.manifests.files import ManifestFile
-from cathedra.insight.manifests.places import TextPlaces, find_node
+from cathedra.insight.manifests.files import ManifestFile, TextPlaces, find_node
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
 TEXTS = st.one_of(

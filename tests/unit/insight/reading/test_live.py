@@ -14,10 +14,8 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.status import Status, StatusError
 from cathedra.client.http import HTTPTransport
-from cathedra.insight.reading.kinds import READ_KINDS
 from cathedra.insight.reading.live import read_client, read_live
-from cathedra.insight.reading.rights import reader_role
-from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, reader_role
 from tests.goapiserver import go_api_server
 from tests.unit.inprocess import API, with_api
 from tests.unit.insight.reading.test_dumps import slice_of

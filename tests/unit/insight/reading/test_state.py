@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceSlice
 from cathedra.api.struct import from_dict
-from cathedra.insight.reading.objects import read_object
+from cathedra.insight.reading.dumps import read_object
 from cathedra.insight.reading.state import ClusterState
 
 POOL = {"name": "p", "generation": 1, "resourceSliceCount": 1}

@@ -10,9 +10,8 @@ import pytest
 from cathedra.allocation import InvalidInput
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.simulation.model import Simulation
+from cathedra.insight.simulation.report import Simulation, simulation_text
 from cathedra.insight.simulation.run import simulate
-from cathedra.insight.simulation.text import simulation_text
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.api.resource import ResourceSlice
-from cathedra.insight.explanation.changes import node_like
+from cathedra.insight.explanation.remedies import node_like
 from cathedra.insight.reading.dumps import read_dump
 from tests.insight.building import gpus, node
 

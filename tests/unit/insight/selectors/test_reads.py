@@ -7,9 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cathedra.insight.selectors.facts import DriverFacts, facts_of
-from cathedra.insight.selectors.guards import unguarded
-from cathedra.insight.selectors.reads import Read
+from cathedra.insight.selectors.reads import DriverFacts, Read, facts_of, unguarded
 from tests.unit.insight.selectors.expressions import DEVICES, DRIVER, MAP, SELECTORS, compiled, view_of
 
 MEMORY = Read("capacity", DRIVER, "m")

@@ -6,7 +6,7 @@ templates. Nothing is written; the state gets them, and everything after this mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,21 +14,34 @@ import msgspec
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from cathedra.api.core.batch_v1 import CronJob, Job
-from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodTemplateSpec, ReplicationController
+from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodTemplateSpec, ReplicationController, ResourceQuota
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
-from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace
 from cathedra.controllers.resourceclaim.generation import FeatureDisabled, claim_from_template
-from cathedra.insight.explanation.model import Cause
-from cathedra.insight.reading.objects import definition_of
+from cathedra.insight.explanation.report import Cause
+from cathedra.insight.reading.dumps import definition_of
 from cathedra.insight.reading.state import ClusterState, key_of
+from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage
 from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.resource.claims.usage import claim_usage
 from cathedra.semantics.owners import controller_reference
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["WORKLOADS", "PodSubject", "Workload", "find_workload", "made_pod", "pods_of", "validated", "with_claims"]
+__all__ = [
+    "WORKLOADS",
+    "PodSubject",
+    "Workload",
+    "exceeded_quotas",
+    "find_workload",
+    "made_pod",
+    "pods_of",
+    "validated",
+    "with_claims",
+]
 
 WORKLOADS: Final = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, CronJob)
 Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | ReplicationController | Job | CronJob
@@ -205,3 +218,39 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, known, n=1, cutoff=0.7)), "")
+
+
+# --- quotas
+
+
+def exceeded_quotas(pod: Pod | None, claims: Sequence[ResourceClaim], state: ClusterState) -> Iterator[str]:
+    """One line for each quota that does not allow one more ``pod`` with these claims, none of which exists yet."""
+    namespace = pod.metadata.namespace if pod is not None else claims[0].metadata.namespace if claims else ""
+    extended = state.gates["DRAExtendedResource"]
+    usage: dict[str, Quantity] = {}
+    for claim in claims:
+        for name, amount in claim_usage(claim, state.all(DeviceClass), extended=extended).items():
+            usage[name] = usage[name] + amount if name in usage else amount
+    for quota in state.all(ResourceQuota):
+        if quota.metadata.namespace != namespace:
+            continue
+        mine = dict(usage)
+        if pod is not None and pod_in_scopes(quota, pod):
+            for name, amount in pod_usage(pod, extended=extended).items():
+                mine[name] = max(mine[name], amount) if name in mine else amount
+        yield from _exceeded(quota, mine)
+
+
+def _exceeded(quota: ResourceQuota, usage: Mapping[str, Quantity]) -> Iterator[str]:
+    hard = quota.status.hard or quota.spec.hard
+    zero = Quantity.of_value(0)
+    over = [
+        name
+        for name, limit in sorted(hard.items())
+        if name in usage and not usage[name].is_zero() and quota.status.used.get(name, zero) + usage[name] > limit
+    ]
+    if over:
+        requested = ",".join(f"{name}={usage[name]}" for name in over)
+        used = ",".join(f"{name}={quota.status.used.get(name, zero)}" for name in over)
+        limited = ",".join(f"{name}={hard[name]}" for name in over)
+        yield (f"exceeded quota: {quota.metadata.name}, requested: {requested}, used: {used}, limited: {limited}")

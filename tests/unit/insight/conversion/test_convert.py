@@ -15,8 +15,8 @@ from cathedra.allocation import InvalidInput
 from cathedra.api.decoding import decode_values
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight import convert
-from cathedra.insight.conversion.values import in_version
-from cathedra.insight.reading.objects import definition_of
+from cathedra.insight.conversion.convert import in_version
+from cathedra.insight.reading.dumps import definition_of
 
 OLD = """\
 # what a team wants

@@ -8,9 +8,9 @@ import pytest
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import Deployment
-from cathedra.insight.explanation.subjects import find_workload, made_pod, pods_of, with_claims
+from cathedra.insight.explanation.question import exceeded_quotas, find_workload, made_pod, pods_of, with_claims
 from cathedra.insight.reading.dumps import read_dump
-from tests.insight.building import claim, device_class, node, pod, request, template
+from tests.insight.building import Object, claim, device_class, node, pod, quota, request, template
 
 
 def deployment(name: str = "web", namespace: str = "default") -> dict[str, Any]:
@@ -71,3 +71,29 @@ def test_claims_of_templates_are_made_and_named_ones_are_found() -> None:
     assert subject.origins == {"p-e0": "template t", "c": "named", "no": "named"}
     assert [one.kind for one in subject.faults] == ["missing claim"]
     assert subject.name == "default/p"
+
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+
+
+def told(hard: Object, used: Object, count: int = 2, **more: Any) -> list[str]:
+    given = quota(hard, used)
+    given["metadata"].update(more)
+    state = read_dump([node(), device_class(), template("t", request("gpu", "gpu", count)), pod("template:t"), given])
+    subject = with_claims(state.pods[0], state)
+    claims = [one for one in subject.state.cluster.claims.values() if one.metadata.name in subject.made]
+    return list(exceeded_quotas(None, claims, state))
+
+
+def test_devices_of_a_class_are_counted_as_they_are_asked_for() -> None:
+    assert told({DEVICES: "3"}, {DEVICES: "2"}) == [
+        f"exceeded quota: limits, requested: {DEVICES}=2, used: {DEVICES}=2, limited: {DEVICES}=3"
+    ]
+
+
+def test_a_quota_with_room_is_not_told() -> None:
+    assert told({DEVICES: "4"}, {DEVICES: "2"}) == []
+
+
+def test_quotas_of_other_namespaces_do_not_count() -> None:
+    assert told({DEVICES: "0"}, {}, namespace="other") == []

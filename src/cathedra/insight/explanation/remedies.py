@@ -23,11 +23,11 @@ from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_pod
 from cathedra.insight.explanation.candidates import Candidate, claim_candidates, freeing, pools_in_reach
-from cathedra.insight.explanation.model import Remedy
 from cathedra.insight.explanation.podcandidates import pod_candidates
-from cathedra.insight.explanation.subjects import PodSubject
-from cathedra.insight.filters import Filters
+from cathedra.insight.explanation.question import PodSubject
+from cathedra.insight.explanation.report import Remedy
 from cathedra.insight.reading.state import ClusterState
+from cathedra.scheduler.judging import Filters
 
 __all__ = ["smallest_changes"]
 

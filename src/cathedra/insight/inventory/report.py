@@ -1,16 +1,90 @@
-"""Devices as people read them: a table that drops its last columns where the terminal is narrow, and totals."""
+"""The devices of a cluster as rows, and their totals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cathedra.insight.explanation.funnels import counted
-from cathedra.insight.explanation.text import Style, filled, plain
-from cathedra.insight.inventory.model import DeviceEntry, DeviceHolder, DeviceList, Total
+import msgspec
+
+from cathedra.api.jsonvalue import JSONObject
+from cathedra.insight.reading.state import Note
+from cathedra.insight.rendering import API_VERSION, Style, counted, filled, plain, table_lines
 from cathedra.printable import printable_values
 
-__all__ = ["devices_text", "table_lines"]
+__all__ = ["DeviceEntry", "DeviceHolder", "DeviceList", "Total", "devices_text"]
+
+
+class DeviceHolder(msgspec.Struct, frozen=True, rename="camel"):
+    """A claim that holds a device, or a share of it."""
+
+    claim: str
+    """«namespace/name»."""
+    pods: tuple[str, ...] = ()
+    request: str = ""
+    consumed: Mapping[str, str] = {}
+    share_id: str = ""
+    admin_access: bool = False
+    """Admin access takes nothing away from others."""
+
+
+class DeviceEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """A device: where it is, what holds it, and what is left of it."""
+
+    node: str
+    """"" for devices that several nodes can use."""
+    driver: str
+    pool: str
+    device: str
+    state: str
+    """«free»; «held»; «shared» (held in part, and there is room); «blocked» (what it needs of shared counters is in
+    use); «tainted»; «unusable» (its pool is incomplete or invalid); «gone» (held, but in no slice any more)."""
+    holders: tuple[DeviceHolder, ...] = ()
+    classes: tuple[str, ...] = ()
+    attributes: Mapping[str, str] = {}
+    capacity: Mapping[str, str] = {}
+    left: Mapping[str, str] = {}
+    """Of devices that can be shared: capacity → what no claim has taken."""
+    counters: Mapping[str, str] = {}
+    """«set/counter» → «wanted of left»."""
+    taints: tuple[str, ...] = ()
+    health: str = ""
+    """As pods report it: «Healthy», «Unhealthy», «Unknown»; "" if none does."""
+
+
+class Total(msgspec.Struct, frozen=True, rename="camel"):
+    """Devices counted; devices that block each other are all counted."""
+
+    name: str
+    devices: int = 0
+    free: int = 0
+    held: int = 0
+    blocked: int = 0
+    tainted: int = 0
+    unusable: int = 0
+
+
+class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
+    """All devices that were asked for, and totals by node, class, driver and, of those held, namespace."""
+
+    devices: tuple[DeviceEntry, ...]
+    total: Total
+    nodes: tuple[Total, ...] = ()
+    classes: tuple[Total, ...] = ()
+    drivers: tuple[Total, ...] = ()
+    namespaces: tuple[Total, ...] = ()
+    pools: tuple[str, ...] = ()
+    """What is unusual about pools: incomplete, old generations, invalid."""
+    notes: tuple[Note, ...] = ()
+
+    def to_dict(self) -> JSONObject:
+        """The answer as plain values."""
+        found: JSONObject = msgspec.to_builtins(self)
+        return {"apiVersion": API_VERSION, "kind": "DeviceList", **found}
+
+
+# --- text
+
 
 _SHORT: Final = 20
 """Attributes with longer values are told in the wide form only."""
@@ -33,7 +107,7 @@ def _lines(found: DeviceList, width: int, style: Style, *, wide: bool) -> Iterat
         if wide:
             head += ["CLASSES", "HEALTH"]
         rows = [_cells(row, wide=wide) for row in found.devices]
-        yield from table_lines(head, rows, None if wide else width, style, state=2)
+        yield from table_lines(head, rows, None if wide else width, style, _MARKS)
         yield ""
     else:
         yield "no device matches"
@@ -96,27 +170,3 @@ def _holder(one: DeviceHolder) -> str:
     pods = f" ({', '.join(one.pods[:2])}{' …' if len(one.pods) > 2 else ''})" if one.pods else ""
     consumed = " " + " ".join(f"{name}={amount}" for name, amount in one.consumed.items()) if one.consumed else ""
     return f"{one.claim}{consumed}{pods}" + (" admin" if one.admin_access else "")
-
-
-def table_lines(
-    head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, style: Style, state: int = -1
-) -> Iterator[str]:
-    """A table; empty columns are left out, and the last ones where ``width`` is too small for them."""
-    kept = [place for place in range(len(head)) if place == 0 or any(row[place] for row in rows)]
-    sizes = {place: max(len(head[place]), *(len(row[place]) for row in rows)) for place in kept}
-    while width is not None and len(kept) > 3 and sum(sizes[place] + 2 for place in kept) - 2 > width:
-        kept.pop()
-    if width is not None and (over := sum(sizes[place] + 2 for place in kept) - 2 - width) > 0:
-        widest = max(kept, key=lambda place: sizes[place])
-        sizes[widest] = max(sizes[widest] - over, len(head[widest]), 12)
-    yield style("  ".join(head[place].ljust(sizes[place]) for place in kept), "title")
-    for row in rows:
-        cells = []
-        for place in kept:
-            cell = _cut(row[place], sizes[place]).ljust(sizes[place])
-            cells.append(style(cell, _MARKS.get(row[place], "")) if place == state else cell)
-        yield "  ".join(cells)
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: size - 1]}…"

@@ -1,0 +1,123 @@
+"""What a simulation ends with, compared with what it began with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from cathedra.insight.reading.state import Note
+from cathedra.insight.rendering import API_VERSION, Style, counted, filled, names_text, plain
+from cathedra.printable import printable_values
+
+__all__ = ["Copies", "NodeChange", "PendingPods", "PodPlacement", "Simulation", "simulation_text"]
+
+
+class PodPlacement(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod and where it is."""
+
+    pod: str
+    """«namespace/name»."""
+    node: str
+    devices: Mapping[str, tuple[str, ...]] = {}
+    """Claim → «driver/pool/device»."""
+    before: str = ""
+    """The node on which a pod of that name was before; "" if there was none."""
+
+
+class PendingPods(msgspec.Struct, frozen=True, rename="camel"):
+    """Pods that stay without a node for the same reason."""
+
+    pods: tuple[str, ...]
+    why: str
+
+
+class NodeChange(msgspec.Struct, frozen=True, rename="camel"):
+    """A node whose devices are in use otherwise than before."""
+
+    node: str
+    devices: int
+    held_before: int
+    held_after: int
+
+
+class Copies(msgspec.Struct, frozen=True, rename="camel"):
+    """How many more pods of one sort find a place beside all others."""
+
+    of: str
+    more: int
+    limited: bool
+    """Whether no more were tried."""
+    nodes: Mapping[str, int] = {}
+
+
+class Simulation(msgspec.Struct, frozen=True, rename="camel"):
+    """The difference between the cluster as it was read and as it would be."""
+
+    placed: tuple[PodPlacement, ...]
+    """Pods that have a node and had none, or another one."""
+    gone: tuple[PodPlacement, ...]
+    """Pods that had a node and are not there any more."""
+    pending: tuple[PendingPods, ...]
+    nodes: tuple[NodeChange, ...] = ()
+    copies: tuple[Copies, ...] = ()
+    seconds: float = 0.0
+    """Until nothing changed any more, in the time of the cluster."""
+    failures: tuple[str, ...] = ()
+    """What controllers could not do, as pods that a quota forbids."""
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything found its place."""
+        return not self.pending and not self.failures
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain values."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return {"apiVersion": API_VERSION, "kind": "Simulation", "fits": self.fits, **found}
+
+
+# --- text
+
+
+def simulation_text(found: Simulation, width: int = 100, style: Style = plain) -> str:
+    """The whole answer."""
+    found = printable_values(found)
+    return "\n".join(line.rstrip() for line in _lines(found, width, style))
+
+
+def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
+    for one in found.gone:
+        yield from filled(f"- {one.pod} on {one.node}{_devices(one)}", width, "", "    ")
+    for one in found.placed:
+        sign, moved = ("~", f", before on {one.before}") if one.before else ("+", "")
+        yield from filled(f"{sign} {one.pod} → {one.node}{_devices(one)}{moved}", width, "", "    ")
+    for group in found.pending:
+        yield from filled(f"? {names_text(group.pods)}: {group.why}", width, "", "    ")
+    for text in found.failures:
+        yield from filled(f"! {text}", width, "", "    ")
+    if found.placed or found.gone or found.pending or found.failures:
+        yield ""
+    for change in found.nodes:
+        yield (
+            f"{change.node}: {change.held_before} → {change.held_after} of {counted(change.devices, 'device')} in use"
+        )
+    for copies in found.copies:
+        more = f"at least {copies.more}" if copies.limited else str(copies.more)
+        nodes = ", ".join(f"{number} on {node}" for node, number in list(copies.nodes.items())[:6])
+        yield from filled(f"{copies.of}: {more} more would fit" + (f" ({nodes})" if nodes else ""), width, "", "    ")
+    waiting = sum(len(group.pods) for group in found.pending)
+    parts = [f"{counted(len(found.placed), 'pod')} placed"]
+    parts += [f"{len(found.gone):,} gone"] if found.gone else []
+    parts += [f"{waiting:,} pending"] if waiting else []
+    yield style(", ".join(parts), "good" if found.fits else "bad") + f", settled after {found.seconds:g} s"
+    for note in dict.fromkeys(note.text for note in found.notes):
+        yield from filled(f"! {note}", width, "", "  ")
+
+
+def _devices(one: PodPlacement) -> str:
+    names = [device for devices in one.devices.values() for device in devices]
+    short = [name.rpartition("/")[2] for name in names]
+    return f" ({names_text(short)})" if short else ""

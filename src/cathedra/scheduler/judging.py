@@ -1,0 +1,279 @@
+"""Façade of the scheduler for tools: the verdict of its filters on pods, over a state that does not change.
+
+`cathedra.insight` imports nothing else of the scheduler. The plugins are composed as the running scheduler composes
+them, over informers that are filled from the state and never run. The refusals, and their texts, are therefore those of
+the scheduler at this moment. One difference is intended: every filter is called for every node, while the scheduler
+stops at the first refusal of a node (docs/spec/scheduling.md §1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, Final, Protocol, TypeVar, cast
+
+import msgspec
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.undecodable import Undecodable
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    NAMESPACES,
+    PODDISRUPTIONBUDGETS,
+    PODGROUPS,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICES,
+)
+from cathedra.client.transport import ResourceRef, Transport
+from cathedra.clock import Clock, SystemClock
+from cathedra.releases import FeatureGates
+from cathedra.scheduler.composition import compose, device_plugin
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
+from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
+from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
+from cathedra.scheduler.nodesearch import nodes_to_find
+from cathedra.scheduler.profile import FilterCall, Scope
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.node_info import NodeInfo
+from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.pods import is_terminal
+
+__all__ = [
+    "DEVICES",
+    "ClaimCycle",
+    "ClusterObjects",
+    "Filters",
+    "Judgement",
+    "Runs",
+    "Status",
+    "device_error",
+    "device_refusal",
+    "requests_of",
+    "scheduler_over",
+]
+
+T = TypeVar("T", bound=KubeObject)
+
+DEVICES: Final = "DynamicResources"
+"""Name of the plugin that allocates claims."""
+_WATCHED: Final[tuple[ResourceRef[Any], ...]] = (
+    *(DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES),
+    *(NAMESPACES, PODGROUPS, PODDISRUPTIONBUDGETS, PODS),
+)
+"""Resources that the filters read from informers."""
+
+
+class ClusterObjects(Protocol):
+    """The objects of a cluster at one moment, as far as filters read them."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """All nodes, in the order in which they are searched."""
+
+    @property
+    def pods(self) -> Sequence[Pod]:
+        """All pods."""
+
+    @property
+    def undecodable(self) -> Sequence[Undecodable]:
+        """Objects that exist and cannot be decoded."""
+
+    @property
+    def gates(self) -> FeatureGates:
+        """The release of the cluster and its feature gates."""
+
+    def all(self, kind: type[T]) -> Sequence[T]:
+        """Return all objects of a kind."""
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """The verdict of all filters on one pod."""
+
+    waiting: Status | None = None
+    """The reason why the pod does not enter the active queue: scheduling gates, missing claims, an incomplete gang."""
+    ended: Status | None = None
+    """The status that ended the attempt before any node was filtered."""
+    outside: Mapping[str, tuple[Status, ...]] = msgspec.field(default_factory=dict)
+    """Node → the refusals of all filters except DynamicResources."""
+    devices: Mapping[str, Status] = msgspec.field(default_factory=dict)
+    """Node → the refusal of DynamicResources."""
+    cycle: ClaimCycle | None = None
+    """State of the claims in this cycle; None if DynamicResources was skipped or refused the pod before."""
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def passing(self) -> tuple[str, ...]:
+        """The nodes that no filter refuses, in the order of the scheduler's search."""
+        if self.waiting is not None or self.ended is not None:
+            return ()
+        return tuple(name for name in self.nodes if not self.outside.get(name) and name not in self.devices)
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """The nodes that the pod can be bound to now.
+
+        Empty if the scheduler would meet an error before it has found enough nodes: an error on one node ends the
+        attempt for all nodes.
+        """
+        passing = self.passing
+        wanted = nodes_to_find(len(self.nodes))
+        found, good = 0, set(passing)
+        for name in self.nodes:
+            if name in good:
+                found += 1
+            elif not self.outside.get(name) and name in self.devices and not self.devices[name].rejected:
+                return ()
+            if found >= wanted:
+                break
+        return passing
+
+
+class Filters:
+    """The filters of the default profile, over one state."""
+
+    def __init__(self, state: ClusterObjects) -> None:
+        clock = SystemClock()
+        # Filters read informers only, so the client needs no transport: no request is ever sent.
+        client = Client(cast(Transport, None), clock=clock)
+        informers = _filled_informers(state, client, clock)
+        recorder = EventRecorder(client, "default-scheduler", clock)
+        configuration = DEFAULT_CONFIGURATION.profiles[0]
+        # The seed is fixed, so that the same state always gives the same judgement.
+        self._devices = device_plugin(
+            client, informers, recorder, configuration, clock=clock, random=Random(0), gates=state.gates
+        )
+        self._profile = compose(
+            client,
+            informers,
+            recorder,
+            clock=clock,
+            configuration=configuration,
+            devices=self._devices,
+            nominations=Nominations(),
+            gates=state.gates,
+            has_place=lambda uid: self._cache.place_of(uid) is not None,
+        )
+        self._devices.listen(informers, _ignore)
+        self._cache = Cache()
+        for node in state.nodes:
+            self._cache.set_node(node)
+        for pod in state.pods:
+            if pod.spec.node_name and not is_terminal(pod):
+                self._cache.add_pod(pod)
+
+    def most_free(self, resource: str, nodes: Iterable[str]) -> int:
+        """Return the largest amount of a resource that is free on any of the nodes, in its smallest unit."""
+        found = [node for name in nodes if (node := self._cache.node(name)) is not None]
+        return max((node.allocatable.get(resource, 0) - node.requested.get(resource, 0) for node in found), default=0)
+
+    def judge(self, pod: Pod, *, only: frozenset[str] | None = None, devices: bool = True) -> Judgement:
+        """Return the verdict on ``pod`` for all nodes, or ``only`` for some.
+
+        If ``devices`` is false, DynamicResources is not called.
+        """
+        info = PodInfo(pod)
+        waiting = self._profile.pre_enqueue(info) if devices else None
+        snapshot = self._cache.snapshot()
+        state = CycleState(snapshot)
+        nodes = [node for node in snapshot.nodes if only is None or node.name in only]
+        names = tuple(node.name for node in nodes)
+        if waiting is not None and waiting.plugin == DEVICES:
+            return Judgement(waiting=waiting, nodes=names)
+        scope = self._profile.pre_filter(state, info, snapshot)
+        cycle: ClaimCycle | None = state.data.get(DEVICES)
+        if isinstance(scope, Status) and (devices or scope.plugin != DEVICES):
+            return Judgement(waiting=waiting, ended=scope, cycle=cycle, nodes=names)
+        outside = _out_of_scope(scope, names) if isinstance(scope, Scope) else {}
+        # A batch answers for the whole snapshot, which is slower than a call per node if only some are asked for.
+        batched = self._profile.batch_filters(state, info, nodes) if len(nodes) > 1 and only is None else None
+        refused: dict[str, Status] = {}
+        for call in batched if batched is not None else self._profile.filters(state):
+            if call.plugin.name == DEVICES:
+                refused = dict(_refusals(call, state, info, nodes)) if devices else {}
+                continue
+            for name, status in _refusals(call, state, info, nodes):
+                outside.setdefault(name, []).append(status)
+        return Judgement(
+            waiting=waiting,
+            outside={name: tuple(statuses) for name, statuses in outside.items()},
+            devices=refused,
+            cycle=cycle,
+            nodes=names,
+        )
+
+
+def _filled_informers(state: ClusterObjects, client: Client, clock: Clock) -> SharedInformers:
+    informers = SharedInformers(client, clock)
+    for ref in _WATCHED:
+        store = informers.of(ref).store
+        for one in state.all(ref.type):
+            store.put(one)
+        for what in state.undecodable:
+            if what.kind == ref.kind:
+                store.put_undecodable(what)
+    return informers
+
+
+def _out_of_scope(scope: Scope, names: Sequence[str]) -> dict[str, list[Status]]:
+    """Refusals of the nodes that PreFilter has excluded."""
+    if scope.nodes is None:
+        return {}
+    text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(scope.narrowed_by))}]"
+    status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), "NodeAffinity")
+    return {name: [status] for name in names if name not in scope.nodes}
+
+
+def _refusals(
+    call: FilterCall, state: CycleState, pod: PodInfo, nodes: Iterable[NodeInfo]
+) -> Iterable[tuple[str, Status]]:
+    plugin = call.plugin
+    for node in nodes:
+        if node in call.passing:
+            continue
+        found = call.refused.get(node) or plugin.filter(state, pod, node)
+        if found is not None:
+            yield node.name, found.of(plugin.name)
+
+
+def _ignore(change: object) -> None:
+    """Handle no change: the state never changes."""
+
+
+def requests_of(pod: Pod) -> Mapping[str, int]:
+    """Return the resources that a pod requests, each in its smallest unit, as NodeResourcesFit computes them."""
+    return PodInfo(pod).requests
+
+
+def device_refusal(text: str) -> Status:
+    """Return a refusal as DynamicResources gives it if claims cannot be allocated on a node."""
+    return unresolvable(text).of(DEVICES)
+
+
+def device_error(text: str) -> Status:
+    """Return an error as DynamicResources gives it if the allocator fails."""
+    return error(text).of(DEVICES)
+
+
+class Runs(Protocol):
+    """A part that runs until it is cancelled."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
+def scheduler_over(
+    client: Client, informers: SharedInformers, *, clock: Clock, random: Random, gates: FeatureGates
+) -> Runs:
+    """Return a scheduler of default configuration on shared informers, as a simulation runs it."""
+    # start-up time: only simulations run a scheduler
+    from cathedra.scheduler.scheduler import Scheduler
+
+    return Scheduler(client, clock=clock, random=random, gates=gates, informers=informers)

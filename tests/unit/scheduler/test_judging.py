@@ -1,0 +1,105 @@
+"""The verdict of the scheduler's filters on a pod, over a state that does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.undecodable import Undecodable
+from cathedra.releases import FeatureGates
+from cathedra.scheduler.judging import DEVICES, Filters, Judgement, device_error, device_refusal, requests_of
+from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
+
+T = TypeVar("T", bound=KubeObject)
+
+
+@dataclass
+class Objects:
+    """The objects of a cluster, as a tool has read them."""
+
+    objects: Sequence[Any]
+    gates: FeatureGates = field(default_factory=FeatureGates.for_release)
+    undecodable: Sequence[Undecodable] = ()
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self.all(Node)
+
+    @property
+    def pods(self) -> Sequence[Pod]:
+        return self.all(Pod)
+
+    def all(self, kind: type[T]) -> Sequence[T]:
+        return [one for one in self.objects if isinstance(one, kind)]
+
+
+def reasons(judgement: Judgement, name: str) -> list[str]:
+    return [reason for status in judgement.outside[name] for reason in status.reasons]
+
+
+def test_every_filter_is_called_for_every_node() -> None:
+    taint = {"key": "maintenance", "effect": "NoSchedule"}
+    filters = Filters(Objects([node("a"), node("b", unschedulable=True, taints=[taint], cpu="1")]))
+    judgement = filters.judge(pod("p", requests={"cpu": "2"}))
+    assert judgement.fitting == ("a",)
+    assert [status.plugin for status in judgement.outside["b"]] == [
+        "NodeUnschedulable",
+        "TaintToleration",
+        "NodeResourcesFit",
+    ]
+
+
+def test_only_the_nodes_in_question_are_judged() -> None:
+    filters = Filters(Objects([node("a"), node("b"), node("c")]))
+    assert filters.judge(pod("p"), only=frozenset(("b", "c"))).passing == ("b", "c")
+
+
+def test_a_node_that_affinity_excludes_before_filtering_is_refused_by_name() -> None:
+    required = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [required]}}}
+    judgement = Filters(Objects([node("a"), node("b")])).judge(pod("p", affinity=affinity))
+    assert judgement.passing == ("a",)
+    assert "node(s) didn't satisfy plugin(s) [NodeAffinity]" in reasons(judgement, "b")
+
+
+def test_a_missing_claim_keeps_the_pod_out_of_the_queue() -> None:
+    entry = {"name": "gpu", "resourceClaimName": "none"}
+    judgement = Filters(Objects([node("a")])).judge(pod("p", resourceClaims=[entry]))
+    assert judgement.waiting is not None
+    assert judgement.waiting.plugin == DEVICES
+    assert judgement.passing == ()
+
+
+def test_devices_refuse_a_node_beside_other_filters() -> None:
+    entry = {"name": "gpu", "resourceClaimName": "c"}
+    objects = [node("a"), node("b"), device_class(), slice_("a"), claim("c", exactly())]
+    judgement = Filters(Objects(objects)).judge(pod("p", resourceClaims=[entry]))
+    assert judgement.fitting == ("a",)
+    assert judgement.devices["b"].message == "cannot allocate all claims"
+    assert judgement.cycle is not None
+    assert [one.metadata.name for one in judgement.cycle.unallocated if isinstance(one, ResourceClaim)] == ["c"]
+    without = Filters(Objects(objects)).judge(pod("p", resourceClaims=[entry]), devices=False)
+    assert without.passing == ("a", "b")
+
+
+def test_an_error_on_one_node_ends_the_attempt_for_all_nodes() -> None:
+    judgement = Judgement(devices={"b": device_error("broken")}, nodes=("a", "b"))
+    assert judgement.passing == ("a",)
+    assert judgement.fitting == ()
+    refused = Judgement(devices={"b": device_refusal("cannot allocate all claims")}, nodes=("a", "b"))
+    assert refused.fitting == ("a",)
+
+
+def test_the_largest_free_amount_is_what_the_pods_of_a_node_leave() -> None:
+    filters = Filters(Objects([node("a"), node("b", cpu="8"), pod("p", requests={"cpu": "5"}, nodeName="b")]))
+    assert filters.most_free("cpu", ["a", "b"]) == 4000
+    assert filters.most_free("cpu", ["b"]) == 3000
+    assert filters.most_free("cpu", ["no-such-node"]) == 0
+
+
+def test_requests_are_those_that_the_scheduler_counts() -> None:
+    assert requests_of(pod("p", requests={"cpu": "1500m", "memory": "1Gi"}))["cpu"] == 1500
