@@ -48,8 +48,6 @@ class Arrangement(enum.Enum):
     TLS = "API server apart, over TLS"
     HTTP = "API server apart, over TLS and HTTP alone"
     UP = "cathedra up"
-    UP_TWO = "cathedra up --processes 2"
-    UP_THREE = "cathedra up --processes 3"
     PARTS = "API server, scheduler and controllers apart, over TLS"
     PARTS_HTTP = "API server, scheduler and controllers apart, over TLS and HTTP alone"
     PARTS_SOCKET = "API server, scheduler and controllers apart, over its unix socket"
@@ -128,10 +126,10 @@ async def _control_plane(transport_of: TransportOf, usage: Usage) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _up(processes: int) -> AsyncIterator[Stage]:
+async def _up() -> AsyncIterator[Stage]:
     """A cluster as a user starts it, with the load's client over TLS."""
     with _folder() as folder:
-        options = ("--nodes=0", f"--processes={processes}", "--no-merge", f"--data-dir={folder}")
+        options = ("--nodes=0", "--no-merge", f"--data-dir={folder}")
         async with (
             _program(folder, "up", *options, until=READY) as pid,
             cluster(folder / "kubeconfig", [pid]) as found,
@@ -220,9 +218,7 @@ _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Sta
     Arrangement.SOCKET: partial(_served, over_socket),
     Arrangement.TLS: partial(_served, over_tls),
     Arrangement.HTTP: partial(_served, over_http),
-    Arrangement.UP: partial(_up, 1),
-    Arrangement.UP_TWO: partial(_up, 2),
-    Arrangement.UP_THREE: partial(_up, 3),
+    Arrangement.UP: _up,
     Arrangement.PARTS: partial(_parts, "kubeconfig"),
     Arrangement.PARTS_HTTP: _parts_over_http,
     Arrangement.PARTS_SOCKET: partial(_parts, "local.kubeconfig"),

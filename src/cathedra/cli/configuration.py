@@ -51,7 +51,6 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
     return msgspec.structs.replace(
         server_config(arguments),
         nodes=arguments.nodes,
-        processes=arguments.processes,
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
         faults=tuple(_fault(entry) for entry in arguments.fail),

@@ -302,13 +302,6 @@ DRIVER: Final = (
 """Of the example driver's devices."""
 CLUSTER: Final = (
     CommandOption(name="--nodes", type=int, default=1, metavar="N", about="number of nodes (default 1)"),
-    CommandOption(
-        name="--processes",
-        type=int,
-        default=1,
-        metavar="1|2|3",
-        about="1: all parts in one process (default); 2: scheduler and nodes in a second; 3: in one each",
-    ),
     *SERVER,
     CommandOption(
         name="--runtime",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,6 +23,10 @@ from cathedra.cluster.data.directories import DEFAULT_NAME, check_name, director
 from cathedra.releases import FeatureGates
 
 __all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]
+
+
+_RETIRED: Final = frozenset({"processes"})
+"""Options that earlier versions had. They wrote every option into the description, also with its default value."""
 
 
 class WantedCluster(msgspec.Struct, frozen=True):
@@ -49,7 +53,7 @@ def wanted_cluster(arguments: argparse.Namespace) -> WantedCluster:
     asked = check_name(arguments.name) if arguments.name else (described.name if described else "")
     chosen: Path = getattr(arguments, "data_dir", None) or directory_of(asked or DEFAULT_NAME)
     data = DataDir(chosen.expanduser().absolute())
-    kept = read_description(data.description) if data.description.exists() else None
+    kept = _kept(data)
     if kept is not None and asked and kept.name and asked != kept.name:
         raise InvalidOption(f"{data.path} holds the cluster {kept.name!r}; choose another --data-dir for {asked!r}")
     source, origin = (described, file) if described is not None else (kept or Description(), data.description)
@@ -75,12 +79,20 @@ def remembered_gates(data: DataDir) -> FeatureGates:
     Raises:
         InvalidOption: the file that remembers it is wrong.
     """
-    kept = read_description(data.description) if data.description.exists() else Description()
+    kept = _kept(data) or Description()
     release, overrides = (
         _read(option, kept.spec[name], data.description) if (name := field_name(option)) in kept.spec else option.absent
         for option in RELEASE
     )
     return FeatureGates.for_release(release, gate_overrides(overrides))
+
+
+def _kept(data: DataDir) -> Description | None:
+    """Return the description that the last start wrote, without the fields that only earlier versions knew."""
+    if not data.description.exists():
+        return None
+    kept = read_description(data.description)
+    return Description(kept.name, {name: value for name, value in kept.spec.items() if name not in _RETIRED})
 
 
 def field_name(option: CommandOption) -> str:

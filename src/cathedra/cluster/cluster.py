@@ -1,19 +1,19 @@
 """A whole cluster: API server, controllers, scheduler, and nodes with their drivers.
 
-Every part is the one that also runs alone. In one process they share an event loop and the in-process transport; in
-several, scheduler and nodes are in children of the API server's process (`cathedra.cluster.processes`). Node agents and
-drivers talk to each other as they always do, over sockets of their own.
+Every part is the one that also runs alone (`cathedra.cluster.standalone`, `cathedra.cluster.nodeparts`). Here they
+share an event loop and the in-process transport. With ``--apiserver-count`` further API servers run in child processes
+(`cathedra.cluster.apiservers`). Node agents and drivers use sockets of their own, as everywhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
@@ -28,7 +28,7 @@ from cathedra.cluster.data.sockets import forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.driverpermissions import install_driver_permissions
 from cathedra.cluster.identity.installing import install
-from cathedra.cluster.parts.controlplane import CONTROLLERS, control_plane
+from cathedra.cluster.parts.controlplane import control_plane
 from cathedra.cluster.parts.earlyruntimes import early_runtimes
 from cathedra.cluster.parts.foundation import Foundation, Served
 from cathedra.cluster.parts.gctuning import collected_by_memory
@@ -36,7 +36,7 @@ from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes
 from cathedra.cluster.process.signals import stop_event
 from cathedra.cluster.process.switching import switch_soon
-from cathedra.cluster.serving import open_server, serve_parts, write_kubeconfig
+from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import served_resources
 from cathedra.profiles import HardwareProfile
@@ -79,25 +79,6 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     return 0
 
 
-class Nodes(Protocol):
-    """The nodes of a cluster, in this process or in another."""
-
-    async def wait_ready(self) -> None:
-        """Wait until every node is Ready and its driver's slices are published."""
-
-    async def summary(self) -> Sequence[str]:
-        """What there is to say of nodes that are ready, a line each."""
-
-    async def silence(self, name: str) -> None:
-        """Stop a node's agent and drivers as a loss of power does: its Node object stays."""
-
-    async def usage(self, name: str) -> Any:
-        """What the pods of a node use; None, it is not known."""
-
-    def has(self, name: str) -> bool:
-        """Whether a node of that name is among them."""
-
-
 class RunningCluster:
     """The parts of one cluster, composed."""
 
@@ -112,7 +93,7 @@ class RunningCluster:
         self.denials = Denials(clock)
         """Requests of the parts in this process that were refused for want of a right."""
         self._server: APIServer | None = None
-        self._nodes: Nodes | None = None
+        self._nodes: InProcessNodes | None = None
 
     @property
     def server(self) -> APIServer:
@@ -132,9 +113,8 @@ class RunningCluster:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[RunningCluster]:
         """Start every part; on the way out stop them in the opposite order."""
-        running = self._in_one_process if self.config.processes == 1 else self._in_several_processes
         try:
-            async with running():
+            async with self._parts():
                 self.server.take_figures_from(self._figures)
                 yield self
         finally:
@@ -150,15 +130,10 @@ class RunningCluster:
             self._say(line)
 
     async def add_node(self, name: str, profile: HardwareProfile | None = None) -> None:
-        """Start one more node, of a profile or like the others, and wait until it is Ready and its slices published.
-
-        Only where all parts are in one process.
-        """
+        """Start one more node, of a profile or like the others, and wait until it is Ready and its slices published."""
         profile = profile or self.config.profile
-        nodes = self._running_nodes
-        assert isinstance(nodes, InProcessNodes), "nodes of another process are those of the start"
         await self._install_drivers(profile)
-        await nodes.start(name, profile).wait_settled()
+        await self._running_nodes.start(name, profile).wait_settled()
 
     async def silence_node(self, name: str) -> None:
         """Stop a node's agent and drivers as a loss of power does: its Node object stays, and nothing answers for it.
@@ -181,13 +156,13 @@ class RunningCluster:
         write_kubeconfig(self.server, self.config, path, merge=merge, say=self._say)
 
     @property
-    def _running_nodes(self) -> Nodes:
+    def _running_nodes(self) -> InProcessNodes:
         assert self._nodes is not None, "the cluster is not running"
         return self._nodes
 
     @asynccontextmanager
-    async def _in_one_process(self) -> AsyncIterator[None]:
-        """All parts on this loop, with frozen objects passed by reference."""
+    async def _parts(self) -> AsyncIterator[None]:
+        """Run all parts on this loop, with frozen objects passed by reference."""
         async with early_runtimes(self.config, self._clock) as choosing, self._serving():
             base = self._foundation()
             async with asyncio.TaskGroup() as parts:
@@ -203,32 +178,6 @@ class RunningCluster:
                     nodes.stop()
 
     @asynccontextmanager
-    async def _in_several_processes(self) -> AsyncIterator[None]:
-        """The API server and the controllers here, everything else in children."""
-        # start-up time: with several processes alone
-        from cathedra.cluster.processes.order import LAYOUTS, Passes
-        from cathedra.cluster.processes.supervisor import Supervisor
-
-        passes = Passes(self.config)
-        layout = LAYOUTS[self.config.processes]
-        children = self._nodes = Supervisor(self.config, layout, clock=self._clock, say=self._say, tokens=passes.of)
-        await children.launch()
-        try:
-            async with self._serving():
-                await serve_parts(self.server, self.config, passes.users)
-                base = self._foundation()
-                async with asyncio.TaskGroup() as parts:
-                    tasks = [parts.create_task(job) for job in control_plane(base, (CONTROLLERS,))]
-                    tasks.append(parts.create_task(children.run(base.served, self.server)))
-                    try:
-                        yield
-                    finally:
-                        for task in tasks:
-                            task.cancel()
-        finally:
-            await children.stop()
-
-    @asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         async with self._opened() as self._server:
             await self._install_drivers(self.config.profile)
@@ -238,7 +187,7 @@ class RunningCluster:
     async def _opened(self) -> AsyncIterator[APIServer]:
         """The API server, with further ones beside it if there are to be any."""
         if self.config.apiserver_count > 1:
-            from cathedra.cluster.processes.apiservers import several_servers  # start-up time: with several alone
+            from cathedra.cluster.apiservers.supervisor import several_servers  # start-up time: with several alone
 
             async with several_servers(
                 self.config, self._open_server, clock=self._clock, say=self._say, usage=self._usage
@@ -307,7 +256,7 @@ class RunningCluster:
         if profile is not None:
             await install(client, ((DEVICECLASSES, device_class) for device_class in profile.device_classes))
 
-    async def _remove(self, nodes: Nodes, name: str) -> None:
+    async def _remove(self, nodes: InProcessNodes, name: str) -> None:
         """Let a node leave: it ends its pods while it still runs, as a node that is drained does."""
         client = self.client()
         count = await drain(client, name, clock=self._clock)
@@ -316,9 +265,10 @@ class RunningCluster:
         self._say(f"node {name} is drained ({counted(count, 'pod')} deleted) and removed")
 
     async def _usage(self, name: str) -> Any:
-        """The same for a process that has no nodes; None also of a node that is asked itself."""
-        told = self._figures(name) if self._nodes is not None else None
-        return None if told is None else await told
+        """Return the figures of a node's pods for an API server in another process. None if they are not known here, or
+        if the node serves them itself."""
+        figures = self._figures(name) if self._nodes is not None else None
+        return None if figures is None else await figures
 
     def _figures(self, name: str) -> Awaitable[Any] | None:
         """What the pods of a node of this cluster use: simulated nodes have no server that could be asked."""

@@ -19,7 +19,6 @@ from cathedra.releases import RELEASES, FeatureGates
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 
-PROCESSES: Final = (1, 2, 3)
 MOST_SERVERS: Final = 64
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 
@@ -140,14 +139,12 @@ class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole cluster, in one process or a few."""
+    """A whole cluster."""
 
     data_dir: Path
     nodes: int = 1
-    processes: int = 1
-    """1: all in one. 2: API server and controllers; scheduler and nodes. 3: the nodes apart, too."""
     apiserver_count: int = 1
-    """Processes that answer requests to the one port; all but the first are children."""
+    """Processes that serve requests on the port; all but the first are children."""
     log_level: str = "info"
     log_format: str = "text"
     """What further processes log, and how."""
@@ -184,8 +181,6 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.nodes < 0:
             raise InvalidOption(f"--nodes must not be negative, got {self.nodes}")
-        if self.processes not in PROCESSES:
-            raise InvalidOption(f"--processes must be 1, 2 or 3, got {self.processes}")
         if not 1 <= self.apiserver_count <= MOST_SERVERS:
             raise InvalidOption(f"--apiserver-count must be between 1 and {MOST_SERVERS}, got {self.apiserver_count}")
         if not 0 <= self.port <= 65535:

@@ -9,7 +9,7 @@ import errno
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -205,11 +205,10 @@ def write_kubeconfig(
         say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
 
 
-async def serve_parts(server: APIServer, config: ClusterConfig, tokens: Mapping[str, UserInfo]) -> None:
-    """Listen on the data directory's socket too, for those who show one of ``tokens``, and for parts of this machine.
+async def serve_parts(server: APIServer, config: ClusterConfig) -> None:
+    """Listen on the data directory's socket too, for parts on this machine, and write the kubeconfig that leads there.
 
-    How these get there is written into a kubeconfig. They are the administrator, by a token that stays the same over
-    restarts: the administrator's key lies beside it.
+    Its user is the administrator, by a token that stays the same over restarts: the administrator's key lies beside it.
 
     Raises:
         OSError: the socket cannot be made.
@@ -218,7 +217,7 @@ async def serve_parts(server: APIServer, config: ClusterConfig, tokens: Mapping[
     data = DataDir(config.data_dir)
     path, authority = socket_of(config.data_dir), server.pki.authority_certificate
     token = _former_token(data.local_kubeconfig) or secrets.token_urlsafe(32)
-    await server.serve_locally(path, {**tokens, token: UserInfo(*ADMIN)})
+    await server.serve_locally(path, {token: UserInfo(*ADMIN)})
     target = Target(f"{kubeconfig.UNIX}{path}", config.context, certificate_authority=authority, token=token)
     kubeconfig.write(data.local_kubeconfig, target)
 

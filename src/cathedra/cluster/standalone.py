@@ -61,7 +61,7 @@ async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
         gates = FeatureGates.for_release(config.release, config.gates)
         async with _opened(config, gates, say) as server:
             write_kubeconfig(server, config, data.kubeconfig, merge=False, say=say)
-            await serve_parts(server, config, {})
+            await serve_parts(server, config)
             say(f"API server {server.url}")
             say(f"export KUBECONFIG={data.kubeconfig}")
             async with collected_by_memory(SystemClock()):
@@ -77,9 +77,12 @@ async def _opened(config: ClusterConfig, gates: FeatureGates, say: Say) -> Async
         return await open_server(config, gates=gates, clock=SystemClock(), random=_random())
 
     if config.apiserver_count > 1:
-        from cathedra.cluster.processes.apiservers import several_servers  # start-up time: with several alone
+        from cathedra.cluster.apiservers.supervisor import several_servers  # start-up time: with several alone
 
-        async with several_servers(config, opened, clock=SystemClock(), say=say) as server:
+        async def unknown(_: str) -> None:
+            """No node runs in this process."""
+
+        async with several_servers(config, opened, clock=SystemClock(), say=say, usage=unknown) as server:
             yield server
         return
     server = await opened()

@@ -53,6 +53,15 @@ def test_what_was_given_once_holds_at_the_next_start() -> None:
     assert again.arguments.feature_gates == "G=true,H=false"
 
 
+def test_an_option_that_only_an_earlier_version_kept_is_ignored(home: Path) -> None:
+    started("--nodes=3")
+    kept = home / "cluster.yaml"
+    kept.write_text(kept.read_text() + "  processes: 2\n")
+    again = wanted()
+    assert (again.arguments.nodes, again.changes) == (3, ())
+    assert "processes" not in again.description.spec
+
+
 def test_what_is_given_again_changes_it_also_back_to_the_default() -> None:
     started("--nodes=3", "--gpus=2")
     changed = started("--nodes=1")

@@ -104,9 +104,6 @@ class Application:
         """What is counted, also of requests that come another way."""
         if audit is not None:
             self.metrics.audit_events = lambda: audit.written
-        self.exposition: Callable[[], Awaitable[bytes]] = self._own_exposition
-        """What ``/metrics`` answers: the figures of this process, unless its server is one of several processes; then
-        those of all of them, whichever is asked. No deadline ends it."""
         self._resources = ResourceHandler(server, catalog, proxy)
         self._ways: Mapping[str, _Way] = {"http": self._http, "websocket": self._websocket}
 
@@ -290,7 +287,7 @@ class Application:
             await self.sessions.open(request, send)
             return None
         if info.path == "/metrics":
-            return Response(200, await self.exposition(), CONTENT_TYPE)
+            return Response(200, self.metrics.text(), CONTENT_TYPE)
         response = (
             self._health.answer(request)
             or issuer_document(request, self._server.tokens)
@@ -300,9 +297,6 @@ class Application:
             # What begins like the core group is answered like it, whatever version follows.
             raise not_served()
         return response or text_response(_NOT_FOUND, 404)
-
-    async def _own_exposition(self) -> bytes:
-        return self.metrics.text()
 
     def _authorize(self, request: Request) -> None:
         """Let the request pass.

@@ -1,6 +1,6 @@
-"""What keeps requests in bounds, and what is recorded of them.
+"""Limits of requests, and their records.
 
-`flow` finds the priority level of each, `levels` admit a number of them at a time and serve flows in turn, `deadlines`
-ends those that take too long, `record` says what one request was and what became of it, `metrics` counts records,
-`metricsmerging` adds the counts of several processes, `audit` logs records.
+`flow` finds the priority level of a request, `levels` admit a number of them at a time and serve flows in turn,
+`deadlines` ends requests that take too long, `record` is one request and its outcome, `metrics` counts records, `audit`
+logs them.
 """

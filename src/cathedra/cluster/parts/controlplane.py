@@ -1,9 +1,9 @@
-"""Scheduler and controllers of a cluster: those of one process are on one set of informers."""
+"""Scheduler and controllers of a cluster, on one set of informers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine
-from typing import Any, Final
+from collections.abc import Coroutine
+from typing import Any
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.informer import SharedInformers
@@ -13,28 +13,16 @@ from cathedra.cluster.parts.foundation import Foundation
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.scheduler.scheduler import Scheduler
 
-__all__ = ["CONTROLLERS", "SCHEDULING", "control_plane"]
-
-CONTROLLERS: Final = "controllers"
-SCHEDULING: Final = "scheduler"
+__all__ = ["control_plane"]
 
 
-def control_plane(
-    base: Foundation, parts: Collection[str] = (CONTROLLERS, SCHEDULING)
-) -> list[Coroutine[Any, Any, None]]:
-    """What is to be run until it is cancelled: informers, and what of ``parts`` there is here."""
-    user = CONTROLLER_MANAGER if CONTROLLERS in parts else SCHEDULER if SCHEDULING in parts else None
-    if user is None:
-        return []
-    informers = SharedInformers(base.client_of(user), base.clock)
-    jobs = [informers.run()]
-    if CONTROLLERS in parts:
-        jobs.append(_controllers(base, informers).run())
-    if SCHEDULING in parts:
-        scheduler = _scheduler(base, informers)
-        elector = _elector(base, SCHEDULER, "kube-scheduler")
-        jobs.append(scheduler.run() if elector is None else elector.run(scheduler.run))
-    return jobs
+def control_plane(base: Foundation) -> list[Coroutine[Any, Any, None]]:
+    """Return the jobs of informers, controllers and scheduler. Each runs until it is cancelled."""
+    informers = SharedInformers(base.client_of(CONTROLLER_MANAGER), base.clock)
+    scheduler = _scheduler(base, informers)
+    elector = _elector(base, SCHEDULER, "kube-scheduler")
+    scheduling = scheduler.run() if elector is None else elector.run(scheduler.run)
+    return [informers.run(), _controllers(base, informers).run(), scheduling]
 
 
 def _controllers(base: Foundation, informers: SharedInformers) -> ControllerManager:

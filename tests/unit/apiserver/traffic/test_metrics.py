@@ -32,19 +32,6 @@ async def test_requests_are_counted_under_kubernetes_names() -> None:
     assert "process_resident_memory_bytes" in text
 
 
-async def test_a_server_of_several_processes_answers_with_the_figures_of_all() -> None:
-    async with open_asgi() as asgi:
-
-        async def everywhere() -> bytes:
-            return asgi.server.app.metrics.text() + b"# and of others\n"
-
-        asgi.server.app.exposition = everywhere
-        answer = await asgi("GET", "/metrics")
-    assert answer.status == 200
-    assert answer.header("content-type").startswith("text/plain; version=0.0.4")
-    assert answer.body.endswith(b"# and of others\n")
-
-
 async def test_what_is_not_served_is_counted_without_its_names() -> None:
     async with open_asgi() as asgi:
         for n in range(20):

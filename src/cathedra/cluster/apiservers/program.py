@@ -1,0 +1,125 @@
+"""Program of a child process with one API server, which serves the connections that the first process passes to it.
+
+It imports neither nodes nor drivers. Ctrl-C reaches every process of a terminal: the first one alone handles it, and
+ends its children by closing their lines. A child that sees its line closed ends, so none outlives the first process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Mapping
+from random import Random
+from typing import Any, Final
+
+from cathedra.apiserver.storage.primary import PrimaryStore
+from cathedra.clock import SystemClock
+from cathedra.cluster.apiservers.supervisor import LENGTH, LINE_LIMIT, next_line
+from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.parts.gctuning import collected_by_memory, suspend_collection
+from cathedra.cluster.process.logs import configure_logging
+from cathedra.cluster.serving import open_beside, serve_beside
+from cathedra.node.concurrency import first_of
+from cathedra.releases import FeatureGates
+
+__all__ = ["main"]
+
+LOG: Final = logging.getLogger("cathedra.cluster")
+
+
+def main(words: list[str]) -> int:
+    """Serve on the inherited sockets, named as in ``line=3``, until the first process closes the line. Return the exit
+    code."""
+    import uvloop  # start-up time: in programs alone
+
+    suspend_collection()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    inherited = {name: socket.socket(fileno=int(number)) for name, _, number in (word.partition("=") for word in words)}
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(inherited))
+
+
+async def _run(inherited: Mapping[str, socket.socket]) -> int:
+    inherited["line"].setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=inherited["line"], limit=LINE_LIMIT)
+    try:
+        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+        # The bytes are of the process that started this one, over a socket that no other process has.
+        config, port = pickle.loads(await reader.readexactly(length))
+    except asyncio.IncompleteReadError:
+        return 0  # the first process ended before it gave an order
+    configure_logging(config.log_level, config.log_format)
+    serving = asyncio.ensure_future(_serve(config, port, inherited, Line(reader, writer)))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        return 1
+    except Exception:
+        # The last resort: the first process reports that this one ended, and the log says why.
+        LOG.exception("an API server beside the first failed")
+        return 1
+    return 0
+
+
+async def _serve(config: ClusterConfig, port: int, inherited: Mapping[str, socket.socket], line: Line) -> None:
+    primary = await PrimaryStore.over(inherited["store"]) if "store" in inherited else None
+    gates = FeatureGates.for_release(config.release, config.gates)
+    random = Random(secrets.randbits(64))
+    server = await open_beside(config, primary, gates=gates, clock=SystemClock(), random=random)
+    nodes = frozenset((*config.node_names, *config.leaving))
+    server.take_figures_from(lambda node: line.usage(node) if node in nodes else None)
+    try:
+        await serve_beside(server, config, port, inherited["connections"])
+        line.ready()
+        async with collected_by_memory(SystemClock()):
+            # A primary that has cut this process off may still hold the line open.
+            await (line.listen() if primary is None else first_of(line.listen(), primary.lost()))
+    finally:
+        await server.close()
+
+
+class Line:
+    """The child's end of the line: it reports that it is ready and requests the figures of simulated nodes' pods."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._requests = 0
+
+    def ready(self) -> None:
+        """Report that connections can be passed to this process."""
+        self._send({"ready": True})
+
+    def usage(self, node: str) -> Awaitable[Any]:
+        """Request the figures of a node's pods; None if they are not known."""
+        self._requests += 1
+        number = self._requests
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda _: self._waiting.pop(number, None))
+        self._waiting[number] = answer
+        self._send({"id": number, "usage": node})
+        return answer
+
+    async def listen(self) -> None:
+        """Take answers until the first process closes the line."""
+        while line := await next_line(self._reader):
+            message = json.loads(line)
+            # The request may have been cancelled meanwhile.
+            if (answer := self._waiting.get(message["id"])) is not None and not answer.done():
+                answer.set_result(message["usage"])
+        for answer in tuple(self._waiting.values()):
+            answer.set_result(None)
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,248 @@
+"""Supervisor of the API servers that serve one port beside the first.
+
+Several kube-apiservers behind a load balancer do the same: requests are authenticated, admitted and validated by
+several processors, and one store orders the writes. Here the first process listens and, unless the store is etcd, keeps
+the store; it passes accepted connections to its children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+import signal
+import socket
+import struct
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol
+
+from cathedra.apiserver.server import APIServer
+from cathedra.asgi.dealing import line_pair
+from cathedra.client.backoff import ExponentialBackoff
+from cathedra.clock import Clock
+from cathedra.cluster.config import ClusterConfig
+from cathedra.node.concurrency import BlockTasks
+
+__all__ = ["LENGTH", "LINE_LIMIT", "ChildEnded", "FirstServer", "Supervisor", "next_line", "several_servers"]
+
+LOG: Final = logging.getLogger("cathedra.cluster")
+LENGTH: Final = struct.Struct(">I")
+"""Before the order, which is pickled: the cluster's configuration and the port."""
+LINE_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes of a message: the figures of all pods of one node."""
+PROGRAM: Final = (sys.executable, "-m", "cathedra.cluster.apiservers.program")
+STOP_SECONDS: Final = 20.0
+"""Time that a child has to end before it is killed."""
+_PAUSES: Final = (0.5, 30.0)
+"""First and longest pause before a child is started again, in seconds."""
+
+Usage = Callable[[str], Awaitable[Any]]
+"""Returns the figures of a node's pods; None if they are not known."""
+
+
+class FirstServer(Protocol):
+    """The API server of the first process, as the supervisor uses it."""
+
+    port: int
+
+    async def serve_replica(self, connected: socket.socket) -> None:
+        """Serve the store to a child."""
+
+    def deal_to(self, line: socket.socket) -> None:
+        """Pass a share of the connections to a child."""
+
+
+class ChildEnded(RuntimeError):
+    """A child ended before all of them were ready. Its log says why."""
+
+
+class _Child:
+    """One child process and the parent's ends of its sockets."""
+
+    def __init__(self, process: asyncio.subprocess.Process, streams: tuple[Any, Any], sockets: Sequence[Any]) -> None:
+        self.process = process
+        self.reader: asyncio.StreamReader
+        self.writer: asyncio.StreamWriter
+        self.reader, self.writer = streams
+        self.connections: socket.socket | None
+        self.store: socket.socket | None
+        self.connections, self.store = sockets
+        """None once the server has taken them over."""
+
+    @classmethod
+    async def launch(cls, program: Sequence[str], *, stored: bool) -> _Child:
+        """Start a process, which loads its modules and waits for `order`. With ``stored`` the first process keeps the
+        store and the child gets a socket to it."""
+        line, connections, store = socket.socketpair(), line_pair(), socket.socketpair() if stored else (None, None)
+        named = {"line": line[1], "connections": connections[1], "store": store[1]}
+        inherited = {name: one for name, one in named.items() if one is not None}
+        words = [f"{name}={one.fileno()}" for name, one in inherited.items()]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *program,
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[one.fileno() for one in inherited.values()],
+            )
+        finally:
+            for one in inherited.values():
+                one.close()
+        line[0].setblocking(False)
+        streams = await asyncio.open_connection(sock=line[0], limit=LINE_LIMIT)
+        return cls(process, streams, (connections[0], store[0]))
+
+    def order(self, config: ClusterConfig, port: int) -> None:
+        """Let the child begin."""
+        order = pickle.dumps((config, port))
+        self.writer.write(LENGTH.pack(len(order)) + order)
+
+    async def answer(self, number: int, usage: Awaitable[Any]) -> None:
+        """Send the figures that the child requested."""
+        answer = {"id": number, "usage": await usage}
+        if not self.writer.is_closing():
+            self.writer.write(json.dumps(answer).encode() + b"\n")
+
+    async def stop(self) -> None:
+        """Close the line, which ends the child; kill it if it does not end in time."""
+        self.writer.close()
+        for unused in (self.connections, self.store):
+            if unused is not None:
+                unused.close()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.process.wait()
+        except TimeoutError:
+            LOG.error("the API server in process %d did not end and is killed", self.process.pid)
+            self.process.kill()
+            await self.process.wait()
+
+
+class Supervisor:
+    """The child processes of one cluster: `launch` them, `run` them, and `stop` those that never ran."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        clock: Clock,
+        say: Callable[[str], None],
+        usage: Usage,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._say = say
+        self._usage = usage
+        self._program = program
+        self._launched: list[_Child] = []
+        self._missing = config.apiserver_count - 1
+        """Children that have not been ready yet. While there are any, one that ends is an error of the start."""
+
+    async def launch(self) -> None:
+        """Start the processes. They load their modules while the first API server opens."""
+        for _ in range(self._missing):
+            self._launched.append(await self._launch())
+
+    async def run(self, server: FirstServer, url: str) -> None:
+        """Supervise the children until cancelled, then end them.
+
+        Raises:
+            ExceptionGroup: `ChildEnded`, a child ended before all were ready.
+        """
+        children, self._launched = self._launched, []
+        async with asyncio.TaskGroup() as group:
+            for child in children:
+                group.create_task(self._supervise(child, server, url), name="API server")
+
+    async def stop(self) -> None:
+        """End the children that were launched and never run."""
+        for child in self._launched:
+            await child.stop()
+
+    async def _launch(self) -> _Child:
+        return await _Child.launch(self._program, stored=not self._config.shares_store)
+
+    async def _supervise(self, child: _Child, server: FirstServer, url: str) -> None:
+        pauses = ExponentialBackoff(self._clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=600.0)
+        while True:
+            try:
+                await self._serve(child, server, url)
+                how = _ended(await child.process.wait())
+            finally:
+                await child.stop()
+            if self._missing:
+                raise ChildEnded(f"the API server in process {child.process.pid} {how} before it was ready")
+            self._say(f"the API server in process {child.process.pid} {how}; it is started again")
+            await self._clock.sleep(pauses.delay())
+            child = await self._launch()
+
+    async def _serve(self, child: _Child, server: FirstServer, url: str) -> None:
+        """Give a child its order, and answer it until it closes its end of the line."""
+        if child.store is not None:
+            store, child.store = child.store, None
+            await server.serve_replica(store)
+        child.order(self._config, server.port)
+        # Requests of a child that has ended are cancelled with the block.
+        async with BlockTasks() as answering:
+            while line := await next_line(child.reader):
+                message = json.loads(line)
+                if "usage" in message:
+                    answering.start(child.answer(message["id"], self._usage(message["usage"])))
+                elif child.connections is not None:
+                    connections, child.connections = child.connections, None
+                    server.deal_to(connections)
+                    self._count_ready(url)
+
+    def _count_ready(self, url: str) -> None:
+        if self._missing:
+            self._missing -= 1
+            if not self._missing:
+                self._say(f"{self._config.apiserver_count} processes answer on {url}")
+
+
+@asynccontextmanager
+async def several_servers(
+    config: ClusterConfig,
+    open_first: Callable[[], Awaitable[APIServer]],
+    *,
+    clock: Clock,
+    say: Callable[[str], None],
+    usage: Usage,
+) -> AsyncIterator[APIServer]:
+    """The server that ``open_first`` opens, and ``config.apiserver_count - 1`` more on its port. The first one serves
+    alone until the others are ready. ``usage`` returns what the pods of a simulated node use; only the first process
+    knows.
+
+    Raises:
+        ExceptionGroup: `ChildEnded`, a child ended before all were ready.
+    """
+    others = Supervisor(config, clock=clock, say=say, usage=usage)
+    try:
+        await others.launch()
+        server = await open_first()
+        try:
+            async with asyncio.TaskGroup() as group:
+                supervising = group.create_task(others.run(server, server.url))
+                try:
+                    yield server
+                finally:
+                    supervising.cancel()
+        finally:
+            await server.close()
+    finally:
+        await others.stop()
+
+
+async def next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line. It is empty if the other end is closed, also with data unread there (a reset)."""
+    try:
+        return await reader.readline()
+    except ConnectionError:
+        return b""
+
+
+def _ended(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

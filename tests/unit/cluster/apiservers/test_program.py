@@ -1,0 +1,46 @@
+"""The program of a child with one API server; `test_supervisor` has it serve clients."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+
+from cathedra.cluster.apiservers.program import Line
+
+SCRIPT = """
+import sys
+import cathedra.cluster.apiservers.program
+parts = ("cathedra.node.agent", "cathedra.driver", "cathedra.drivers", "cathedra.cluster.parts.inprocessnodes")
+print(sorted(name for name in sys.modules if name in parts))
+"""
+
+
+def test_it_loads_neither_nodes_nor_drivers() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_it_ends_if_the_first_process_ends_before_it_gives_an_order() -> None:
+    ours, theirs = socket.socketpair()
+    words = (sys.executable, "-m", "cathedra.cluster.apiservers.program", f"line={theirs.fileno()}")
+    with subprocess.Popen(words, pass_fds=(theirs.fileno(),)) as child:
+        theirs.close()
+        ours.close()
+        assert child.wait(60) == 0
+
+
+async def test_figures_are_unknown_once_the_first_process_has_ended() -> None:
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    line = Line(reader, writer)
+    listening = asyncio.create_task(line.listen())
+    unanswered, cancelled = line.usage("node-0"), asyncio.ensure_future(line.usage("node-1"))
+    cancelled.cancel()
+    ours.sendall(b'{"id": 2, "usage": {}}\n')
+    ours.close()
+    await listening
+    assert await unanswered is None
+    assert cancelled.cancelled()
+    writer.close()
