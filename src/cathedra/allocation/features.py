@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from cathedra.releases import behaviours
+
 __all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features", "behaviour_of"]
 
 
@@ -64,7 +66,7 @@ DEVELOPMENT_1_37: Final = Behaviour(
 )
 """As Kubernetes' development branch was on 1 July 2026."""
 RELEASE_1_36: Final = Behaviour(
-    name="1.36",
+    name="release 1.36",
     claim_size_checked_last=True,
     selector_errors_name_device=False,
     lists_are_iterable_without_gate=False,
@@ -85,7 +87,7 @@ RELEASE_1_36: Final = Behaviour(
 
 def behaviour_of(release: str) -> Behaviour:
     """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36."""
-    return NEWEST if tuple(map(int, release.split("."))) >= (1, 37) else RELEASE_1_36
+    return NEWEST if behaviours.ALLOCATOR_MENDED.holds_in(release) else RELEASE_1_36
 
 
 _GATES: Final = {

@@ -25,6 +25,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import to_dict
 from cathedra.releases import NEWEST
+from cathedra.releases.fields import LAST_WITH_TAINT_SELECTORS
 
 __all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "read_input", "typed_object"]
 
@@ -321,7 +322,7 @@ def _release_of(gvk: GroupVersionKind, one: Plain) -> str:
     spec = one.get("spec")
     selector = spec.get("deviceSelector") if gvk.kind == "DeviceTaintRule" and isinstance(spec, Mapping) else None
     older = isinstance(selector, Mapping) and ("deviceClassName" in selector or "selectors" in selector)
-    return "1.34" if older and gvk.version == "v1alpha3" else NEWEST
+    return LAST_WITH_TAINT_SELECTORS if older and gvk.version == "v1alpha3" else NEWEST
 
 
 @cache

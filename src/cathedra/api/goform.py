@@ -17,14 +17,14 @@ from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON, json_names, to_dict
 from cathedra.api.timestamp import Time
-from cathedra.releases.fields import ONLY_IN
+from cathedra.releases.fields import ONLY_IN, is_new_in_v1
 
 __all__ = ["go_form", "go_json", "go_values"]
 
 _WIRE_FORM: Final = ("cathedra.api.core.meta_v1", "cathedra.api.core.scheduling_")
 """Modules of types that have one form inside and outside."""
 
-_SHOWN_WHERE_SET: Final = frozenset(key for key, (first, last) in ONLY_IN.items() if last or first > "1.34")
+_SHOWN_WHERE_SET: Final = frozenset(key for key in ONLY_IN if is_new_in_v1(*key))
 """(type, field) that not every release with resource.k8s.io/v1 knows: empty ones are left out."""
 
 _NAMES: Final[Mapping[str, str]] = {

@@ -14,7 +14,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import UNSET_LIST, KubeStruct, Time, json_names, replace
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["as_shown", "with_null_times"]
 
@@ -29,7 +29,7 @@ class _TimelessMeta(ObjectMeta, frozen=True, rename=json_names(ObjectMeta)):
 
 def as_shown(obj: S, gates: FeatureGates) -> S:
     """The object as that release shows it."""
-    return obj if gates.at_least("1.34") else with_null_times(obj)
+    return obj if gates.has(behaviours.CREATION_TIMESTAMP_OMITTED) else with_null_times(obj)
 
 
 def with_null_times(obj: S) -> S:

@@ -16,6 +16,7 @@ from cathedra.apiserver.custom.definitions import with_custom_rules
 from cathedra.apiserver.routes import VIRTUAL, Route, VirtualResource, routes_of, virtual_routes
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.releases import FeatureGates
+from cathedra.releases.served import lifetime
 
 __all__ = ["Catalog", "UnknownAPIGroup", "served_definitions", "served_virtual"]
 
@@ -59,9 +60,14 @@ def served_virtual(gates: FeatureGates, runtime_config: dict[str, bool]) -> tupl
     return tuple(
         virtual
         for virtual in VIRTUAL
-        if (not virtual.since or gates.at_least(virtual.since))
+        if _has(gates.release, virtual)
         and _is_on(virtual.group, virtual.version, runtime_config, otherwise=virtual.served_by_default)
     )
+
+
+def _has(release: str, virtual: VirtualResource) -> bool:
+    releases = lifetime(virtual.group, virtual.version, virtual.kind)
+    return releases is None or releases.covers(release)
 
 
 def _served(definition: AnyDefinition, version: VersionDefinition, runtime_config: dict[str, bool]) -> bool:

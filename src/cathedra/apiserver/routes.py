@@ -28,8 +28,6 @@ class VirtualResource(msgspec.Struct, frozen=True):
     namespaced: bool
     verbs: tuple[str, ...] = ("create",)
     short_names: tuple[str, ...] = ()
-    since: str = ""
-    """The release that brought it; "" for what is older than all that are known."""
     served_by_default: bool = True
 
 
@@ -51,10 +49,9 @@ VIRTUAL: Final = (
             "selfsubjectreview",
             "SelfSubjectReview",
             False,
-            since=since,
             served_by_default=version == "v1",
         )
-        for version, since in (("v1", "1.28"), ("v1beta1", "1.27"), ("v1alpha1", "1.26"))
+        for version in ("v1", "v1beta1", "v1alpha1")
     ),
     VirtualResource(_AUTHN, "v1", "tokenreviews", "tokenreview", "TokenReview", False),
     VirtualResource(

@@ -20,12 +20,9 @@ from cathedra.cluster.parts.classicprograms import (
     run_test_plugin,
 )
 from cathedra.cluster.process.logs import configure_logging
-from cathedra.releases import RELEASES
+from cathedra.releases.table import CLASSIC_RELEASES
 
 __all__ = ["run"]
-
-_KNOWN = RELEASES[: RELEASES.index("1.31") + 1]
-"""The releases in which drivers allocate."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,8 +77,8 @@ def _plugin(arguments: argparse.Namespace) -> TestPluginConfig:
 
 
 def _release(text: str) -> str:
-    if text not in _KNOWN:
-        raise InvalidOption(f"--kubernetes-version must be one of {', '.join(_KNOWN)}, got {text!r}")
+    if text not in CLASSIC_RELEASES:
+        raise InvalidOption(f"--kubernetes-version must be one of {', '.join(CLASSIC_RELEASES)}, got {text!r}")
     return text
 
 

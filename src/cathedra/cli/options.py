@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC, NEWEST, RELEASES
+
 __all__ = [
     "CDI_DIR",
     "CLASSIC_CONTROLLER",
@@ -132,9 +134,9 @@ DATA_DIR: Final = CommandOption(
 RELEASE: Final = (
     CommandOption(
         name="--kubernetes-version",
-        default="1.37",
-        metavar="1.26…1.37",
-        about="Kubernetes release to behave as (default 1.37)",
+        default=NEWEST,
+        metavar=f"{RELEASES[0]}…{RELEASES[-1]}",
+        about=f"Kubernetes release to behave as (default {NEWEST})",
     ),
     CommandOption(
         name="--feature-gates",
@@ -557,9 +559,9 @@ DRIVERNAME: Final = CommandOption(
 )
 CLASSIC_RELEASE: Final = CommandOption(
     name="--kubernetes-version",
-    default="1.30",
-    metavar="1.26…1.31",
-    about="release of the cluster (default 1.30; 1.26 to 1.30 behave alike)",
+    default=DEFAULT_CLASSIC,
+    metavar=f"{CLASSIC_RELEASES[0]}…{CLASSIC_RELEASES[-1]}",
+    about=f"release of the cluster (default {DEFAULT_CLASSIC}; older ones behave like it)",
 )
 CLASSIC_CONTROLLER: Final = (
     CommandOption(

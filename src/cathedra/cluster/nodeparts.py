@@ -22,6 +22,7 @@ from cathedra.cluster.process.plainhealth import serving_plain_health
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
+from cathedra.releases import git_version
 
 if TYPE_CHECKING:
     from cathedra.driver.driver import Driver
@@ -64,7 +65,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
             cri_socket=config.cri_socket,
             reserved=config.reserved,
             stop_containers=not config.keep_containers,
-            kubelet_version=f"v{config.release}.0",
+            kubelet_version=git_version(config.release),
             api_server=(server.hostname or "127.0.0.1", server.port or 443),
             api_server_ca=target.certificate_authority.decode(),
         )

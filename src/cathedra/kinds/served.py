@@ -15,7 +15,7 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.kinds.machinery.definitions import machinery_definitions
 from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.kinds.scheduling.definitions import scheduling_definitions
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["all_definitions"]
 
@@ -34,7 +34,7 @@ def all_definitions(gates: FeatureGates, devices: tuple[AnyDefinition, ...] | No
         *(device_definitions(gates) if devices is None else devices),
     )
     served = tuple(kind for kind in kinds if not kind.gate or gates[kind.gate])
-    return served if gates.at_least("1.34") else tuple(map(_with_null_times, served))
+    return served if gates.has(behaviours.CREATION_TIMESTAMP_OMITTED) else tuple(map(_with_null_times, served))
 
 
 def _with_null_times(definition: AnyDefinition) -> AnyDefinition:

@@ -42,7 +42,7 @@ from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.runtimemonitor import RuntimeMonitor
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 if TYPE_CHECKING:
     from cathedra.asgi.listener import Listener, TLSFiles
@@ -271,7 +271,7 @@ class NodeAgent:
                 group.create_task(recorder.run())
             group.create_task(reporter.run())
             # Before 1.31 the kubelet published slices itself (classic/nodes/listing.py).
-            wipes = config.root is not None and self._gates.at_least("1.31")
+            wipes = config.root is not None and self._gates.has(behaviours.KUBELET_WIPES_SLICES)
             if wipes:
                 group.create_task(wiper.run())
             group.create_task(follower.run())

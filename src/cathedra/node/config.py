@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from cathedra.api.core.core_v1 import Taint
+from cathedra.releases import NEWEST, git_version
 
 __all__ = ["NodeConfig"]
 
@@ -47,7 +48,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Resources by name, as quantities; what is not given is asked from the machine."""
     reserved: Mapping[str, str] = msgspec.field(default_factory=dict)
     """How much of each resource is kept from pods, as quantities: for the system and for the node's own programs."""
-    kubelet_version: str = "v1.37.0"
+    kubelet_version: str = git_version(NEWEST)
     register: bool = True
     """Whether to create the Node object; else it must exist."""
     lease_seconds: float = 40.0

@@ -3,20 +3,25 @@
 * `cathedra.releases.table`: the releases and their order;
 * `cathedra.releases.history`: feature gates, in which release they enter which stage;
 * `cathedra.releases.gates`: `FeatureGates`, the gates of one release with overrides, which is passed to all parts;
-* `cathedra.releases.fields`: fields of API types that some releases lack.
+* `cathedra.releases.fields`: fields of API types that some releases lack;
+* `cathedra.releases.served`: API versions that a release serves, deprecates and removes;
+* `cathedra.releases.behaviours`, `cathedra.releases.classic`: what releases do differently, by name.
 """
 
+from cathedra.releases.behaviour import Behaviour
 from cathedra.releases.gates import FeatureGates, UnknownGate, parse_overrides, state_of
 from cathedra.releases.history import GateState, Stage
-from cathedra.releases.table import NEWEST, RELEASES, order
+from cathedra.releases.table import NEWEST, RELEASES, git_version, order
 
 __all__ = [
     "NEWEST",
     "RELEASES",
+    "Behaviour",
     "FeatureGates",
     "GateState",
     "Stage",
     "UnknownGate",
+    "git_version",
     "order",
     "parse_overrides",
     "state_of",

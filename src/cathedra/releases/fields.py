@@ -11,7 +11,7 @@ from typing import Final
 
 from cathedra.releases.table import order
 
-__all__ = ["ONLY_IN", "is_known"]
+__all__ = ["LAST_WITH_TAINT_SELECTORS", "ONLY_IN", "REQUIRED_UNTIL", "is_known", "is_new_in_v1"]
 
 ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("ResourceClaimSpec", "controller"): ("1.31", "1.31"),
@@ -93,6 +93,26 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("ResourceHandle", "structuredData"): ("1.30", "1.30"),
 }
 """(type, JSON field) → first and last release that knows it; "" is open. Other releases treat it as unknown."""
+
+
+REQUIRED_UNTIL: Final[dict[tuple[str, str], str]] = {
+    ("DeviceClass", "spec"): "1.36",
+    ("ResourceClaim", "spec"): "1.36",
+    ("ResourceClaimTemplate", "spec"): "1.36",
+    ("ResourceClaimTemplateSpec", "spec"): "1.36",
+    ("ResourceSlice", "spec"): "1.36",
+}
+"""(type, JSON field) → last release in which the field was required."""
+
+LAST_WITH_TAINT_SELECTORS: Final = "1.34"
+"""The last release whose DeviceTaintRules select devices by class and expression."""
+_FIRST_WITH_V1: Final = "1.34"
+
+
+def is_new_in_v1(type_name: str, json_name: str) -> bool:
+    """Return True if a release that serves resource.k8s.io/v1 lacks the field."""
+    first, last = ONLY_IN.get((type_name, json_name), ("", ""))
+    return bool(last) or (bool(first) and order(first) > order(_FIRST_WITH_V1))
 
 
 def is_known(type_name: str, json_name: str, release: str) -> bool:

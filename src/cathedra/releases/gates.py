@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 
+from cathedra.releases import behaviours, classic
+from cathedra.releases.behaviour import Behaviour
 from cathedra.releases.history import HISTORY, NEEDS, GateState, Stage
 from cathedra.releases.table import NEWEST, RELEASES, order
 
@@ -53,11 +56,11 @@ class FeatureGates(Mapping[str, bool]):
     A gate that the release does not have yet is off, and cannot be switched on.
     """
 
-    __slots__ = ("_enabled", "_reached", "release")
+    __slots__ = ("_behaviours", "_enabled", "release")
 
     def __init__(self, enabled: Mapping[str, bool], release: str = NEWEST) -> None:
         self._enabled = MappingProxyType(dict(enabled))
-        self._reached = frozenset(known for known in RELEASES if order(known) <= order(release))
+        self._behaviours = _behaviours_of(release)
         self.release = release
 
     @staticmethod
@@ -105,29 +108,30 @@ class FeatureGates(Mapping[str, bool]):
     def __repr__(self) -> str:
         return f"FeatureGates.for_release({self.release!r}, {self.overrides()!r})"
 
+    def has(self, behaviour: Behaviour) -> bool:
+        """Return True if the release has a behaviour that is declared in this package."""
+        return behaviour in self._behaviours
+
     def overrides(self) -> dict[str, bool]:
         """The gates that are not at their release's default."""
         return {gate: on for gate, on in self._enabled.items() if on is not _default(gate, self.release)}
 
-    def within(self, first: str, last: str) -> bool:
-        """Whether this is a release from ``first`` to ``last``; "" is open."""
-        if first and not self.at_least(first):
-            return False
-        return not last or order(self.release) <= order(last)
-
     @property
     def admin_access(self) -> bool:
         """Whether claims may ask for admin access: 1.31 had that without a gate."""
-        return self["DRAAdminAccess"] or not self.at_least("1.32")
+        return self["DRAAdminAccess"] or self.has(behaviours.ADMIN_ACCESS_WITHOUT_GATE)
 
     @property
     def merged_taint_rules(self) -> bool:
         """Whether DeviceTaintRules are merged into slices before anything else reads these, as in 1.33 and 1.34."""
-        return self.within("1.33", "1.34") and self["DRADeviceTaints"]
+        return self.has(behaviours.TAINT_RULES_MERGED) and self["DRADeviceTaints"]
 
-    def at_least(self, release: str) -> bool:
-        """Whether this is that release or a newer one."""
-        return release in self._reached or order(self.release) >= order(release)
+
+@cache
+def _behaviours_of(release: str) -> frozenset[Behaviour]:
+    # One set per release: `FeatureGates.has` is called per request and per pod, and comparing releases costs more.
+    declared = (*vars(behaviours).values(), *vars(classic).values())
+    return frozenset(one for one in declared if isinstance(one, Behaviour) and one.holds_in(release))
 
 
 def _default(gate: str, release: str) -> bool:

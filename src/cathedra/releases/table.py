@@ -5,12 +5,29 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-__all__ = ["NEWEST", "RELEASES", "order"]
+__all__ = ["CLASSIC_RELEASES", "CONTROL_PLANE_RELEASE", "DEFAULT_CLASSIC", "NEWEST", "RELEASES", "git_version", "order"]
 
 RELEASES: Final = tuple(f"1.{minor}" for minor in range(26, 38))
 """Every release that can be chosen with ``--kubernetes-version``, oldest first."""
 
 NEWEST: Final = RELEASES[-1]
+
+CONTROL_PLANE_RELEASE: Final = "1.31"
+"""The release in which both the scheduler and controllers of drivers allocate."""
+
+CLASSIC_RELEASES: Final = RELEASES[: RELEASES.index(CONTROL_PLANE_RELEASE) + 1]
+"""The releases in which drivers allocate."""
+
+DEFAULT_CLASSIC: Final = "1.30"
+"""The release of which the test driver of those releases is, if none is given: those before behave alike."""
+
+_PATCHES: Final = {"1.36": "v1.36.2"}
+"""The patch release that was compared with, where it is not the first."""
+
+
+def git_version(release: str) -> str:
+    """Return the full version of a release, as ``/version`` and nodes show it."""
+    return _PATCHES.get(release, f"v{release}.0")
 
 
 @cache

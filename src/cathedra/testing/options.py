@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cathedra.cluster.config import InvalidOption
+from cathedra.releases import NEWEST
 
 __all__ = ["ClusterOptions"]
 
@@ -21,7 +22,7 @@ class ClusterOptions:
     """What nodes are like: a profile's name or file; "": they have the example driver's devices."""
     gpus: int = 8
     """Devices of the example driver on each node."""
-    kubernetes_version: str = "1.37"
+    kubernetes_version: str = NEWEST
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
     @staticmethod

@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line(
         "markers",
-        "dra_cluster(nodes=1, profile='', gpus=8, kubernetes_version='1.37', feature_gates={}): "
+        "dra_cluster(nodes=1, profile='', gpus=8, kubernetes_version=<the newest>, feature_gates={}): "
         "what the test's cluster is like",
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from cathedra.api import facts
 from cathedra.releases import RELEASES
-from cathedra.releases.fields import ONLY_IN, is_known
+from cathedra.releases.fields import ONLY_IN, is_known, is_new_in_v1
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,9 @@ def test_listed_fields_exist_among_the_wire_facts() -> None:
     }
     missing = {(kind, field) for kind, field in ONLY_IN if field} - existing
     assert missing == set()
+
+
+def test_a_field_is_new_in_v1_if_a_release_that_serves_v1_lacks_it() -> None:
+    assert is_new_in_v1("DeviceAttribute", "ints")
+    assert not is_new_in_v1("DeviceCapacity", "requestPolicy")
+    assert not is_new_in_v1("ObjectMeta", "name")

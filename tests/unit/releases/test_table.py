@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.releases import NEWEST, RELEASES, order
+from cathedra.releases import NEWEST, RELEASES, git_version, order
 
 
 def test_releases_are_listed_from_the_oldest_to_the_newest() -> None:
@@ -12,3 +12,8 @@ def test_releases_are_listed_from_the_oldest_to_the_newest() -> None:
 
 def test_releases_are_ordered_by_number_not_by_text() -> None:
     assert order("1.9") < order("1.36")
+
+
+def test_a_release_is_shown_as_the_patch_release_that_was_compared_with() -> None:
+    assert git_version("1.36") == "v1.36.2"
+    assert git_version("1.35") == "v1.35.0"

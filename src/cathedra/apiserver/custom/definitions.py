@@ -25,6 +25,7 @@ from cathedra.apiserver.custom.patterns import pattern_problem
 from cathedra.apiserver.custom.rules import compile_rules
 from cathedra.apiserver.custom.schema import MAX_DEPTH, deeper_than, read_schema
 from cathedra.kinds.definition import AnyDefinition, RequestContext, Strategy
+from cathedra.releases import behaviours
 from cathedra.semantics.conditions import is_true
 
 __all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custom_rules"]
@@ -136,7 +137,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
         self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, context: RequestContext
     ) -> list[str]:
         """Formats that will not be checked, unless they were there before."""
-        if not context.gates.at_least("1.34"):
+        if not context.gates.has(behaviours.UNRECOGNIZED_FORMATS_WARN):
             return []
         known = set(unrecognized_formats(old)) if old is not None else set()
         return [f'unrecognized format "{name}"' for name in unrecognized_formats(new) if name not in known]

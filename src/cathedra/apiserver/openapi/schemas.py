@@ -18,7 +18,7 @@ from cathedra.apiserver.openapi.descriptions import Descriptions
 from cathedra.apiserver.openapi.enums import values_of
 from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.patches.schema import ATOMIC_TYPES
-from cathedra.releases.fields import is_known
+from cathedra.releases.fields import REQUIRED_UNTIL, is_known
 
 __all__ = ["Schemas", "schema_name"]
 
@@ -59,14 +59,6 @@ _REQUIRED_ORDER: Final = {
     "APIResource": ["name", "singularName", "namespaced", "kind", "verbs"],
 }
 """Where the order of declaration is not that of the wire numbers."""
-_REQUIRED_UNTIL: Final = {
-    ("DeviceClass", "spec"): "1.36",
-    ("ResourceClaim", "spec"): "1.36",
-    ("ResourceClaimTemplate", "spec"): "1.36",
-    ("ResourceClaimTemplateSpec", "spec"): "1.36",
-    ("ResourceSlice", "spec"): "1.36",
-}
-"""Fields that became optional, with the last release in which they were not."""
 _CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(AzureSharedBlobDisk)": "Shared"}
 """Defaults that the facts give by the name of a constant."""
 
@@ -183,7 +175,7 @@ class Schemas:
         return schema
 
     def _of_release(self, owner: str, info: FieldInfo) -> FieldInfo:
-        last = _REQUIRED_UNTIL.get((owner, info.name))
+        last = REQUIRED_UNTIL.get((owner, info.name))
         if last is None or _ordered(self._release) > _ordered(last):
             return info
         return replace(info, required=True)

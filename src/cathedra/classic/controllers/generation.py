@@ -10,7 +10,7 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, generate_name
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 from cathedra.semantics.owners import controller_reference
 
 __all__ = ["claim_for", "fixed_name"]
@@ -18,7 +18,7 @@ __all__ = ["claim_for", "fixed_name"]
 
 def fixed_name(pod: Pod, entry: str, gates: FeatureGates) -> str:
     """The name of the entry's claim where pod and entry alone decide it, else ""."""
-    return "" if gates.at_least("1.28") else f"{pod.metadata.name}-{entry}"
+    return "" if gates.has(classic.GENERATED_CLAIM_NAMES) else f"{pod.metadata.name}-{entry}"
 
 
 def claim_for(

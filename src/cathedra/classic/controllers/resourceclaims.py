@@ -28,6 +28,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podindexes
 from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME
 from cathedra.controllers.resourceclaim.release import FINALIZER, DeletedPods
+from cathedra.releases import classic
 from cathedra.semantics.owners import controller_of, is_controlled_by
 from cathedra.semantics.podclaims import (
     PodClaimError,
@@ -172,7 +173,7 @@ class ClassicResourceClaimController:
             await self._record_names(pod, names)
         if failure is not None:
             raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failure
-        if pod.spec.node_name and self._gates.at_least("1.28"):
+        if pod.spec.node_name and self._gates.has(classic.CONTROLLER_DEALLOCATES):
             await self._serve_placed_pod(pod)
 
     async def _claim_of(self, pod: Pod, entry: PodResourceClaim) -> str:
@@ -279,12 +280,12 @@ class ClassicResourceClaimController:
         if FINALIZER in claim.metadata.finalizers and claim.status.allocation is None:
             finalizers = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
             claim = await self._of(claim).update(with_metadata(claim, finalizers=finalizers))
-        if not needed and self._gates.at_least("1.28"):
+        if not needed and self._gates.has(classic.CONTROLLER_DEALLOCATES):
             await self._delete_if_owner_is_done(claim)
 
     def _takes_back(self, claim: v1alpha2.ResourceClaim) -> bool:
         """Whether the driver is asked to take the claim back after its last consumer: it was allocated for one."""
-        return self._gates.at_least("1.28") and claim.spec.allocation_mode != "Immediate"
+        return self._gates.has(classic.CONTROLLER_DEALLOCATES) and claim.spec.allocation_mode != "Immediate"
 
     async def _still_needs(
         self, claim: v1alpha2.ResourceClaim, consumer: v1alpha2.ResourceClaimConsumerReference
@@ -306,7 +307,7 @@ class ClassicResourceClaimController:
                 raise
         if pod.metadata.uid != consumer.uid:
             return False
-        return not (self._gates.at_least("1.28") and is_done_with_claims(pod))
+        return not (self._gates.has(classic.CONTROLLER_DEALLOCATES) and is_done_with_claims(pod))
 
     async def _delete_if_owner_is_done(self, claim: v1alpha2.ResourceClaim) -> None:
         owner = controller_of(claim)

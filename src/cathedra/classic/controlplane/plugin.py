@@ -25,6 +25,7 @@ from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates
+from cathedra.releases.table import CONTROL_PLANE_RELEASE
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
@@ -55,7 +56,6 @@ __all__ = ["ControlPlaneResources", "control_plane_plugin"]
 
 _SKIP: Final = Status(Code.SKIP)
 _DISABLED: Final = unresolvable("resourceclaim depends on disabled DRAControlPlaneController feature")
-_RELEASE: Final = "1.31"
 """The one that has both generations."""
 
 
@@ -76,11 +76,11 @@ class ControllerClaims(Negotiating[ControlledClaim]):
 
     def events(self) -> Sequence[EventRegistration]:
         """Answers of drivers."""
-        return (context_registration(self._find, _RELEASE),)
+        return (context_registration(self._find, CONTROL_PLANE_RELEASE),)
 
     def claims_of(self, pod: Pod) -> list[PodClaim[ControlledClaim]]:
         """The pod's claims that name a controller."""
-        return [claim for claim in pod_claims(pod, self._find, _RELEASE) if controller_of(claim.claim)]
+        return [claim for claim in pod_claims(pod, self._find, CONTROL_PLANE_RELEASE) if controller_of(claim.claim)]
 
     def _find(self, namespace: str, name: str) -> ControlledClaim | None:
         claim = self._claims.store.get(namespace, name)
@@ -157,7 +157,7 @@ class ControlPlaneResources(
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Looks at everything that is the same on all nodes; each half keeps what it needs."""
         try:
-            claims = pod_claims(pod.pod, self._find, _RELEASE)
+            claims = pod_claims(pod.pod, self._find, CONTROL_PLANE_RELEASE)
         except Unresolved as why:
             return unresolvable(str(why))
         controlled = {claim.entry for claim in claims if controller_of(claim.claim)}

@@ -10,7 +10,7 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.classic.kinds import columns, conversion, strategies
 from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, Strategy, VersionDefinition
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 
 __all__ = ["GROUP", "classic_definitions", "classic_kind", "context_definition"]
 
@@ -20,10 +20,10 @@ Versions = tuple[VersionDefinition, ...]
 
 def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """The kinds of the group in the release: v1alpha1 in 1.26, v1alpha2 from 1.27 to 1.30."""
-    first = not gates.at_least("1.27")
+    first = gates.has(classic.V1ALPHA1)
     names = _V1ALPHA1 if first else _V1ALPHA2
     structured: tuple[AnyDefinition, ...] = ()
-    if gates.at_least("1.30"):
+    if gates.has(classic.STRUCTURED_MODEL):
         # start-up time: CEL, with the one release that has them
         from cathedra.classic.kinds.structured import structured_definitions
 

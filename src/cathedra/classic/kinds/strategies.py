@@ -8,6 +8,7 @@ from cathedra.api.struct import replace
 from cathedra.classic.kinds import validation
 from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.kinds.strategies import StatusStrategy, kept_metadata
+from cathedra.releases import classic
 
 __all__ = [
     "ClassicClaimStatusStrategy",
@@ -66,7 +67,7 @@ class ClassicClaimStatusStrategy(StatusStrategy[v1alpha2.ResourceClaim]):
     ) -> v1alpha2.ResourceClaim:
         """Keep the spec; since 1.30 the metadata too."""
         kept = replace(new, spec=old.spec)
-        if context.gates.at_least("1.30"):
+        if context.gates.has(classic.STATUS_KEEPS_METADATA):
             return replace(kept, metadata=kept_metadata(new.metadata, old.metadata))
         return kept
 
@@ -145,7 +146,7 @@ class ContextStatusStrategy(StatusStrategy[v1alpha2.PodSchedulingContext]):
     ) -> v1alpha2.PodSchedulingContext:
         """Keep the spec; since 1.30 the metadata too."""
         kept = replace(new, spec=old.spec)
-        if context.gates.at_least("1.30"):
+        if context.gates.has(classic.STATUS_KEEPS_METADATA):
             return replace(kept, metadata=kept_metadata(new.metadata, old.metadata))
         return kept
 

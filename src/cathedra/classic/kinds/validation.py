@@ -12,6 +12,7 @@ from cathedra.api.formats import check, longer_than
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.names import validate_driver_name
+from cathedra.releases import classic
 
 __all__ = [
     "validate_claim",
@@ -108,11 +109,11 @@ def validate_claim_status(
         errors.required(_STATUS.child("driverName"), "must be specified when `allocation` is set")
     path = _STATUS.child("allocation")
     if status.allocation is not None:
-        _allocation(errors, path, status.allocation, one_handle=not context.gates.at_least("1.27"))
+        _allocation(errors, path, status.allocation, one_handle=not context.gates.has(classic.SEVERAL_RESOURCE_HANDLES))
     _consumers(errors, _STATUS.child("reservedFor"), status.reserved_for)
     _reservations(errors, new, old)
     replaced = before.allocation is not None and status.allocation not in (None, before.allocation)
-    if replaced and context.gates.at_least("1.27"):
+    if replaced and context.gates.has(classic.SEVERAL_RESOURCE_HANDLES):
         errors.invalid(path, status.allocation, IMMUTABLE)
     leaving = new.metadata.deletion_timestamp is not None
     validate_deallocation(errors, status, before, refuses_consumers=not leaving)

@@ -33,7 +33,7 @@ from cathedra.node.plugins.client import (
     PrepareOutcome,
 )
 from cathedra.node.plugins.grpcclient import PluginChannel
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 
 __all__ = ["ClassicPluginClient", "classic_dial", "services_of"]
 
@@ -43,9 +43,9 @@ A = TypeVar("A")
 
 def services_of(gates: FeatureGates) -> tuple[str, ...]:
     """The services that a kubelet of the release calls, in the order in which it tries them."""
-    if gates.at_least("1.28"):
+    if gates.has(classic.SERVICE_V1ALPHA3):
         return ("v1alpha3", "v1alpha2")
-    return ("v1alpha2",) if gates.at_least("1.27") else ("v1alpha1",)
+    return ("v1alpha2",) if gates.has(classic.SERVICE_V1ALPHA2) else ("v1alpha1",)
 
 
 class ClassicPluginClient(PluginChannel):
@@ -249,7 +249,7 @@ class ClassicDial:
         self._clock = clock
         self._metrics = metrics
         self._versions = RegisteredVersions(gates)
-        self._slices = NodeSlices(api, node, clock=clock) if gates.at_least("1.30") else None
+        self._slices = NodeSlices(api, node, clock=clock) if gates.has(classic.KUBELET_PUBLISHES_SLICES) else None
 
     def __call__(
         self, driver: str, endpoint: str, offered: tuple[str, ...]

@@ -14,7 +14,7 @@ from typing import Final
 
 from cathedra.api.goquote import go_quote
 from cathedra.node.plugins.errors import RegistrationError
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 
 __all__ = ["RegisteredVersions", "UnsupportedVersions", "highest_version"]
 
@@ -77,7 +77,7 @@ class RegisteredVersions:
     """The drivers that are registered with a node, each with its version."""
 
     def __init__(self, gates: FeatureGates) -> None:
-        self._names_step = not gates.at_least("1.31")
+        self._names_step = gates.has(classic.REGISTRATION_ERRORS_NAME_STEP)
         self._versions: dict[str, Version] = {}
 
     def enter(self, driver: str, endpoint: str, offered: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from cathedra.api.core.core_v1 import Node, NodeSelector, Pod, PodResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.classic.anyclaim import AnyClaim, C
 from cathedra.classic.controlplane.kinds.types import ControlledClaim
+from cathedra.releases import classic
 from cathedra.scheduler.framework.status import Status
 from cathedra.semantics.owners import is_controlled_by
 from cathedra.semantics.podclaims import ClaimNotCreated, PodClaimError, entry_claim
@@ -76,13 +77,15 @@ def pod_claims(pod: Pod, find: FindClaim[C], release: str) -> list[PodClaim[C]]:
         try:
             named = entry_claim(pod, entry)
         except ClaimNotCreated as error:
-            raise Unresolved(_not_generated(pod, entry) if _has_fixed_names(release) else str(error)) from error
+            raise Unresolved(
+                _not_generated(pod, entry) if not classic.GENERATED_CLAIM_NAMES.holds_in(release) else str(error)
+            ) from error
         except PodClaimError as error:
             raise Unresolved(str(error)) from error
         if named is None:
             continue
         claim = find(pod.metadata.namespace, named.name)
-        if claim is None and named.generated and _has_fixed_names(release):
+        if claim is None and named.generated and not classic.GENERATED_CLAIM_NAMES.holds_in(release):
             raise Unresolved(_not_generated(pod, entry))
         if claim is None:
             raise Unresolved(_missing(pod.metadata.namespace, named.name, release))
@@ -96,10 +99,6 @@ def pod_claims(pod: Pod, find: FindClaim[C], release: str) -> list[PodClaim[C]]:
     return found
 
 
-def _has_fixed_names(release: str) -> bool:
-    return release in ("1.26", "1.27")
-
-
 def _not_generated(pod: Pod, entry: PodResourceClaim) -> str:
     name = f"{pod.metadata.name}-{entry.name}"
     return f'waiting for dynamic resource controller to create the resourceclaim "{name}"'
@@ -107,9 +106,9 @@ def _not_generated(pod: Pod, entry: PodResourceClaim) -> str:
 
 def _missing(namespace: str, name: str, release: str) -> str:
     """The scheduler looked claims up in the informer's store first, then in caches of two names."""
-    if release == "1.31":
+    if classic.CLAIM_MISSING_BY_KIND.holds_in(release):
         return f'could not find ResourceClaim "{namespace}/{name}"'
-    if release == "1.30":
+    if classic.CLAIM_MISSING_IN_ASSUME_CACHE.holds_in(release):
         return f'could not find claim "{namespace}/{name}"'
     return f'resourceclaim.resource.k8s.io "{name}" not found'
 

@@ -29,7 +29,7 @@ from cathedra.classic.scheduling.claims import (
 from cathedra.classic.scheduling.negotiation import ForeignContext, Negotiation
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.informed import Notify
@@ -146,7 +146,7 @@ class Negotiating(
         Raises:
             StatusError, ConnectionError: the server refused or cannot be reached.
         """
-        if self._gates.at_least("1.30") and cycle.negotiation.selected:
+        if self._gates.has(classic.SELECTION_WITHDRAWN) and cycle.negotiation.selected:
             # Otherwise the driver would allocate again where it just deallocated.
             cycle.negotiation.select("")
             await cycle.negotiation.publish(self._client)
@@ -165,7 +165,7 @@ class Negotiating(
         metadata = pod.pod.metadata
         try:
             context = self._contexts.store.get(metadata.namespace, metadata.name)
-            kind = "PodSchedulingContext" if self._gates.at_least("1.27") else "PodScheduling"
+            kind = "PodScheduling" if self._gates.has(classic.V1ALPHA1) else "PodSchedulingContext"
             negotiation = Negotiation(pod.pod, context, kind)
         except ForeignContext as foreign:
             return error(str(foreign))
@@ -240,7 +240,9 @@ class Negotiating(
             await self.give_back(cycle, self._random.choice(candidates))
         except (StatusError, ConnectionError) as failure:
             return error(str(failure))
-        return unschedulable(*(("deallocation of ResourceClaim completed",) if self._gates.at_least("1.30") else ()))
+        return unschedulable(
+            *(("deallocation of ResourceClaim completed",) if self._gates.has(classic.SELECTION_WITHDRAWN) else ())
+        )
 
     # --- when several will do
 
@@ -271,7 +273,7 @@ class Negotiating(
         answered = informed + cycle.allocates == len(pending) and cycle.allocates < len(pending)
         if negotiation.selected != node and ((len(pending) == 1 and not cycle.allocates) or answered):
             negotiation.select(node)
-        if not self._gates.at_least("1.29"):
+        if self._gates.has(classic.WAITING_NAMES_STEP):
             text = "allocate resource" if negotiation.selected == node else "provide information"
             return unresolvable(f"waiting for resource driver to {text}")
         if negotiation.dirty:

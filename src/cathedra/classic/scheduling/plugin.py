@@ -21,7 +21,7 @@ from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.clock import Clock
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import EventRegistration, Resource
 from cathedra.scheduler.framework.informed import ClaimPlugin, Notify
@@ -47,7 +47,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         self._classes = informers.of(CLASSES)
         self._hints = ClassicHints(self._claims.store.get, gates.release)
         self._structured: StructuredClaims | None = None
-        if gates.at_least("1.30"):
+        if gates.has(classic.STRUCTURED_MODEL):
             # start-up time: CEL, with the one release that has structured parameters
             from cathedra.classic.scheduling.structured import StructuredClaims
 
@@ -71,7 +71,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """All claims must be there; until 1.27 that is first looked at when the pod's turn comes."""
-        if not self._gates.at_least("1.28"):
+        if not self._gates.has(classic.CLAIMS_CHECKED_BEFORE_QUEUE):
             return None
         try:
             self.claims_of(pod.pod)
@@ -88,7 +88,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         name = claim.claim.spec.resource_class_name
         found = self._classes.store.get("", name)
         if found is None:
-            if self._gates.at_least("1.30"):
+            if self._gates.has(classic.MISSING_CLASS_UNSCHEDULABLE):
                 return unresolvable(f"resource class {name} does not exist")
             claim.fault = error(f'look up resource class: resourceclass.resource.k8s.io "{name}" not found')
             return None

@@ -24,7 +24,8 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.driver.files import DiskFiles
 from cathedra.driver.run import DriverRunner
-from cathedra.releases import FeatureGates
+from cathedra.releases import classic
+from cathedra.releases.table import DEFAULT_CLASSIC
 
 __all__ = ["TestControllerConfig", "TestPluginConfig", "run_test_controller", "run_test_plugin"]
 
@@ -45,7 +46,7 @@ class TestControllerConfig:
     class_parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters of classes that refer to none."""
     workers: int = 10
-    release: str = "1.30"
+    release: str = DEFAULT_CLASSIC
     """The API server's, from 1.26 to 1.31."""
 
 
@@ -61,7 +62,7 @@ class TestPluginConfig:
     plugin_dir: Path
     registry_dir: Path
     cdi_dir: Path
-    release: str = "1.30"
+    release: str = DEFAULT_CLASSIC
     """The node agent's, from 1.26 to 1.31."""
     kubeconfig: Path | None = None
     """In 1.31, where plugins read claims themselves; None: kubectl's precedence."""
@@ -84,7 +85,7 @@ async def run_test_controller(config: TestControllerConfig, *, say: Say) -> None
 
 def _names_controllers(release: str) -> bool:
     """Whether claims name the controller that allocates them, as in 1.31."""
-    return FeatureGates.for_release(release).at_least("1.31")
+    return classic.CLAIMS_NAME_CONTROLLER.holds_in(release)
 
 
 async def _controller(config: TestControllerConfig, client: Client) -> ClassicController:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +16,8 @@ from cathedra.client.client import Client
 from cathedra.controllers.controller_manager import MakeController
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
+from cathedra.releases.served import documented_device_version
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.framework.informed import MakeClaimPlugin
 
@@ -25,13 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Generation", "client_of_any_release", "generation_of", "how_to_enable_devices"]
 
-_SWITCHED_ON_BY: Final = {"1.26": "v1alpha1", "1.27": "v1alpha2", "1.31": "v1alpha3", "1.32": "v1beta1", "1.34": "v1"}
-"""First release → the version of resource.k8s.io that its documentation switches on."""
-
 
 def how_to_enable_devices(gates: FeatureGates) -> str:
     """What switches Dynamic Resource Allocation on, in a release whose API server does not serve it."""
-    version = [version for first, version in _SWITCHED_ON_BY.items() if gates.at_least(first)][-1]
+    version = documented_device_version(gates.release)
     flags = [f"--runtime-config resource.k8s.io/{version}=true"]
     if not gates["DynamicResourceAllocation"]:
         flags.insert(0, "--feature-gates DynamicResourceAllocation=true")
@@ -78,9 +76,9 @@ def client_of_any_release(client: Client) -> Client:
 
 def generation_of(gates: FeatureGates) -> Generation:
     """The generation of a release."""
-    if gates.at_least("1.32"):
+    if not gates.has(classic.DRIVERS_ALLOCATE):
         return Generation()
-    if gates.at_least("1.31"):
+    if not gates.has(classic.RESOURCE_CLASSES):
         return _control_plane(gates)
     # start-up time: with releases of that time alone
     from cathedra.classic.controllers.resourceclaims import ClassicResourceClaimController

@@ -17,6 +17,7 @@ from cathedra.cluster.views.wording import counted
 from cathedra.driver.driver import Driver
 from cathedra.node.config import NodeConfig
 from cathedra.profiles import HardwareProfile, node_capacity, node_labels
+from cathedra.releases import git_version
 
 __all__ = ["NODE_ADDRESS", "InProcessNodes"]
 
@@ -136,7 +137,7 @@ class InProcessNodes:
             client_authority=files.client_authority if files else None,
             runtime=config.runtime,
             cri_socket=config.cri_socket,
-            kubelet_version=f"v{config.release}.0",
+            kubelet_version=git_version(config.release),
             api_server=(base.served.host, base.served.port),
             api_server_ca=base.pki.authority_certificate.decode(),
             labels={} if profile is None else node_labels(profile, name),

@@ -43,7 +43,7 @@ from cathedra.node.plugins.client import (
     ReportedHealth,
 )
 from cathedra.profiles import HardwareProfile
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 if TYPE_CHECKING:
     from cathedra.node.runtime.choose import ChosenRuntime
@@ -121,7 +121,7 @@ def profiled_drivers(profile: HardwareProfile, gates: FeatureGates) -> tuple[Dri
 
 def _of_release(driver: D, gates: FeatureGates) -> D:
     """The driver, serving what node agents of the release call."""
-    if not gates.at_least("1.32"):
+    if not gates.has(behaviours.DRA_SERVICE_V1BETA1):
         driver.services = (DRA_OF_131,)
         # Allocations of 1.31 do not say which devices are for administrators.
         driver.exclusive = False
@@ -129,7 +129,7 @@ def _of_release(driver: D, gates: FeatureGates) -> D:
 
 
 def _metadata_versions(gates: FeatureGates) -> Sequence[str]:
-    return KNOWN_VERSIONS if gates.at_least("1.37") else KNOWN_VERSIONS[::-1]
+    return KNOWN_VERSIONS if gates.has(behaviours.METADATA_VERSIONS_ASCENDING) else KNOWN_VERSIONS[::-1]
 
 
 class InProcessPlugin:

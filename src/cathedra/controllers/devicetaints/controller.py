@@ -30,6 +30,7 @@ from cathedra.controllers.devicetaints.taints import (
 )
 from cathedra.controllers.eviction import evict
 from cathedra.controllers.resourceclaim import podindexes
+from cathedra.releases import behaviours
 from cathedra.semantics import podclaims
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_terminal
@@ -60,7 +61,7 @@ class DeviceTaintEvictionController:
         self._client = context.client.as_manager(NAME)
         self._clock = context.clock
         self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
-        self._every_effect = context.gates.at_least("1.37")
+        self._every_effect = context.gates.has(behaviours.EVERY_TAINT_EFFECT_EVICTS)
         self._recorder = context.recorder(NAME)
         self._queue: WorkQueue[TaintKey] = context.queue()
         informers = context.informers

@@ -16,6 +16,7 @@ from cathedra.client.workqueue import NotRetryable, RetryLater, WorkQueue, one_o
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.devicetaints.taints import rule_selects
 from cathedra.controllers.poolstatus.calculation import Rules, pool_statuses, usage
+from cathedra.releases import behaviours
 
 __all__ = ["ResourcePoolStatusRequestController"]
 
@@ -44,7 +45,7 @@ class ResourcePoolStatusRequestController:
         self._taint_rules: Informer[Any] | None = None
         if context.enabled("DRADeviceTaintRules"):
             self._taint_rules = context.informers.of(DEVICETAINTRULES)
-        views = tuple(int(part) for part in context.gates.release.split(".")) >= (1, 37)
+        views = context.gates.has(behaviours.POOL_STATUS_COMPLETE)
         self._rules = Rules(views=views, is_tainted=self._is_tainted)
         self._requests.add_handler(on_add=self._changed, on_update=lambda _, new: self._changed(new))
 

@@ -21,6 +21,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podindexes
 from cathedra.controllers.resourceclaim.maker import ClaimMaker
 from cathedra.controllers.resourceclaim.release import ClaimRelease, DeletedPods
+from cathedra.releases import behaviours
 from cathedra.semantics import podclaims
 
 __all__ = ["ResourceClaimController"]
@@ -62,7 +63,7 @@ class ResourceClaimController:
         off = next((gate for gate in _GROUP_GATES if not context.enabled(gate)), "")
         self._workloads = not off
         # 1.36 made a claim of its own for a pod whose group's claims it could not see.
-        self._blocking_gate = off if context.gates.at_least("1.37") else ""
+        self._blocking_gate = off if context.gates.has(behaviours.GROUP_CLAIMS_BLOCKED_WITHOUT_GATE) else ""
         self._recorder = context.recorder("resource_claim")
         self._queue: WorkQueue[ClaimKey] = context.queue()
         self._deleted = DeletedPods()

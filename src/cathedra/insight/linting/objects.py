@@ -19,14 +19,13 @@ from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefi
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, classic
 
 __all__ = ["ObjectChecks"]
 
 _QUOTED_FIELD: Final = re.compile(r'^(?:unknown|duplicate) field "(.+)"$')
 _GO_FIELD: Final = re.compile(r"Go struct field \w+\.([\w.]+) of type")
 _EXPRESSION: Final = re.compile(r"\.cel\.expression$|\.derivedAttributes\[\d+\]\.expression$")
-_GENERATION: Final = "1.32"
 """The first release in which all kinds of resource.k8s.io are those of today."""
 _REPEATED: Final = re.compile(r"^line (\d+): (.*)$")
 
@@ -123,7 +122,7 @@ class ObjectChecks:
 
 def _definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """What the release serves, with the kinds of its generation."""
-    if gates.at_least(_GENERATION):
+    if not gates.has(classic.DRIVERS_ALLOCATE):
         return all_definitions(gates)
     # start-up time: the parts of old releases, with those alone
     from cathedra.cluster.parts.generations import generation_of

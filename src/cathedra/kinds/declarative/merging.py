@@ -13,7 +13,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.struct import KubeStruct
 from cathedra.kinds.declarative.tags import TypeTags
 from cathedra.kinds.declarative.walking import declared_errors
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["merged", "with_tags"]
 
@@ -34,7 +34,7 @@ def with_tags(
 
     Until 1.36 tags of kinds that have rules were only compared with them.
     """
-    if not (tags.fields or tags.union) or not gates.at_least("1.37"):
+    if not (tags.fields or tags.union) or not gates.has(behaviours.DECLARED_TAGS_ENFORCED):
         return handwritten
     declared = declared_errors(tags, new, old, beta=gates["DeclarativeValidationBeta"])
     return merged(handwritten, declared, normalized) if declared else handwritten

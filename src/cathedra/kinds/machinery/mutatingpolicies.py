@@ -19,6 +19,7 @@ from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinit
 from cathedra.kinds.machinery.policies import match_resources, param_ref_cell
 from cathedra.kinds.strategies import CountedStrategy
 from cathedra.releases import FeatureGates
+from cathedra.releases.served import versions
 
 __all__ = [
     "default_mutating_policy",
@@ -31,7 +32,6 @@ __all__ = [
 
 T = TypeVar("T", bound=KubeObject)
 _GATE: Final = "MutatingAdmissionPolicy"
-_SINCE: Final = {"v1": "1.36", "v1beta1": "1.34", "v1alpha1": "1.32"}
 POLICY_COLUMNS: Final = (
     NAME,
     Column("Mutations", type="integer", description="How many changes it makes."),
@@ -118,7 +118,8 @@ def _versions(gates: FeatureGates, kinds: tuple[type[KubeObject], ...]) -> tuple
     """The versions that the release knows, stable ones first; only the stable one is on by itself."""
     hub = kinds[0]
     made = (VersionDefinition("v1", hub), *(_like(hub, kind) for kind in kinds[1:]))
-    return tuple(version for version in made if gates.at_least(_SINCE[version.name]))
+    known = versions(gates.release, "admissionregistration.k8s.io", "MutatingAdmissionPolicy")
+    return tuple(version for version in made if version.name in known)
 
 
 def _like(hub: type[T], kind: type[KubeObject]) -> VersionDefinition:

@@ -28,7 +28,7 @@ from cathedra.kinds.declarative.merging import with_tags
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.versions import Shapes
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["CLAIM_TAGS", "CLASS_TAGS", "TAINT_RULE_TAGS", "KindTags", "slice_tags", "with_declared"]
 
@@ -242,7 +242,11 @@ def with_declared(
 ) -> ErrorList:
     """What the rules of a kind ``found`` in an object, with what the tags of the request's version find."""
     gates = context.gates
-    if shapes is None or not gates.at_least("1.37") or not context.api_version.endswith("/v1beta1"):
+    if (
+        shapes is None
+        or not gates.has(behaviours.DECLARED_TAGS_ENFORCED)
+        or not context.api_version.endswith("/v1beta1")
+    ):
         return with_tags(found, tags.hub, new, old, gates)
     seen = shapes.v1beta1.from_hub
     stored = seen(old) if old is not None else None

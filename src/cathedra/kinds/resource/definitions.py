@@ -8,7 +8,9 @@ from cathedra.kinds.resource.classes import class_definition
 from cathedra.kinds.resource.poolstatusrequests.strategy import pool_status_request_definition
 from cathedra.kinds.resource.slices.strategy import slice_definition
 from cathedra.kinds.resource.taintrules import taint_rule_definition
+from cathedra.kinds.resource.versions import GROUP
 from cathedra.releases import FeatureGates
+from cathedra.releases.served import versions
 
 __all__ = ["device_definitions"]
 
@@ -21,8 +23,8 @@ def device_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
         template_definition(gates),
         slice_definition(gates),
     ]
-    if gates.at_least("1.33"):
+    if versions(gates.release, GROUP, "DeviceTaintRule"):
         kinds.append(taint_rule_definition(gates))
-    if gates.at_least("1.36"):
+    if versions(gates.release, GROUP, "ResourcePoolStatusRequest"):
         kinds.append(pool_status_request_definition(gates))
     return tuple(kinds)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["paths_of_release"]
 
@@ -29,10 +29,10 @@ _DEVICE: Final = re.compile(r"(spec\.devices\[\d+\])\.(?!name\b|basic\b)")
 
 def paths_of_release(errors: ErrorList, gates: FeatureGates) -> ErrorList:
     """The errors with the paths that the release gives them."""
-    if not errors or gates.at_least("1.35"):
+    if not errors or gates.has(behaviours.ERRORS_AT_INDEX):
         return errors
     renamed = [_at_key_field(error) for error in errors]
-    return ErrorList(renamed if gates.at_least("1.33") else [_in_own_form(error) for error in renamed])
+    return ErrorList(renamed if gates.has(behaviours.ERRORS_IN_V1_FORM) else [_in_own_form(error) for error in renamed])
 
 
 def _at_key_field(error: FieldError) -> FieldError:

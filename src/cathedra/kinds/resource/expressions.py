@@ -13,6 +13,7 @@ from cathedra.api.formats import longer_than
 from cathedra.kinds.definition import ExpressionFault, RequestContext
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_fully_qualified_name
+from cathedra.releases import behaviours
 
 __all__ = ["many_selectors", "validate_derived_attributes", "validate_selectors"]
 
@@ -36,7 +37,7 @@ def validate_selectors(
     stored: bool,
 ) -> None:
     """Selectors of a request or a class; in 1.31 they could be of any length and cost."""
-    limited = context.gates.at_least("1.32")
+    limited = context.gates.has(behaviours.SELECTORS_LIMITED)
 
     def selector(where: FieldPath, item: resource.DeviceSelector) -> None:
         where = where.child("cel")

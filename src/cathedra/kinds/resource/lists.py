@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import unique
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_items"]
 
@@ -32,12 +32,12 @@ def validate_items(
     if not items:
         return
     too_many = len(items) > limit
-    if too_many and gates.at_least("1.35"):
+    if too_many and gates.has(behaviours.TOO_MANY_ENDS_VALIDATION):
         errors.too_many(path, len(items), limit)
         return
     for position, item in enumerate(items):
         validate(path.index(position), item)
-    if too_many and gates.at_least("1.32"):
+    if too_many and gates.has(behaviours.TOO_MANY_ITEMS):
         errors.too_many(path, len(items), limit)
     elif too_many:
         errors.too_long(path, limit)

@@ -9,7 +9,7 @@ from cathedra.api import formats
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
 from cathedra.api.struct import RawJSON
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = [
     "validate_class_name",
@@ -61,7 +61,7 @@ def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     """An identifier, or a domain and an identifier joined by a slash."""
-    if not name and not gates.at_least("1.35"):
+    if not name and not gates.has(behaviours.EMPTY_NAMES_INVALID):
         errors.required(path, "name required")
         return
     parts = name.split("/")
@@ -69,7 +69,7 @@ def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates
         _identifier(errors, path, name, gates)
         return
     if len(parts) > 2:
-        if gates.at_least("1.37"):
+        if gates.has(behaviours.NAMES_WITH_TWO_SLASHES_REFUSED):
             errors.invalid(path, name, "must not contain more than one slash")
         return
     domain, identifier = parts
@@ -84,7 +84,7 @@ def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates
 
 
 def _empty(errors: ErrorList, path: FieldPath, text: str, gates: FeatureGates) -> None:
-    if gates.at_least("1.35"):
+    if gates.has(behaviours.EMPTY_NAMES_INVALID):
         errors.invalid(path, "", text)
     else:
         errors.required(path, text)
@@ -93,7 +93,7 @@ def _empty(errors: ErrorList, path: FieldPath, text: str, gates: FeatureGates) -
 def _identifier(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     if longer_than(name, MAX_IDENTIFIER):
         errors.too_long(path, MAX_IDENTIFIER)
-    if gates.at_least("1.34"):
+    if gates.has(behaviours.IDENTIFIERS_INVALID):
         check(errors, path, name, formats.c_identifier)
         return
     for problem in formats.c_identifier(name):
@@ -103,9 +103,9 @@ def _identifier(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGat
 def validate_fully_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     """A qualified name that does have a domain."""
     validate_qualified_name(errors, path, name, gates)
-    if "/" in name or (not name and gates.within("1.32", "1.34")):
+    if "/" in name or (not name and gates.has(behaviours.EMPTY_FULL_NAMES_REPORTED_ONCE)):
         return
-    if not gates.at_least("1.32"):
+    if not gates.has(behaviours.MISSING_DOMAIN_INVALID):
         errors.required(path.child("domain"), "must include a prefix")
     else:
         errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash")

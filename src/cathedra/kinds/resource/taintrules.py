@@ -17,7 +17,8 @@ from cathedra.kinds.resource.names import validate_driver_name, validate_pool_na
 from cathedra.kinds.resource.taints import dated_taint, validate_taint
 from cathedra.kinds.resource.versions import GROUP, deprecation
 from cathedra.kinds.strategies import first_generation, kept_metadata
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
+from cathedra.releases.served import versions
 
 __all__ = [
     "TaintRuleStatusStrategy",
@@ -166,19 +167,17 @@ def taint_rule_cells(rule: resource.DeviceTaintRule, now: float) -> list[Any]:
 
 
 def taint_rule_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceTaintRule]:
-    versions = []
-    if gates.at_least("1.37"):
-        versions.append(VersionDefinition("v1", resource.DeviceTaintRule))
-    if gates.at_least("1.36"):
-        versions.append(VersionDefinition("v1beta2", resource.DeviceTaintRule, served_by_default=False))
-    versions.append(
+    has_status = gates.has(behaviours.TAINT_RULES_HAVE_STATUS)
+    names = versions(gates.release, GROUP, "DeviceTaintRule")
+    made = tuple(
         VersionDefinition(
-            "v1alpha3",
+            name,
             resource.DeviceTaintRule,
-            served_by_default=False,
-            deprecation_warning=deprecation(gates, "v1alpha3", "DeviceTaintRule", "1.36", "1.39"),
-            shown=None if gates.at_least("1.35") else _without_status,
+            served_by_default=name == "v1",
+            deprecation_warning=deprecation(gates, name, "DeviceTaintRule"),
+            shown=None if has_status else _without_status,
         )
+        for name in names
     )
     return ResourceDefinition(
         group=GROUP,
@@ -187,11 +186,11 @@ def taint_rule_definition(gates: FeatureGates) -> ResourceDefinition[resource.De
         singular="devicetaintrule",
         namespaced=False,
         type=resource.DeviceTaintRule,
-        versions=tuple(versions),
+        versions=made,
         # The newest version is unknown to the release before, which has to read what is stored.
-        storage_version=versions[min(1, len(versions) - 1)].name,
+        storage_version=names[min(1, len(names) - 1)],
         strategy=TaintRuleStrategy(),
-        subresources={"status": TaintRuleStatusStrategy()} if gates.at_least("1.35") else {},
+        subresources={"status": TaintRuleStatusStrategy()} if has_status else {},
         columns=TAINT_RULE_COLUMNS,
         cells=taint_rule_cells,
     )

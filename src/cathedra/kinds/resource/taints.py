@@ -8,7 +8,7 @@ from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import Time, replace
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["dated_taint", "validate_taint"]
 
@@ -29,7 +29,7 @@ def validate_taint(
     old: resource.DeviceTaint | None = None,
 ) -> None:
     """A taint; an effect that is stored already is left alone."""
-    effects = EFFECTS if gates.at_least("1.35") else EFFECTS[:2]
+    effects = EFFECTS if gates.has(behaviours.TAINT_EFFECT_NONE) else EFFECTS[:2]
     check(errors, path.child("key"), taint.key, formats.label_key)
     check(errors, path.child("value"), taint.value, formats.label_value)
     if old is not None and old.effect == taint.effect:

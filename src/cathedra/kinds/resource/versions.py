@@ -10,17 +10,12 @@ import msgspec
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, reshape
 from cathedra.kinds.definition import VersionDefinition
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, order
+from cathedra.releases.served import device_versions, lifetime
 
 __all__ = ["GROUP", "Shapes", "alpha_version", "beta_version", "deprecation", "reshape_all", "served_versions"]
 
 GROUP: Final = "resource.k8s.io"
-_LIFE: Final = {
-    "v1beta1": ("1.32", "1.35", "1.38"),
-    "v1beta2": ("1.33", "1.36", "1.39"),
-    "v1": ("1.34", "", ""),
-}
-"""Version → release that brings it, deprecates it, removes it."""
 
 
 class Shapes(msgspec.Struct, frozen=True):
@@ -41,9 +36,9 @@ def served_versions(gates: FeatureGates, shapes: Shapes) -> tuple[VersionDefinit
     kind = shapes.hub.__name__
     made = {"v1": VersionDefinition("v1", shapes.hub)}
     for version in shapes.older:
-        warning = _warning(gates, version.name, kind) if version.name in _LIFE else ""
+        warning = deprecation(gates, version.name, kind)
         made[version.name] = msgspec.structs.replace(version, deprecation_warning=warning)
-    return tuple(made[name] for name in _preferred(gates))
+    return tuple(made[name] for name in device_versions(gates.release))
 
 
 def beta_version(
@@ -70,25 +65,13 @@ def alpha_version(
     return VersionDefinition("v1alpha3", kind, alpha_to_hub, alpha_from_hub, served_by_default=False)
 
 
-def _preferred(gates: FeatureGates) -> tuple[str, ...]:
-    if gates.at_least("1.35"):
-        return ("v1", "v1beta2", "v1beta1")
-    if gates.at_least("1.34"):
-        return ("v1beta2", "v1", "v1beta1")
-    if gates.at_least("1.33"):
-        return ("v1beta1", "v1beta2", "v1alpha3")
-    return ("v1beta1", "v1alpha3")
-
-
-def _warning(gates: FeatureGates, version: str, kind: str) -> str:
-    _, deprecated, removed = _LIFE[version]
-    return deprecation(gates, version, kind, deprecated, removed)
-
-
-def deprecation(gates: FeatureGates, version: str, kind: str, deprecated: str, removed: str) -> str:
-    if not deprecated or not gates.at_least(deprecated):
+def deprecation(gates: FeatureGates, version: str, kind: str) -> str:
+    """Return the warning that a release gives for requests in a deprecated version, or ""."""
+    releases = lifetime(GROUP, version, kind)
+    if releases is None or not releases.deprecated or order(gates.release) < order(releases.deprecated):
         return ""
-    return f"{GROUP}/{version} {kind} is deprecated in v{deprecated}+, unavailable in v{removed}+"
+    until = f"unavailable in v{releases.removed}+"
+    return f"{GROUP}/{version} {kind} is deprecated in v{releases.deprecated}+, {until}"
 
 
 def reshape_all(items: Any, kind: type[KubeStruct]) -> Any:

@@ -17,6 +17,7 @@ from cathedra.kinds.scheduling.podgroups import (
 from cathedra.kinds.scheduling.priorityclasses import priority_class_definition
 from cathedra.kinds.scheduling.workloads import WorkloadStrategy
 from cathedra.releases import FeatureGates
+from cathedra.releases.served import versions
 
 __all__ = ["scheduling_definitions"]
 
@@ -24,15 +25,14 @@ GROUP: Final = "scheduling.k8s.io"
 Versions = tuple[VersionDefinition, ...]
 
 
-def _newest() -> tuple[Versions, Versions]:
-    names = ("v1beta1", "v1alpha3")
+def _in_hub_form(names: tuple[str, ...]) -> tuple[Versions, Versions]:
     return (
         tuple(VersionDefinition(name, scheduling_v1alpha3.Workload, served_by_default=False) for name in names),
         tuple(VersionDefinition(name, scheduling_v1alpha3.PodGroup, served_by_default=False) for name in names),
     )
 
 
-def _of_136() -> tuple[Versions, Versions]:
+def _in_v1alpha2() -> tuple[Versions, Versions]:
     return (
         (
             VersionDefinition(
@@ -57,9 +57,10 @@ def _of_136() -> tuple[Versions, Versions]:
 
 def scheduling_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """Priority classes, and from 1.36 on Workload and PodGroup."""
-    if not gates.at_least("1.36"):
+    names = versions(gates.release, GROUP, "Workload")
+    if not names:
         return (priority_class_definition(),)
-    workloads, groups = _newest() if gates.at_least("1.37") else _of_136()
+    workloads, groups = _in_v1alpha2() if names == ("v1alpha2",) else _in_hub_form(names)
     return (
         priority_class_definition(),
         ResourceDefinition(

@@ -36,7 +36,7 @@ from cathedra.node.plugins.grpcclient import (
 from cathedra.node.plugins.handshake import DRIVER_TYPE, PluginAnnouncement, RegistrationSocket
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["CurrentDial", "PluginRegistrar", "choose_services", "services_of"]
 
@@ -48,9 +48,11 @@ _LOG = logging.getLogger(__name__)
 
 def services_of(gates: FeatureGates) -> tuple[str, ...]:
     """The DRA services that a kubelet of the release calls."""
-    if gates.at_least("1.34"):
+    if gates.has(behaviours.DRA_SERVICE_V1):
         return DRA_SERVICES
-    return ("v1beta1.DRAPlugin", ALPHA_SERVICE, NO_SERVICE) if gates.at_least("1.32") else (NO_SERVICE,)
+    return (
+        ("v1beta1.DRAPlugin", ALPHA_SERVICE, NO_SERVICE) if gates.has(behaviours.DRA_SERVICE_V1BETA1) else (NO_SERVICE,)
+    )
 
 
 def choose_services(

@@ -26,6 +26,7 @@ from cathedra.node.resources.resizing import (
     postponement,
 )
 from cathedra.node.runtime.runtime import RuntimeFailure
+from cathedra.releases import behaviours
 from cathedra.semantics.pods import is_sidecar
 
 __all__ = ["PENDING", "PROGRESS", "PodResizer", "ResourceGrants"]
@@ -120,7 +121,7 @@ class PodResizer:
 
     async def step(self) -> None:
         """Do what is to be done now."""
-        if not self._context.gates.at_least("1.33"):
+        if not self._context.gates.has(behaviours.IN_PLACE_RESIZE):
             return
         pod = self._object.pod
         granted = self.grants.of(pod)

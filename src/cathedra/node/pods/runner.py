@@ -37,6 +37,7 @@ from cathedra.node.setup.environment import container_environment
 from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import container_spec, identity_of
 from cathedra.node.setup.references import References
+from cathedra.releases import behaviours
 
 __all__ = ["ContainerRunner"]
 
@@ -161,7 +162,7 @@ class ContainerRunner:
     def _tell_of_start(self, record: ContainerRecord) -> None:
         """From 1.35 on the events leave the name to the field that they are about."""
         created, started = f"Created container: {record.name}", f"Started container {record.name}"
-        if self._context.gates.at_least("1.35"):
+        if self._context.gates.has(behaviours.SHORT_CONTAINER_EVENTS):
             created, started = "Container created", "Container started"
         self._event(record, "Normal", "Created", created)
         self._event(record, "Normal", "Started", started)

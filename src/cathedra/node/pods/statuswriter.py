@@ -25,6 +25,7 @@ from cathedra.node.pods.resizer import PodResizer
 from cathedra.node.pods.status import PodView, pod_status, rejected_status
 from cathedra.node.resources.pods import as_quantities, pod_requirements, taken_by_claims
 from cathedra.node.setup.launch import identity_of
+from cathedra.releases import behaviours
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["StatusWriter"]
@@ -143,8 +144,10 @@ class StatusWriter:
     def _whole(self) -> ResourceRequirements | None:
         """Of pods that state resources of their own (1.36), or whose claims take from the node (1.37)."""
         pod, gates = self._object.pod, self._context.gates
-        stated = pod.spec.resources is not None and gates.at_least("1.36")
-        if not self._life.set_up or not (stated or (taken_by_claims(pod, gates) and gates.at_least("1.37"))):
+        stated = pod.spec.resources is not None and gates.has(behaviours.POD_LEVEL_RESIZE)
+        if not self._life.set_up or not (
+            stated or (taken_by_claims(pod, gates) and gates.has(behaviours.CLAIMS_TAKE_FOR_PODS))
+        ):
             return None
         requests, limits = pod_requirements(self._resizer.grants.of(pod), gates)
         return ResourceRequirements(requests=as_quantities(requests), limits=as_quantities(limits))

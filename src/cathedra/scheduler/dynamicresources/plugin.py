@@ -23,7 +23,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
 from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress, waits
 from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
@@ -120,12 +120,11 @@ class DynamicResources(
         self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
         self._node_allocatable: NodeAllocatable | NodeMappings | None = None
         if gates["DRANodeAllocatableResources"]:
-            counting = NodeAllocatable if gates.at_least("1.37") else NodeMappings
+            counting = NodeAllocatable if gates.has(behaviours.NODE_RESOURCES_BY_DEVICE) else NodeMappings
             self._node_allocatable = counting(informers.of(RESOURCESLICES).store)
         counts_pods = self._node_allocatable is not None
-        self._hints = Hints(
-            self._resolver, informers.of(PODS).store, counts_pods=counts_pods, deletions=gates.at_least("1.37")
-        )
+        deletions = gates.has(behaviours.CLAIM_DELETIONS_REQUEUE)
+        self._hints = Hints(self._resolver, informers.of(PODS).store, counts_pods=counts_pods, deletions=deletions)
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
@@ -336,7 +335,7 @@ class DynamicResources(
         if not statuses:
             return None
         unused = next((status.resource_claim_name for status in statuses if not status.containers), None)
-        if unused is not None and not self._gates.at_least("1.37"):
+        if unused is not None and not self._gates.has(behaviours.CLAIMS_TAKE_FOR_PODS):
             return unresolvable(
                 f"claim {unused}: node-allocatable resource claim not referenced by any container within the pod"
             )
@@ -378,7 +377,8 @@ class DynamicResources(
 
     def _timed_out(self, node: str) -> Status:
         text = "timed out trying to allocate devices"
-        return error(f"node {node}: {text}") if self._gates.at_least("1.37") else unresolvable(text)
+        is_error = self._gates.has(behaviours.FILTER_TIMEOUT_IS_ERROR)
+        return error(f"node {node}: {text}") if is_error else unresolvable(text)
 
     def _prepared(self, cycle: ClaimCycle, resources: frozenset[str]) -> PreparedRequests | None:
         """The allocator's work for the unallocated claims and these extended resources; None: nothing to allocate."""
@@ -393,9 +393,9 @@ class DynamicResources(
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Frees one claim of the pod that is allocated in the wrong place."""
         cycle: ClaimCycle | None = state.data.get(self.name)
-        newest = self._gates.at_least("1.37")
+        is_silent = self._gates.has(behaviours.POST_FILTER_IS_SILENT)
         if cycle is None:
-            return unschedulable(*(() if newest else ("no new claims to deallocate",)))
+            return unschedulable(*(() if is_silent else ("no new claims to deallocate",)))
         stored = [cycle.claims[i] for i in sorted(cycle.unavailable) if cycle.claims[i].status.allocation is not None]
         candidates = [claim for claim in stored if _only_used_by(claim, pod.pod)]
         try:
@@ -407,7 +407,7 @@ class DynamicResources(
                 return unschedulable("deletion of ResourceClaim completed")
         except (StatusError, ConnectionError) as failure:
             return error(str(failure))
-        return unschedulable(*(() if newest else ("still not schedulable",)))
+        return unschedulable(*(() if is_silent else ("still not schedulable",)))
 
     # --- when several will do
 

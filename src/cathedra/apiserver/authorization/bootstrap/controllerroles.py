@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.apiserver.authorization.bootstrap.rulebook import EVENTS, RESOURCE, DefaultRole, GatedRule, rule, when
+from cathedra.releases import behaviours, classic
 
 __all__ = ["CONTROLLER_PREFIX", "CONTROLLER_ROLES"]
 
@@ -128,8 +129,7 @@ CONTROLLER_ROLES: Final = (
         when(
             "DynamicResourceAllocation",
             rule("read create patch update", RESOURCE, "podschedulingcontexts"),
-            since="1.28",
-            until="1.31",
+            classic.CONTROLLER_WRITES_CONTEXTS,
         ),
         when("DRAWorkloadResourceClaims", rule("read", "scheduling.k8s.io", "podgroups")),
         when("DRAWorkloadResourceClaims", rule("patch update", "scheduling.k8s.io", "podgroups/status")),
@@ -148,7 +148,7 @@ CONTROLLER_ROLES: Final = (
         EVENTS,
         when("DRADeviceTaintRules", rule("patch update", RESOURCE, "devicetaintrules/status")),
         when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules")),
-        when("DRADeviceTaints", rule("read", RESOURCE, "devicetaintrules"), since="1.33", until="1.34"),
+        when("DRADeviceTaints", rule("read", RESOURCE, "devicetaintrules"), behaviours.TAINT_RULES_MERGED),
         gates="DRADeviceTaints",
     ),
     _controller(
@@ -157,7 +157,7 @@ CONTROLLER_ROLES: Final = (
         rule("patch update", RESOURCE, "resourcepoolstatusrequests/status"),
         rule("read", RESOURCE, "resourceslices"),
         rule("read", RESOURCE, "resourceclaims"),
-        when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules"), since="1.37"),
+        when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules"), behaviours.POOL_STATUS_COMPLETE),
         EVENTS,
         gates="DRAResourcePoolStatus",
     ),

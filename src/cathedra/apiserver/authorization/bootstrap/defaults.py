@@ -101,7 +101,11 @@ def _open(needed: tuple[str, ...], gates: FeatureGates) -> bool:
 
 
 def _rules(rules: tuple[GatedRule, ...], gates: FeatureGates) -> tuple[PolicyRule, ...]:
-    return tuple(gated.rule for gated in rules if _open(gated.gates, gates) and gates.within(gated.since, gated.until))
+    return tuple(gated.rule for gated in rules if _applies(gated, gates))
+
+
+def _applies(gated: GatedRule, gates: FeatureGates) -> bool:
+    return _open(gated.gates, gates) and (gated.behaviour is None or gates.has(gated.behaviour))
 
 
 def _role(role: DefaultRole, gates: FeatureGates) -> ClusterRole:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.rbac_v1 import PolicyRule
+from cathedra.releases import Behaviour
 
 __all__ = ["EVENTS", "RESOURCE", "DefaultRole", "GatedRule", "rule", "urls", "when"]
 
@@ -20,13 +21,12 @@ _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class GatedRule(msgspec.Struct, frozen=True):
-    """A rule, the feature gates that must all be open for it to be there, and the releases that have it."""
+    """A rule, the feature gates that must all be open for it to be there, and the behaviour of its releases."""
 
     rule: PolicyRule
     gates: tuple[str, ...] = ()
-    since: str = ""
-    until: str = ""
-    """The last release that has it; "" is open."""
+    behaviour: Behaviour | None = None
+    """Only releases with this behaviour have the rule; None: all releases."""
 
 
 class DefaultRole(msgspec.Struct, frozen=True):
@@ -61,9 +61,9 @@ def urls(paths: str, verbs: str = "get") -> GatedRule:
     return GatedRule(PolicyRule(verbs=_sorted(verbs.split()), non_resource_urls=_sorted(paths.split())))
 
 
-def when(gates: str, gated: GatedRule, since: str = "", until: str = "") -> GatedRule:
-    """The rule, only if all the gates are open, and not before release ``since`` or after release ``until``."""
-    return GatedRule(gated.rule, tuple(gates.split()), since, until)
+def when(gates: str, gated: GatedRule, behaviour: Behaviour | None = None) -> GatedRule:
+    """Return the rule for clusters in which all the gates are open, of releases with the behaviour."""
+    return GatedRule(gated.rule, tuple(gates.split()), behaviour)
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:

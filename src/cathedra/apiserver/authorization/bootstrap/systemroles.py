@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.apiserver.authorization.bootstrap.rulebook import EVENTS, RESOURCE, DefaultRole, GatedRule, rule, when
+from cathedra.releases import behaviours, classic
 
 __all__ = ["NODE_RULES", "SYSTEM_ROLES"]
 
@@ -73,20 +74,19 @@ _SCHEDULER: Final = (
     rule("read", RESOURCE, "resourceslices"),
     when("DRAExtendedResource", rule("create delete", RESOURCE, "resourceclaims")),
     when("DRADeviceTaintRules", rule("read", RESOURCE, "devicetaintrules")),
-    when("DRADeviceTaints", rule("read", RESOURCE, "devicetaintrules"), since="1.33", until="1.34"),
+    when("DRADeviceTaints", rule("read", RESOURCE, "devicetaintrules"), behaviours.TAINT_RULES_MERGED),
     when(
         "DRAResourceClaimGranularStatusAuthorization",
         rule("patch update", RESOURCE, "resourceclaims/binding"),
     ),
-    when(_DRA, rule("read", RESOURCE, "resourceclasses"), until="1.30"),
-    when(_DRA, rule("read write", RESOURCE, "podschedulings podschedulings/status"), until="1.26"),
+    when(_DRA, rule("read", RESOURCE, "resourceclasses"), classic.RESOURCE_CLASSES),
+    when(_DRA, rule("read write", RESOURCE, "podschedulings podschedulings/status"), classic.V1ALPHA1),
     when(
         _DRA,
         rule("read write", RESOURCE, "podschedulingcontexts podschedulingcontexts/status"),
-        since="1.27",
-        until="1.31",
+        classic.SCHEDULING_CONTEXTS,
     ),
-    when(_DRA, rule("read", RESOURCE, "resourceclaimparameters resourceclassparameters"), since="1.30", until="1.30"),
+    when(_DRA, rule("read", RESOURCE, "resourceclaimparameters resourceclassparameters"), classic.STRUCTURED_MODEL),
     when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups")),
     when("GenericWorkload", rule("patch update", "scheduling.k8s.io", "podgroups/status")),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from cathedra.apiserver.authorization.bootstrap.rulebook import RESOURCE, DefaultRole, rule, urls, when
+from cathedra.releases import classic
 
 __all__ = ["USER_ROLES"]
 
@@ -55,8 +56,7 @@ _VIEW: Final = (
     when(
         "DynamicResourceAllocation",
         rule("read", RESOURCE, "podschedulingcontexts podschedulingcontexts/status"),
-        since="1.27",
-        until="1.31",
+        classic.SCHEDULING_CONTEXTS,
     ),
     when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups podgroups/status workloads")),
 )

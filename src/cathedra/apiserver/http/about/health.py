@@ -9,16 +9,11 @@ from typing import Final
 from cathedra import __version__
 from cathedra.apiserver.http.answers.response import Response, json_response, text_response
 from cathedra.apiserver.http.request import Request
+from cathedra.releases import git_version
 
-__all__ = ["HealthAndVersion", "git_version"]
+__all__ = ["HealthAndVersion"]
 
-PATCH_RELEASES: Final = {"1.36": "v1.36.2"}
 _ENDPOINTS: Final = ("healthz", "livez", "readyz")
-
-
-def git_version(release: str) -> str:
-    """The full version number shown for a release."""
-    return PATCH_RELEASES.get(release, f"v{release}.0")
 
 
 class HealthAndVersion:

@@ -11,7 +11,7 @@ import msgspec
 from cathedra.api import resource
 from cathedra.api.struct import replace
 from cathedra.kinds.defaults import each
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]
@@ -29,7 +29,9 @@ def enabled_claim_spec(
     if requests is not None and not (gates["DRAPrioritizedList"] or (old is not None and _has_alternatives(old))):
         requests = tuple(replace(r, first_available=()) if r.first_available else r for r in requests)
     cleared: dict[str, Any] = {}
-    if gates.at_least("1.35") and not (gates["DRADeviceTaints"] or (old is not None and _has(old, "tolerations"))):
+    if gates.has(behaviours.TOLERATIONS_DROPPED_WITHOUT_GATE) and not (
+        gates["DRADeviceTaints"] or (old is not None and _has(old, "tolerations"))
+    ):
         cleared["tolerations"] = ()
     if not (gates.admin_access or (old is not None and uses_admin_access(old))):
         cleared["admin_access"] = None

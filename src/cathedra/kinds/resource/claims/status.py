@@ -26,7 +26,7 @@ from cathedra.kinds.resource.claims.validation import (
 )
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_driver_name, validate_opaque, validate_pool_name
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_differing", "validate_status_update"]
 
@@ -55,7 +55,7 @@ def validate_status_update(
         _devices(errors, new.status, {_identity(result) for result in _results(new.status)}, context.gates)
     _reservations(errors, new, old)
     before, after = old.status.allocation, new.status.allocation
-    if after is not None and (before is None or not context.gates.at_least("1.32")):
+    if after is not None and (before is None or not context.gates.has(behaviours.STORED_ALLOCATION_UNVALIDATED)):
         _allocation(errors, _STATUS.child("allocation"), after, request_names(new.spec), context)
     if after is not None and before is not None and after != before:
         errors.invalid(_STATUS.child("allocation"), after, IMMUTABLE)
@@ -127,7 +127,7 @@ def _consumers(
 
     if not consumers:
         return
-    limit = MAX_RESERVED if gates.at_least("1.32") else MAX_RESERVED_IN_131
+    limit = MAX_RESERVED if gates.has(behaviours.CONSUMERS_256) else MAX_RESERVED_IN_131
     validate_items(errors, _STATUS.child("reservedFor"), consumers, limit, gates, consumer, key=lambda c: c.uid)
 
 
@@ -196,7 +196,7 @@ def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceDat
     if longer_than(data.hardware_address, MAX_HARDWARE):
         errors.too_long(path.child("hardwareAddress"), MAX_HARDWARE)
 
-    newer = gates.at_least("1.33")
+    newer = gates.has(behaviours.INTERFACE_ADDRESSES_CANONICAL)
 
     def address(where: FieldPath, text: str) -> None:
         check(errors, where, text, formats.interface_address if newer else formats.lenient_cidr)
@@ -241,7 +241,7 @@ def _result(
         check(errors, path.child("shareID"), result.share_id, formats.uuid)
     if result.skip_node_operations:
         validate_skipped_operations(errors, path.child("skipNodeOperations"), result.skip_node_operations)
-    if result.tolerations and context.gates.at_least("1.37"):
+    if result.tolerations and context.gates.has(behaviours.RESULT_TOLERATIONS_VALIDATED):
         for position, toleration in enumerate(result.tolerations):
             where = path.child("tolerations").index(position)
             if toleration.key:

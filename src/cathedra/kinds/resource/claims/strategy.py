@@ -30,7 +30,7 @@ from cathedra.kinds.resource.errorpaths import paths_of_release
 from cathedra.kinds.resource.expressions import many_selectors
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
@@ -95,7 +95,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """The spec is immutable."""
-        if new.spec is old.spec and new.status is old.status and context.gates.at_least("1.35"):
+        if new.spec is old.spec and new.status is old.status and context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
             return ErrorList()  # Until then the stored spec was looked at, too; tags have to do with what has changed.
         found = paths_of_release(validate_claim_update(new, old, context), context.gates)
         return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)

@@ -18,7 +18,7 @@ from cathedra.kinds.resource.names import (
     validate_fully_qualified_name,
     validate_opaque,
 )
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import IDENTITY, remembered
 
 __all__ = [
@@ -64,7 +64,7 @@ def validate_claim_update(
     errors = ErrorList()
     if new.spec != old.spec:
         errors.invalid("spec", new.spec, IMMUTABLE)
-    if not context.gates.at_least("1.35"):
+    if not context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
         validate_claim_spec(errors, FieldPath("spec"), new.spec, context, stored=True)
     return errors
 
@@ -93,9 +93,9 @@ def admin_access_refusal(context: RequestContext) -> str:
     Since 1.33 the server itself asks for a label of the namespace; before, policies were the only way.
     """
     gates = context.gates
-    if not gates.at_least("1.33"):
+    if not gates.has(behaviours.ADMIN_ACCESS_NEEDS_LABEL):
         return ""
-    label = ADMIN_LABEL if gates.at_least("1.34") else ADMIN_LABEL_OF_133
+    label = ADMIN_LABEL if gates.has(behaviours.ADMIN_LABEL_OF_GROUP) else ADMIN_LABEL_OF_133
     if context.namespace_labels().get(label) == "true":
         return ""
     return f"admin access to devices requires the `{label}: true` label on the containing namespace"
@@ -244,7 +244,7 @@ def _toleration(
         errors.required(path.child("operator"))
     else:
         errors.not_supported(path.child("operator"), toleration.operator, ("Equal", "Exists"))
-    effects = EFFECTS if context.gates.at_least("1.35") else EFFECTS[:2]
+    effects = EFFECTS if context.gates.has(behaviours.TAINT_EFFECT_NONE) else EFFECTS[:2]
     if toleration.effect and toleration.effect not in effects:
         errors.not_supported(path.child("effect"), toleration.effect, effects)
 
@@ -260,7 +260,7 @@ def _constraint(
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     if match is not None:
         validate_fully_qualified_name(errors, path.child("matchAttribute"), match, context.gates)
-        if distinct is None or not context.gates.at_least("1.37"):
+        if distinct is None or not context.gates.has(behaviours.DISTINCT_BESIDE_MATCH_VALIDATED):
             return
     if distinct is not None:
         validate_fully_qualified_name(errors, path.child("distinctAttribute"), distinct, context.gates)
@@ -313,5 +313,5 @@ def validate_configuration(
         return
     where = path.child("opaque")
     validate_driver_name(errors, where.child("driver"), opaque.driver)
-    unlimited = stored or not gates.at_least("1.32")
+    unlimited = stored or not gates.has(behaviours.PARAMETERS_LIMITED)
     validate_opaque(errors, where.child("parameters"), opaque.parameters, stored=unlimited, required=True)

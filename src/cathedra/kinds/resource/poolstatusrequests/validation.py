@@ -24,7 +24,7 @@ from cathedra.kinds.declarative.formats import (
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.resource.claims.validation import IMMUTABLE
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_pool_status", "validate_pool_status_request"]
 
@@ -92,7 +92,7 @@ _TAGS_WITHOUT_TYPE: Final = _tags(forbidden, _CONDITIONS)
 
 def _declared(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None, gates: FeatureGates) -> ErrorList:
     tags = _TAGS if gates["DRAPartitionableDevicesType"] else _TAGS_WITHOUT_TYPE
-    return declared_errors(tags if gates.at_least("1.37") else _TAGS_OF_136, new, old, beta=True)
+    return declared_errors(tags if gates.has(behaviours.POOL_STATUS_COMPLETE) else _TAGS_OF_136, new, old, beta=True)
 
 
 def validate_pool_status_request(

@@ -8,7 +8,7 @@ from typing import Final
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import NANO, Quantity
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_policy"]
 
@@ -82,14 +82,14 @@ def _range(
     gates: FeatureGates,
 ) -> None:
     least, most, step = bounds.min, bounds.max, bounds.step
-    newest = gates.at_least("1.37")
+    strict = gates.has(behaviours.CAPACITY_RANGE_STRICT)
     if least is None:
         errors.required(path.child("min"), "required when validRange is defined")
         return
     if least > value:
         errors.invalid(path.child("min"), least, f"min is larger than capacity value: {value}")
     if default < least:
-        where = path.child("default" if newest else "min")
+        where = path.child("default" if strict else "min")
         errors.invalid(where, default, f"default is less than min: {least}")
     if most is not None:
         if least > most:
@@ -97,7 +97,7 @@ def _range(
         if most > value:
             errors.invalid(path.child("max"), most, f"max is larger than capacity value: {value}")
         if default > most:
-            where = path.child("default" if newest else "max")
+            where = path.child("default" if strict else "max")
             errors.invalid(where, default, f"default is more than max: {most}")
     fractional = gates["DRAFractionalCapacityRange"] and any(
         amount is not None and amount.nanos % NANO for amount in (least, most, step, default)
@@ -148,13 +148,13 @@ def _step(
     least, step = bounds.min, bounds.step
     if least is None or step is None:
         return
-    newest, where = gates.at_least("1.37"), path.child("step")
-    if step.sign() == 0 or (newest and step.sign() < 0):
+    strict, where = gates.has(behaviours.CAPACITY_RANGE_STRICT), path.child("step")
+    if step.sign() == 0 or (strict and step.sign() < 0):
         errors.invalid(where, step, "must be greater than zero")
         return
     if least + step > value:
         errors.invalid(where, step, f"one step {least + step} is larger than capacity value: {value}")
-    if newest and not fractional and _unfit(errors, path, bounds, default, _in_int64):
+    if strict and not fractional and _unfit(errors, path, bounds, default, _in_int64):
         return
     for amount in (default, bounds.max):
         if amount is not None and _is_off_step(amount, least, step, fractional=fractional):

@@ -11,7 +11,7 @@ from typing import Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, unique
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_consumptions", "validate_counter_sets", "validate_references"]
 
@@ -26,7 +26,7 @@ def validate_counter_sets(
     errors: ErrorList, path: FieldPath, sets: Sequence[resource.CounterSet], gates: FeatureGates
 ) -> None:
     """The sets of a slice."""
-    newer = gates.at_least("1.35")
+    newer = gates.has(behaviours.COUNTER_LISTS_LIMITED)
     if newer and len(sets) > MAX_SETS:
         errors.too_many(path, len(sets), MAX_SETS)
         return
@@ -44,7 +44,7 @@ def validate_consumptions(
     errors: ErrorList, path: FieldPath, consumptions: Sequence[resource.DeviceCounterConsumption], gates: FeatureGates
 ) -> None:
     """What one device draws."""
-    if gates.at_least("1.35") and len(consumptions) > MAX_CONSUMPTIONS:
+    if gates.has(behaviours.COUNTER_LISTS_LIMITED) and len(consumptions) > MAX_CONSUMPTIONS:
         errors.too_many(path, len(consumptions), MAX_CONSUMPTIONS)
         return
     for position, consumption in enumerate(consumptions):
@@ -73,7 +73,12 @@ def _counters(
         errors.too_many(path, len(counters), MAX_COUNTERS)
         return
     for name in sorted(counters):
-        check(errors, path if gates.at_least("1.36") else path.key(name), name, formats.dns_label)
+        check(
+            errors,
+            path if gates.has(behaviours.COUNTER_NAME_ERRORS_AT_MAP) else path.key(name),
+            name,
+            formats.dns_label,
+        )
 
 
 def _groups(errors: ErrorList, path: FieldPath, groups: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from cathedra.kinds.resource.slices.counters import validate_consumptions
 from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.slices.node_resources import validate_mappings, validate_node_resources
 from cathedra.kinds.resource.taints import validate_taint
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["DeviceRules", "shortened", "validate_attribute"]
 
@@ -53,13 +53,17 @@ class DeviceRules:
     ) -> None:
         """What is wrong with the device; ``old`` is the stored device of that name."""
         check(errors, path.child("name"), device.name, formats.dns_label)
-        if isinstance(device.name, BareName) and not self._context.gates.at_least("1.33"):
+        if isinstance(device.name, BareName) and self._context.gates.has(behaviours.DEVICES_NEED_BASIC):
             errors.required(path.child("basic"))
             return
         self._counts(errors, path, device)
         self._attributes(errors, path.child("attributes"), device.attributes)
         self._capacity(errors, path.child("capacity"), device, old)
-        if not (old is not None and self._context.gates.at_least("1.35") and old.taints == device.taints):
+        if not (
+            old is not None
+            and self._context.gates.has(behaviours.STORED_TAINTS_UNVALIDATED)
+            and old.taints == device.taints
+        ):
             self._taints(errors, path.child("taints"), device.taints)
         validate_consumptions(errors, path.child("consumesCounters"), device.consumes_counters, self._context.gates)
         self._nodes(errors, path, device)
@@ -90,12 +94,17 @@ class DeviceRules:
     def _key(self, errors: ErrorList, path: FieldPath, name: str) -> None:
         """The name of an attribute or a capacity; from 1.32 to 1.35 it was reported at the value's own path."""
         gates = self._context.gates
-        validate_qualified_name(errors, path.key(name) if gates.within("1.32", "1.35") else path, name, gates)
+        at_value = gates.has(behaviours.DEVICE_KEY_ERRORS_AT_VALUE)
+        validate_qualified_name(errors, path.key(name) if at_value else path, name, gates)
 
     def _capacity(
         self, errors: ErrorList, path: FieldPath, device: resource.Device, old: resource.Device | None
     ) -> None:
-        if old is not None and self._context.gates.at_least("1.37") and old.capacity == device.capacity:
+        if (
+            old is not None
+            and self._context.gates.has(behaviours.STORED_CAPACITY_UNVALIDATED)
+            and old.capacity == device.capacity
+        ):
             return
         for name, capacity in sorted(device.capacity.items()):
             self._key(errors, path, name)
@@ -114,7 +123,7 @@ class DeviceRules:
         def taint(where: FieldPath, item: resource.DeviceTaint) -> None:
             validate_taint(errors, where, item, gates)
 
-        limit = MAX_TAINTS if gates.at_least("1.35") else MAX_TAINTS_BEFORE_135
+        limit = MAX_TAINTS if gates.has(behaviours.SIXTEEN_TAINTS_A_DEVICE) else MAX_TAINTS_BEFORE_135
         validate_items(errors, path, taints, limit, gates, taint)
 
     def _nodes(self, errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
@@ -179,7 +188,7 @@ def validate_attribute(
             errors.too_long(path.child("strings").index(position), MAX_VALUE)
     for position, text in enumerate(attribute.versions):
         _version(errors, path.child("versions").index(position), text)
-    if given == 0 and not gates.at_least("1.35"):
+    if given == 0 and not gates.has(behaviours.ATTRIBUTE_WITHOUT_VALUE_INVALID):
         errors.required(path, "exactly one value must be specified")
     elif given == 0:
         errors.invalid(path, "", "exactly one value must be specified")

@@ -18,7 +18,7 @@ from cathedra.kinds.resource.slices.disabled_fields import enabled_slice_spec
 from cathedra.kinds.resource.slices.validation import validate_slice
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import first_generation
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["SliceStrategy", "slice_cells", "slice_definition"]
 
@@ -107,6 +107,6 @@ def _slice_fields(gates: FeatureGates) -> dict[str, Callable[[resource.ResourceS
         "spec.nodeName": lambda piece: piece.spec.node_name or "",
         "spec.driver": lambda piece: piece.spec.driver,
     }
-    if gates.at_least("1.37"):
+    if gates.has(behaviours.SLICES_SELECTED_BY_POOL):
         fields["spec.pool.name"] = lambda piece: piece.spec.pool.name
     return fields

@@ -17,6 +17,7 @@ from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_driver_name, validate_fully_qualified_name, validate_pool_name
 from cathedra.kinds.resource.slices.counters import validate_counter_sets, validate_references
 from cathedra.kinds.resource.slices.devices import DeviceRules
+from cathedra.releases import behaviours
 
 __all__ = ["validate_slice"]
 
@@ -44,12 +45,16 @@ def validate_slice(
             if after != stored:
                 errors.invalid(path, after, IMMUTABLE)
     _nodes(errors, spec)
-    if context.gates.at_least("1.35") and _written(spec.devices) and _written(spec.shared_counters):
+    if (
+        context.gates.has(behaviours.COUNTERS_IN_OWN_SLICES)
+        and _written(spec.devices)
+        and _written(spec.shared_counters)
+    ):
         errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
     before = {device.name: device for device in old.spec.devices} if old is not None else {}
     _devices(errors, spec, before, context)
     validate_counter_sets(errors, _SPEC.child("sharedCounters"), spec.shared_counters, context.gates)
-    if not context.gates.at_least("1.35"):
+    if not context.gates.has(behaviours.COUNTERS_IN_OWN_SLICES):
         validate_references(errors, _SPEC.child("devices"), spec)
     _partition_type(errors, spec, context)
     validate_skipped_operations(errors, _SPEC.child("skipNodeOperations"), spec.skip_node_operations)
@@ -106,7 +111,7 @@ def _devices(
 ) -> None:
     path = _SPEC.child("devices")
     limit = MAX_DEVICES
-    if context.gates.at_least("1.35") and any(_is_rich(device) for device in spec.devices):
+    if context.gates.has(behaviours.RICH_SLICES_SMALLER) and any(_is_rich(device) for device in spec.devices):
         limit = MAX_RICH_DEVICES
     rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection))
 

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from cathedra.apiserver.http.about.health import HealthAndVersion, git_version
+from cathedra.apiserver.http.about.health import HealthAndVersion
 from cathedra.apiserver.http.answers.response import Response
+from cathedra.releases import git_version
 from tests.unit.apiserver.http.requests import request
 
 

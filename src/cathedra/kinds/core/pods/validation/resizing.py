@@ -16,7 +16,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.validation.claims import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation.spec import SPEC, validate_any_pod
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar
 
 __all__ = ["validate_resize"]
@@ -30,10 +30,10 @@ def validate_resize(new: core_v1.Pod, old: core_v1.Pod, qos: str, gates: Feature
     if MIRROR_ANNOTATION in old.metadata.annotations:
         errors.forbidden(FieldPath("[]"), "static pods cannot be resized")
         return errors
-    if not gates.at_least("1.36") and (_has_own(old.spec) or _has_own(new.spec)):
+    if not gates.has(behaviours.POD_LEVEL_RESIZE) and (_has_own(old.spec) or _has_own(new.spec)):
         errors.forbidden(FieldPath("[]"), "pods with pod-level resources cannot be resized")
         return errors
-    keeps_claims = gates.at_least("1.37")
+    keeps_claims = gates.has(behaviours.RESIZE_KEEPS_CLAIMS)
     if old.status.node_allocatable_resource_claim_statuses and not keeps_claims:
         errors.forbidden(SPEC, "pods with node allocatable resource claims cannot be resized")
     if not _same_containers(errors, new.spec, old.spec):

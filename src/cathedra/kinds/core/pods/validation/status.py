@@ -11,7 +11,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.quantity import Quantity
 from cathedra.kinds.core.pods.validation.resources import is_native
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_pod_status_update"]
 
@@ -92,7 +92,7 @@ def _claims(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
             errors.invalid(where.child("name"), status.name, "must match the name of an entry in `spec.resourceClaims`")
         if status.resource_claim_name is not None and formats.dns_subdomain(status.resource_claim_name):
             # Up to 1.35 the wrong field was named.
-            field = "resourceClaimName" if gates.at_least("1.36") else "name"
+            field = "resourceClaimName" if gates.has(behaviours.CLAIM_NAME_ERRORS_AT_FIELD) else "name"
             check(errors, where.child(field), status.resource_claim_name, formats.dns_subdomain)
         if status.name in seen:
             errors.duplicate(where.child("name"), status.name)
@@ -135,7 +135,7 @@ def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) 
     known = {claim.resource_claim_name for claim in pod.spec.resource_claims if claim.resource_claim_name is not None}
     known |= {s.resource_claim_name for s in pod.status.resource_claim_statuses if s.resource_claim_name is not None}
     extended = pod.status.extended_resource_claim_status
-    if extended is not None and gates.at_least("1.37"):
+    if extended is not None and gates.has(behaviours.EXTENDED_CLAIMS_IN_STATUS):
         known.add(extended.resource_claim_name)
     for position, status in enumerate(pod.status.node_allocatable_resource_claim_statuses):
         where = path.index(position)
@@ -146,9 +146,9 @@ def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) 
                 where.child("resourceClaimName"), status.resource_claim_name, "no mapping found in pod reference"
             )
         # From 1.37 on a claim that no container uses may take from the node for the pod as a whole.
-        if not status.containers and not gates.at_least("1.37"):
+        if not status.containers and not gates.has(behaviours.CLAIMS_TAKE_FOR_PODS):
             errors.required(where.child("containers"), "must not be empty")
-        if gates.at_least("1.37"):
+        if gates.has(behaviours.CLAIMS_TAKE_FOR_PODS):
             _taken(errors, where, status)
         else:
             _resources(errors, where.child("resources"), status.resources)
@@ -202,7 +202,7 @@ def _health(
     if not statuses:
         return
     known = {container.name: container for container in containers}
-    extended = _extended_names(pod) if gates.at_least("1.37") else {}
+    extended = _extended_names(pod) if gates.has(behaviours.EXTENDED_CLAIMS_IN_STATUS) else {}
     names_of: dict[str, set[str]] = {}
     for position, status in enumerate(statuses):
         container = known.get(status.name)

@@ -1,0 +1,113 @@
+"""API versions that each release serves, deprecates and removes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from cathedra.releases.table import order
+
+__all__ = ["Lifetime", "device_versions", "documented_device_version", "lifetime", "versions"]
+
+T = TypeVar("T")
+
+
+class Lifetime(msgspec.Struct, frozen=True):
+    """The releases of one API version of a kind: the first, the first that deprecates it, and the first without it."""
+
+    since: str
+    deprecated: str = ""
+    removed: str = ""
+
+    def covers(self, release: str) -> bool:
+        """Return True if the release has the version."""
+        begun = order(release) >= order(self.since)
+        return begun and not (self.removed and order(release) >= order(self.removed))
+
+
+_RESOURCE: Final = "resource.k8s.io"
+_ANY: Final = ""
+_SERVED: Final[Mapping[tuple[str, str], Mapping[str, Lifetime]]] = {
+    (_RESOURCE, _ANY): {
+        "v1": Lifetime("1.34"),
+        "v1beta2": Lifetime("1.33", deprecated="1.36", removed="1.39"),
+        "v1beta1": Lifetime("1.32", deprecated="1.35", removed="1.38"),
+        "v1alpha3": Lifetime("1.31", removed="1.34"),
+    },
+    (_RESOURCE, "DeviceTaintRule"): {
+        "v1": Lifetime("1.37"),
+        "v1beta2": Lifetime("1.36"),
+        "v1alpha3": Lifetime("1.33", deprecated="1.36", removed="1.39"),
+    },
+    (_RESOURCE, "ResourcePoolStatusRequest"): {"v1alpha3": Lifetime("1.36")},
+    ("scheduling.k8s.io", "Workload"): {
+        "v1beta1": Lifetime("1.37"),
+        "v1alpha3": Lifetime("1.37"),
+        "v1alpha2": Lifetime("1.36", removed="1.37"),
+    },
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): {
+        "v1": Lifetime("1.36"),
+        "v1beta1": Lifetime("1.34"),
+        "v1alpha1": Lifetime("1.32"),
+    },
+    ("authentication.k8s.io", "SelfSubjectReview"): {
+        "v1": Lifetime("1.28"),
+        "v1beta1": Lifetime("1.27"),
+        "v1alpha1": Lifetime("1.26"),
+    },
+}
+"""(group, kind) → version → its releases, newest version first. Kinds that every release serves alike are not listed.
+
+The source is the ``+k8s:prerelease-lifecycle-gen`` tags in ``types.go``, and ``storage_*.go`` of the group.
+"""
+
+_DEVICE_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "1.26": ("v1beta1", "v1alpha3"),
+    "1.33": ("v1beta1", "v1beta2", "v1alpha3"),
+    "1.34": ("v1beta2", "v1", "v1beta1"),
+    "1.35": ("v1", "v1beta2", "v1beta1"),
+}
+"""First release → versions of resource.k8s.io in order of preference, the storage version first.
+
+Releases before 1.32 have kinds of their own (`cathedra.classic`), which take from these what they share.
+"""
+
+_DOCUMENTED_VERSION: Final[Mapping[str, str]] = {
+    "1.26": "v1alpha1",
+    "1.27": "v1alpha2",
+    "1.31": "v1alpha3",
+    "1.32": "v1beta1",
+    "1.34": "v1",
+}
+"""First release → the version of resource.k8s.io that its documentation switches on."""
+
+
+def versions(release: str, group: str, kind: str) -> tuple[str, ...]:
+    """Return the versions of a kind that a release has, newest first; empty if the release does not have the kind.
+
+    Raises:
+        KeyError: the kind is not listed.
+    """
+    return tuple(version for version, releases in _SERVED[group, kind].items() if releases.covers(release))
+
+
+def lifetime(group: str, version: str, kind: str) -> Lifetime | None:
+    """Return the releases of a version, or None if every release has it."""
+    listed = _SERVED.get((group, kind)) or _SERVED.get((group, _ANY)) or {}
+    return listed.get(version)
+
+
+def device_versions(release: str) -> tuple[str, ...]:
+    """Return the versions of resource.k8s.io for claims, templates, classes and slices, in order of preference."""
+    return _latest(_DEVICE_VERSIONS, release)
+
+
+def documented_device_version(release: str) -> str:
+    """Return the version of resource.k8s.io that the documentation of the release switches on."""
+    return _latest(_DOCUMENTED_VERSION, release)
+
+
+def _latest(table: Mapping[str, T], release: str) -> T:
+    return [value for first, value in table.items() if order(first) <= order(release)][-1]

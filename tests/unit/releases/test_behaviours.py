@@ -1,0 +1,76 @@
+"""Differences between releases have names, and releases are written down in one package."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cathedra.releases import RELEASES, Behaviour, FeatureGates, behaviours, classic, order
+
+SOURCE = Path(__file__).parents[3] / "src" / "cathedra"
+MODULES = [
+    path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in ("releases", "_proto")
+]
+RELEASE = re.compile(r"v?1\.(2[6-9]|[3-9]\d)(\.\d+)?")
+OLDEST_MINOR = 26
+
+DECLARED = {
+    name: one for module in (behaviours, classic) for name, one in vars(module).items() if isinstance(one, Behaviour)
+}
+
+
+def literals(tree: ast.Module) -> Iterator[str]:
+    """The releases that a module writes as ``"1.36"`` or ``(1, 36)``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and RELEASE.fullmatch(node.value):
+            yield f"line {node.lineno}: {node.value}"
+        if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            major, minor = (element.value if isinstance(element, ast.Constant) else None for element in node.elts)
+            if major == 1 and isinstance(minor, int) and minor >= OLDEST_MINOR:
+                yield f"line {node.lineno}: (1, {minor})"
+
+
+def test_releases_are_written_in_no_other_package() -> None:
+    """A new release would otherwise be a search through the whole source."""
+    found = {str(path.relative_to(SOURCE)): list(literals(ast.parse(path.read_text()))) for path in MODULES}
+    assert {path: places for path, places in found.items() if places} == {}
+
+
+def test_no_other_package_declares_a_behaviour() -> None:
+    """`FeatureGates.has` knows those of this package alone: another one would hold in no release."""
+    assert [str(path) for path in MODULES if re.search(r"\bBehaviour\(\s*\"", path.read_text())] == []
+
+
+def test_nothing_depends_on_the_newest_release() -> None:
+    """Code that does would take another path in all clusters on the day a release is added."""
+    compared = re.compile(r"[!=]= NEWEST\b|\bNEWEST [!=]=")
+    to_be_mended = {"apiserver/local/upgrades.py", "apiserver/ownership/keeping.py"}
+    found = {str(path.relative_to(SOURCE)) for path in MODULES if compared.search(path.read_text())}
+    assert found <= to_be_mended
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_behaviour_is_described_and_holds_in_some_releases_but_not_in_all(name: str) -> None:
+    behaviour = DECLARED[name]
+    holds = [behaviour.holds_in(release) for release in RELEASES]
+    assert behaviour.about.endswith(".")
+    assert behaviour.source
+    assert any(holds)
+    assert not all(holds)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_behaviour_is_used(name: str) -> None:
+    pattern = re.compile(rf"\b(behaviours|classic)\.{name}\b")
+    assert any(pattern.search(path.read_text()) for path in SOURCE.rglob("*.py"))
+
+
+def test_gates_have_the_behaviours_of_their_release() -> None:
+    for release in RELEASES:
+        gates = FeatureGates.for_release(release)
+        expected = order("1.33") <= order(release) <= order("1.34")
+        assert gates.has(behaviours.TAINT_RULES_MERGED) is expected
