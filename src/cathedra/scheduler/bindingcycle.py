@@ -16,17 +16,14 @@ import msgspec
 from cathedra.client.events import EventRecorder
 from cathedra.scheduler.background import STOP_SECONDS, Background
 from cathedra.scheduler.failure import Failures
-from cathedra.scheduler.framework.defects import DEFECTS, defect_status
-from cathedra.scheduler.framework.diagnosis import Diagnosis
+from cathedra.scheduler.framework.diagnosis import Diagnosis, Refused
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
-from cathedra.scheduler.framework.outcome import Refused
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.framework.status import Code, Status, error
+from cathedra.scheduler.framework.status import DEFECTS, Code, Status, defect_status, error
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["BindingCycle", "HeldPod"]

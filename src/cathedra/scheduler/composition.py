@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Protocol
 
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -16,15 +17,12 @@ from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS, PODGROUP
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
+from cathedra.scheduler.dynamicresources.cycle import Timeouts
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
-from cathedra.scheduler.dynamicresources.timeouts import Timeouts
-from cathedra.scheduler.framework.informed import ClaimPlugin
-from cathedra.scheduler.framework.observer import PluginObserver
-from cathedra.scheduler.framework.plugin import CycleState, Plugin
+from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Plugin, PluginObserver
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
-from cathedra.scheduler.plugins.default_spreading import RelatedPods
 from cathedra.scheduler.plugins.gangs import GangScheduling
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
@@ -33,13 +31,13 @@ from cathedra.scheduler.plugins.node_fitness import NodeAffinity, NodeName, Node
 from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import FitOptions, NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
-from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
+from cathedra.scheduler.plugins.topology_spread import PodTopologySpread, RelatedPods
 from cathedra.scheduler.profile import Profile
+from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["compose", "device_plugin"]
+__all__ = ["MakeClaimPlugin", "compose", "device_plugin"]
 
 
 def device_plugin(
@@ -110,3 +108,21 @@ def compose(
 
 def _never(resource: str) -> bool:
     return False
+
+
+class MakeClaimPlugin(Protocol):
+    """Makes the plugin of a scheduler."""
+
+    def __call__(
+        self,
+        client: Client,
+        informers: SharedInformers,
+        recorder: EventRecorder,
+        configuration: ProfileConfiguration,
+        *,
+        clock: Clock,
+        random: Random,
+        gates: FeatureGates,
+    ) -> ClaimPlugin:
+        """The plugin, not listening yet."""
+        ...

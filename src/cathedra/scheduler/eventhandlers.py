@@ -18,8 +18,7 @@ from cathedra.client.resources import NODES, PODGROUPS, PODS
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 

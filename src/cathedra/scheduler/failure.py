@@ -19,11 +19,11 @@ from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
-from cathedra.scheduler.framework.outcome import Refused
+from cathedra.scheduler.framework.diagnosis import Refused
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Nominations
 from cathedra.semantics.conditions import find_condition
 
 __all__ = ["FailureReport", "Failures", "shortened"]

@@ -40,9 +40,8 @@ from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
 from cathedra.scheduler.nodesearch import nodes_to_find
 from cathedra.scheduler.profile import FilterCall, Scope
-from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 

@@ -17,8 +17,8 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.profile import FilterCall, Profile
+from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 

@@ -13,10 +13,8 @@ from typing import Final, ParamSpec, TypeVar
 import msgspec
 
 from cathedra.scheduler.configuration.enablement import POINTS, Enablement
-from cathedra.scheduler.framework.defects import DEFECTS, defect_status
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration
-from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.plugin import (
     BindPlugin,
     CycleState,
@@ -26,6 +24,7 @@ from cathedra.scheduler.framework.plugin import (
     Nomination,
     PermitPlugin,
     Plugin,
+    PluginObserver,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -34,7 +33,7 @@ from cathedra.scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from cathedra.scheduler.framework.status import Code, Status, error
+from cathedra.scheduler.framework.status import DEFECTS, Code, Status, defect_status, error
 from cathedra.scheduler.podplugins import ProfilePlugins, all_of
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo

@@ -28,27 +28,22 @@ from cathedra.offload import ComputeThread
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
-from cathedra.scheduler.composition import compose, device_plugin
+from cathedra.scheduler.composition import MakeClaimPlugin, compose, device_plugin
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.defects import DEFECTS, defect_status
-from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.informed import MakeClaimPlugin
-from cathedra.scheduler.framework.outcome import Refused
+from cathedra.scheduler.framework.diagnosis import Diagnosis, Refused
 from cathedra.scheduler.framework.plugin import CycleState
-from cathedra.scheduler.framework.status import Status, error
-from cathedra.scheduler.groupcycle import GroupCycle, in_order
+from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
+from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.gangs import POD_GROUP_INDEX, group_key, groups_of, same_group
-from cathedra.scheduler.podgroups import PodGroupConditions, PodGroupOutcome
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.podclaims import pod_group_name
 

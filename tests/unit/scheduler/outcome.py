@@ -18,8 +18,7 @@ from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["WEB", "affinity", "on", "outcome", "plugins"]

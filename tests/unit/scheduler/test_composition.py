@@ -14,8 +14,7 @@ from cathedra.scheduler.composition import compose, device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.controllers.world import open_server
 from tests.unit.scheduler.objects import node, pod

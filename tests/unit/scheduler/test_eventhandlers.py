@@ -15,8 +15,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.scheduler.eventhandlers import EventHandlers, node_actions
 from cathedra.scheduler.framework.events import Action
 from cathedra.scheduler.queue.queue import SchedulingQueue
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 

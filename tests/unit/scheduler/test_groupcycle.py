@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
-from cathedra.api.struct import from_dict
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import ProfileConfiguration, SchedulerConfiguration
 from cathedra.scheduler.framework.status import error
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
@@ -203,3 +205,83 @@ def test_a_broken_search_sends_the_whole_group_back(monkeypatch: pytest.MonkeyPa
         assert world.scheduler.statistics()["assumed"] == 0
 
     play(body, gates=GATES)
+
+
+CLAIM_GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+ENTRY = {"name": "gpu", "resourceClaimTemplateName": "t"}
+
+
+def claiming_member(name: str) -> Pod:
+    return pod(name, resourceClaims=[ENTRY], schedulingGroup={"podGroupName": "g"})
+
+
+async def make_claiming_group(world: World) -> None:
+    body = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"resourceClaims": [ENTRY]}}
+    await world.create(from_dict(PodGroup, body))
+
+
+async def give_claim(world: World, owner_kind: str = "PodGroup") -> None:
+    """What the claim controller does: a claim of the group, recorded in its status."""
+    group = await world.api(PodGroup).get("g")
+    owner = OwnerReference(
+        api_version="scheduling.k8s.io/v1beta1",
+        kind=owner_kind,
+        name="g" if owner_kind == "PodGroup" else "other",
+        uid=group.metadata.uid if owner_kind == "PodGroup" else "other",
+        controller=True,
+    )
+    made: ResourceClaim = claim("g-gpu-x")
+    await world.create(replace(made, metadata=replace(made.metadata, owner_references=(owner,))))
+    statuses: Any = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "g-gpu-x"}]}}
+    status = from_dict(PodGroup, statuses).status
+    await world.api(PodGroup).update_status(replace(group, status=status))
+
+
+async def furnish(world: World) -> None:
+    await world.create(device_class(), node("n1"), node("n2"), slice_("n1"), slice_("n2"))
+
+
+def test_all_pods_of_a_group_use_its_claim_under_one_reservation() -> None:
+    async def body(world: World) -> None:
+        await furnish(world)
+        await make_claiming_group(world)
+        for name in ("p1", "p2", "p3"):
+            await world.create(claiming_member(name))
+        await world.quiet()
+        assert world.scheduler.statistics()["gated"] == 3
+        await give_claim(world)
+        await world.quiet()
+        assert len({await world.node_of(name) for name in ("p1", "p2", "p3")} - {""}) == 1
+        group = await world.api(PodGroup).get("g")
+        stored = await world.claim("g-gpu-x")
+        assert [(r.api_group, r.resource, r.name, r.uid) for r in stored.status.reserved_for] == [
+            ("scheduling.k8s.io", "podgroups", "g", group.metadata.uid)
+        ]
+
+    play(body, gates=CLAIM_GATES)
+
+
+def test_a_claim_that_is_not_the_groups_keeps_its_pods_out() -> None:
+    async def body(world: World) -> None:
+        await furnish(world)
+        await make_claiming_group(world)
+        await give_claim(world, owner_kind="Other")
+        await world.quiet()
+        await world.create(claiming_member("p"))
+        await world.quiet()
+        assert await world.node_of("p") == ""
+        assert world.scheduler.statistics()["gated"] == 1
+
+    play(body, gates=CLAIM_GATES)
+
+
+def test_without_the_feature_a_group_means_nothing() -> None:
+    async def body(world: World) -> None:
+        await furnish(world)
+        await make_claiming_group(world)
+        await world.create(claiming_member("p"))
+        await give_claim(world)
+        await world.quiet()
+        assert await world.node_of("p") == ""
+
+    play(body)

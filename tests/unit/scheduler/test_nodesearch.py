@@ -15,9 +15,8 @@ from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode, nodes_to_fin
 from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.outcome import outcome

@@ -31,14 +31,15 @@ from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration, Resource
-from cathedra.scheduler.framework.informed import ClaimPlugin, Notify
-from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
     BatchFilterResult,
+    ClaimPlugin,
     CycleState,
     FilterPlugin,
     Nomination,
+    Notify,
+    PluginObserver,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,

@@ -32,11 +32,11 @@ from cathedra.client.informer import Informer
 from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
-from cathedra.scheduler.framework.informed import Notify
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
     Nomination,
+    Notify,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,

@@ -24,8 +24,7 @@ from cathedra.clock import Clock
 from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import EventRegistration, Resource
-from cathedra.scheduler.framework.informed import ClaimPlugin, Notify
-from cathedra.scheduler.framework.plugin import PreEnqueuePlugin
+from cathedra.scheduler.framework.plugin import ClaimPlugin, Notify, PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
 

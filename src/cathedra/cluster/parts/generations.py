@@ -18,8 +18,7 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates, classic
 from cathedra.releases.served import documented_device_version
-from cathedra.scheduler.composition import device_plugin
-from cathedra.scheduler.framework.informed import MakeClaimPlugin
+from cathedra.scheduler.composition import MakeClaimPlugin, device_plugin
 
 if TYPE_CHECKING:
     from cathedra.node.plugins.client import MakeDial, PluginClient

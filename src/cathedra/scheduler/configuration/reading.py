@@ -33,6 +33,7 @@ from cathedra.scheduler.configuration.document import (
     ProfileDocument,
     SpreadArgs,
     VolumeBindingArgs,
+    go_type_of_file,
 )
 from cathedra.scheduler.configuration.enablement import (
     ABSENT_PLUGINS,
@@ -41,7 +42,6 @@ from cathedra.scheduler.configuration.enablement import (
     EnablementError,
     enabled,
 )
-from cathedra.scheduler.configuration.gotypes import go_type_of_file
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring, fit_scoring
 from cathedra.scheduler.configuration.validation import argument_errors, document_errors
 

@@ -14,8 +14,7 @@ import msgspec
 from cathedra.scheduler.configuration.document import ScoringStrategy
 from cathedra.scheduler.framework.plugin import MAX_SCORE, DeviceUsage, no_devices
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.resources import CPU, MEMORY
+from cathedra.scheduler.state.pod_info import CPU, MEMORY, PodInfo
 
 __all__ = ["LEAST_ALLOCATED", "FitScoring", "LineScoring", "WeightedScoring", "fit_scoring"]
 

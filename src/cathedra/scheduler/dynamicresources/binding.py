@@ -6,13 +6,14 @@ Spec: docs/spec/scheduling.md §8 to §10 and §12.5.
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.resource import AllocationResult, ResourceClaim
+from cathedra.api.resource import AllocatedDeviceStatus, AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace, to_dict
 from cathedra.client.backoff import ExponentialBackoff
@@ -21,24 +22,17 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
-from cathedra.scheduler.dynamicresources.binding_conditions import (
-    POLL_SECONDS,
-    BindingFailed,
-    Progress,
-    progress,
-    waits,
-)
-from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, GroupClaims
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME
-from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
-from cathedra.scheduler.framework.observer import PluginObserver
+from cathedra.scheduler.framework.plugin import PluginObserver
 from cathedra.scheduler.framework.status import Status, error
+from cathedra.semantics.conditions import is_true
 from cathedra.semantics.podclaims import is_reserved_for
 
-__all__ = ["ClaimBinding"]
+__all__ = ["POLL_SECONDS", "BindingFailed", "ClaimBinding", "Progress", "progress", "waits"]
 
 APPEARANCE_SECONDS = 120.0
 """So long a created claim may take to come back from the informer."""
@@ -311,3 +305,70 @@ class ClaimBinding:
         except StatusError as failure:
             # PostFilter of the next cycle finds the claim and deletes it.
             _LOG.warning("claim %s for extended resources not deleted: %s", claim.metadata.name, failure)
+
+
+# --- binding conditions
+
+
+POLL_SECONDS = 5.0
+
+
+class BindingFailed(Exception):
+    """A device reported a failure, or the time is over."""
+
+
+class Progress(enum.Enum):
+    """How far the devices of a claim are."""
+
+    READY = "ready"
+    WAITING = "waiting"
+
+
+def waits(claim: ResourceClaim) -> bool:
+    """Whether any allocated device has binding conditions."""
+    allocation = claim.status.allocation
+    if allocation is not None:
+        for result in allocation.devices.results:
+            if result.binding_conditions:
+                return True
+    return False
+
+
+def progress(claim: ResourceClaim, now: float, timeout: float) -> Progress:
+    """Whether every device is ready.
+
+    Raises:
+        BindingFailed: a failure condition is true, or the claim was allocated too long ago.
+    """
+    allocation = claim.status.allocation
+    if allocation is None:
+        return Progress.READY
+    # Every device is looked at, for a failure counts wherever it is.
+    ready = [_is_ready(claim, result) for result in allocation.devices.results if result.binding_conditions]
+    if all(ready):
+        return Progress.READY
+    since = allocation.allocation_timestamp
+    if since is not None and since.timestamp + timeout < now:
+        raise BindingFailed(f"device binding timeout: claim={claim.metadata.name}")
+    return Progress.WAITING
+
+
+def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bool:
+    status = _status_of(claim.status.devices, result)
+    if status is None:
+        return False
+    conditions = status.conditions or ()
+    for condition in conditions:
+        if condition.type in result.binding_failure_conditions and condition.status == "True":
+            raise BindingFailed(
+                f"device binding failed: claim={claim.metadata.name}, reason={condition.reason}, "
+                f'message="{condition.message}"'
+            )
+    return all(is_true(conditions, wanted) for wanted in result.binding_conditions)
+
+
+def _status_of(
+    devices: Iterable[AllocatedDeviceStatus], result: DeviceRequestAllocationResult
+) -> AllocatedDeviceStatus | None:
+    wanted = (result.driver, result.pool, result.device)
+    return next((status for status in devices if (status.driver, status.pool, status.device) == wanted), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -15,12 +15,25 @@ from cathedra.allocation import Allocation, Answers, FatalError, NodeError, Prep
 from cathedra.api.core.core_v1 import Node, NodeSelector
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
-from cathedra.scheduler.dynamicresources.extended_resources import Demand
+from cathedra.scheduler.dynamicresources.extended_resources import (
+    Demand,
+)
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["Batch", "ClaimCycle", "Found", "GroupClaims", "Placement"]
+__all__ = [
+    "DEFAULT_TIMEOUTS",
+    "Batch",
+    "ClaimCycle",
+    "Found",
+    "GroupClaims",
+    "Placement",
+    "Timeouts",
+    "has_prioritized_list",
+    "preference",
+    "preferences",
+]
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -252,3 +265,56 @@ class ClaimCycle(msgspec.Struct):
     def all_claims(self) -> list[ResourceClaim]:
         """The user's claims, and the special one if there is one."""
         return [*self.claims, self.special] if self.special is not None else self.claims
+
+
+# --- score
+
+
+LONGEST_LIST = 8
+"""A request may list so many alternatives; the first is worth so much."""
+
+
+def preference(claim: ResourceClaim, allocation: AllocationResult | None) -> int:
+    """8 for every list whose first alternative was taken, 7 for the second, and so on."""
+    if allocation is None:
+        return 0
+    taken = {result.request for result in allocation.devices.results}
+    worth = 0
+    for request in claim.spec.devices.requests or ():
+        for index, sub in enumerate(request.first_available):
+            if f"{request.name}/{sub.name}" in taken:
+                worth += LONGEST_LIST - index
+                break
+    return worth
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """Seconds; the arguments of the plugin in a scheduler's configuration."""
+
+    filter: float = 10.0
+    """For the allocator on one node; 0 is no limit."""
+    binding: float = 600.0
+    """Until devices' binding conditions must be true."""
+
+
+DEFAULT_TIMEOUTS: Final = Timeouts()
+
+
+def preferences(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: Sequence[NodeInfo]) -> Iterator[int]:
+    """How well what was found on each of ``nodes`` meets the wishes of the claims."""
+    known: dict[tuple[frozenset[str], int | None], int] = {}
+    for node in nodes:
+        found = cycle.found(node.name) or Found(tuple)
+        alike = (found.resources, found.kind)
+        if found.kind is None or alike not in known:
+            known[alike] = sum(map(preference, unallocated, found.write()))
+        yield known[alike]
+
+
+def has_prioritized_list(claims: Iterable[ResourceClaim]) -> bool:
+    """Whether some request is a prioritised list."""
+    for claim in claims:
+        for request in claim.spec.devices.requests or ():
+            if request.first_available:
+                return True
+    return False

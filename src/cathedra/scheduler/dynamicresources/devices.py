@@ -26,7 +26,14 @@ from cathedra.allocation import (
     behaviour_of,
 )
 from cathedra.allocation.supply.undecodable import effect_of
-from cathedra.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.resource import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequest,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer, SharedInformers
@@ -34,11 +41,12 @@ from cathedra.client.mergedslices import MergedSliceInformer
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates
-from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
-from cathedra.scheduler.framework.informed import Notify
+from cathedra.scheduler.framework.plugin import Notify
+from cathedra.scheduler.framework.status import Status, error, unresolvable
 
 __all__ = ["Devices"]
 
@@ -129,6 +137,43 @@ class Devices:
     def occupancy(self) -> Occupancy:
         """How many devices there are, and how many are in use, at this moment."""
         return Occupancy(self._allocator())
+
+    def refusal(self, claim: ResourceClaim) -> Status | None:
+        """Return the reason why a claim cannot be allocated on any node; None if none is known."""
+        named = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        if self.is_in_flight(claim):
+            return unresolvable(f"resource claim {named} is in the process of being allocated")
+        for request in claim.spec.devices.requests or ():
+            asked = request.exactly
+            if asked is not None and self.device_class(asked.device_class_name) is not None:
+                continue
+            refusal = self._requestable(named, request)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _requestable(self, where: str, request: DeviceRequest) -> Status | None:
+        if request.exactly is not None:
+            return self._class_exists(request.name, request.exactly.device_class_name)
+        if not request.first_available:
+            return unresolvable(f"resource claim {where}, request {request.name}: unknown request type")
+        if not self._gates["DRAPrioritizedList"]:
+            return unresolvable(
+                f"resource claim {where}, request {request.name}: has subrequests, "
+                "but the DRAPrioritizedList feature is disabled"
+            )
+        for sub in request.first_available:
+            refusal = self._class_exists(f"{request.name}/{sub.name}", sub.device_class_name)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _class_exists(self, request: str, class_name: str) -> Status | None:
+        if not class_name:
+            return error(f"request {request}: unsupported request type")
+        if self.device_class(class_name) is None:
+            return unresolvable(f"request {request}: device class {class_name} does not exist")
+        return None
 
     def _allocator(self) -> Allocator:
         return Allocator(

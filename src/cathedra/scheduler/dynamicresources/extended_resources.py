@@ -25,7 +25,7 @@ from cathedra.api.resource import (
 from cathedra.api.struct import replace
 from cathedra.remembering import numbered, remembered
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.resources import IMPLICIT_PREFIX
+from cathedra.scheduler.state.pod_info import IMPLICIT_PREFIX
 from cathedra.semantics.owners import controller_reference, is_controlled_by
 from cathedra.semantics.pods import is_sidecar
 
@@ -36,6 +36,7 @@ __all__ = [
     "Requests",
     "class_of",
     "is_special_for",
+    "nodes_by_resources",
     "requests_for",
     "special_claim",
 ]
@@ -243,3 +244,18 @@ def _mapping(use: _Use, resource: str, request: str) -> ContainerExtendedResourc
     return ContainerExtendedResourceRequest(
         container_name=use.container.name, resource_name=resource, request_name=request
     )
+
+
+def nodes_by_resources(
+    demand: Demand, nodes: Sequence[NodeInfo], there: Set[str]
+) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
+    """Nodes by the extended resources that devices must provide there; under None those that lack one altogether.
+
+    ``there``: the resources that nodes have of their own.
+    """
+    if demand.is_left_to_devices(there):
+        return {demand.all: nodes}
+    groups: dict[frozenset[str] | None, list[NodeInfo]] = {}
+    for node in nodes:
+        groups.setdefault(demand.from_devices(node), []).append(node)
+    return groups

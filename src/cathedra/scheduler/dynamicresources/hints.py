@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
-from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
+from cathedra.scheduler.dynamicresources.claims import Resolver, Unresolved
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.semantics.podclaims import claim_names, names_same_claims, pod_group_name
 

@@ -34,7 +34,7 @@ from cathedra.api.struct import replace
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.status import Code, Status, unresolvable
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.resources import (
+from cathedra.scheduler.state.pod_info import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,

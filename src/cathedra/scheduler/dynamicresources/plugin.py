@@ -7,7 +7,7 @@ PreBind writes them. Every refusal is unresolvable: evicting a pod is never assu
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Coroutine, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import filterfalse
 from random import Random
@@ -15,7 +15,7 @@ from typing import Any
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.resource import AllocationResult, DeviceRequest, ResourceClaim
+from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
@@ -25,46 +25,55 @@ from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCES
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
-from cathedra.scheduler.dynamicresources.binding_conditions import BindingFailed, progress, waits
-from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
-from cathedra.scheduler.dynamicresources.cycle import Batch, ClaimCycle, Found, GroupClaims, Placement
+from cathedra.scheduler.dynamicresources.binding import BindingFailed, progress, waits
+from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, Unresolved
+from cathedra.scheduler.dynamicresources.cycle import (
+    DEFAULT_TIMEOUTS,
+    Batch,
+    ClaimCycle,
+    Found,
+    GroupClaims,
+    Placement,
+    Timeouts,
+    has_prioritized_list,
+    preference,
+    preferences,
+)
 from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
     is_special_for,
+    nodes_by_resources,
     special_claim,
 )
 from cathedra.scheduler.dynamicresources.hints import Hints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
-from cathedra.scheduler.dynamicresources.resolving import Resolver, Unresolved
-from cathedra.scheduler.dynamicresources.scoring import preference
-from cathedra.scheduler.dynamicresources.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration
-from cathedra.scheduler.framework.informed import ClaimPlugin, Notify
-from cathedra.scheduler.framework.observer import PluginObserver
 from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
     BatchFilterResult,
+    ClaimPlugin,
     CycleState,
     DeviceUsage,
     FilterPlugin,
     Nomination,
+    Notify,
+    PluginObserver,
     PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
     ReservePlugin,
     ScorePlugin,
+    normalized,
+    write_nomination,
 )
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
-from cathedra.scheduler.nominating import write_nomination
-from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.resources import is_extended_resource
+from cathedra.scheduler.state.pod_info import PodInfo, is_extended_resource
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podclaims import ClaimNotCreated
 
@@ -199,7 +208,7 @@ class DynamicResources(
             if allocation is not None:
                 cycle.placements[index] = self._placement(claim, allocation)
                 continue
-            refusal = self._allocatable(claim)
+            refusal = self._devices.refusal(claim)
             if refusal is not None:
                 return refusal
         try:
@@ -223,7 +232,7 @@ class DynamicResources(
         if cycle.demand is None:
             passing = self._find_many(cycle, frozenset(), nodes, refused)
         else:
-            groups = _by_resources(cycle.demand, nodes, state.snapshot.resources())
+            groups = nodes_by_resources(cycle.demand, nodes, state.snapshot.resources())
             passing = self._find_by_resources(cycle, groups, refused)
         # What devices take of a node is counted node by node.
         return BatchFilterResult(passing if self._node_allocatable is None else frozenset(), refused)
@@ -414,15 +423,15 @@ class DynamicResources(
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Earlier sub-requests of prioritised lists are better."""
         cycle: ClaimCycle | None = state.data.get(self.name)
-        if cycle is None or not _request_lists(cycle.claims):
+        if cycle is None or not has_prioritized_list(cycle.claims):
             return None
         stored = sum(preference(claim, cycle.allocation(claim)) for claim in cycle.claims)
         unallocated = cycle.unallocated
         kinds = cycle.kinds(nodes)
         if kinds is None:
-            return normalized([stored + worth for worth in _worths(cycle, unallocated, nodes)])
+            return normalized([stored + worth for worth in preferences(cycle, unallocated, nodes)])
         examples = list(dict(zip(kinds, nodes, strict=True)).values())
-        worths = dict(zip(dict.fromkeys(kinds), _worths(cycle, unallocated, examples), strict=True))
+        worths = dict(zip(dict.fromkeys(kinds), preferences(cycle, unallocated, examples), strict=True))
         return normalized([stored + worths[kind] for kind in kinds])
 
     # --- once the node is chosen
@@ -507,42 +516,6 @@ class DynamicResources(
         )
         return Placement(allocation.node_selector, skips, broken)
 
-    def _allocatable(self, claim: ResourceClaim) -> Status | None:
-        """Whether anything speaks against allocating ``claim`` at all."""
-        if self._devices.is_in_flight(claim):
-            return unresolvable(f"resource claim {_named(claim)} is in the process of being allocated")
-        for request in claim.spec.devices.requests or ():
-            asked = request.exactly
-            if asked is not None and self._devices.device_class(asked.device_class_name) is not None:
-                continue
-            refusal = self._requestable(_named(claim), request)
-            if refusal is not None:
-                return refusal
-        return None
-
-    def _requestable(self, where: str, request: DeviceRequest) -> Status | None:
-        if request.exactly is not None:
-            return self._class_exists(request.name, request.exactly.device_class_name)
-        if not request.first_available:
-            return unresolvable(f"resource claim {where}, request {request.name}: unknown request type")
-        if not self._gates["DRAPrioritizedList"]:
-            return unresolvable(
-                f"resource claim {where}, request {request.name}: has subrequests, "
-                "but the DRAPrioritizedList feature is disabled"
-            )
-        for sub in request.first_available:
-            refusal = self._class_exists(f"{request.name}/{sub.name}", sub.device_class_name)
-            if refusal is not None:
-                return refusal
-        return None
-
-    def _class_exists(self, request: str, class_name: str) -> Status | None:
-        if not class_name:
-            return error(f"request {request}: unsupported request type")
-        if self._devices.device_class(class_name) is None:
-            return unresolvable(f"request {request}: device class {class_name} does not exist")
-        return None
-
     def _demand(self, pod: PodInfo) -> Demand | None:
         if not self._provides_extended or not pod.qualified:
             return None
@@ -557,44 +530,5 @@ class DynamicResources(
         return Demand(pod.pod, classes, others, stale)
 
 
-def _by_resources(
-    demand: Demand, nodes: Sequence[NodeInfo], there: Set[str]
-) -> Mapping[frozenset[str] | None, Sequence[NodeInfo]]:
-    """Nodes by the extended resources that devices must provide there; under None those that lack one altogether.
-
-    ``there``: the resources that nodes have of their own.
-    """
-    if demand.is_left_to_devices(there):
-        return {demand.all: nodes}
-    groups: dict[frozenset[str] | None, list[NodeInfo]] = {}
-    for node in nodes:
-        groups.setdefault(demand.from_devices(node), []).append(node)
-    return groups
-
-
-def _worths(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: Sequence[NodeInfo]) -> Iterator[int]:
-    """How well what was found on each of ``nodes`` meets the wishes of the claims."""
-    known: dict[tuple[frozenset[str], int | None], int] = {}
-    for node in nodes:
-        found = cycle.found(node.name) or Found(tuple)
-        alike = (found.resources, found.kind)
-        if found.kind is None or alike not in known:
-            known[alike] = sum(map(preference, unallocated, found.write()))
-        yield known[alike]
-
-
-def _named(claim: ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
-
-
 def _only_used_by(claim: ResourceClaim, pod: Pod) -> bool:
     return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
-
-
-def _request_lists(claims: Iterable[ResourceClaim]) -> bool:
-    """Whether some request is a prioritised list."""
-    for claim in claims:
-        for request in claim.spec.devices.requests or ():
-            if request.first_available:
-                return True
-    return False

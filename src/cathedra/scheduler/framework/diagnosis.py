@@ -13,7 +13,7 @@ import msgspec
 
 from cathedra.scheduler.framework.status import Code, Status
 
-__all__ = ["Diagnosis"]
+__all__ = ["Diagnosis", "Refused"]
 
 
 class Diagnosis(msgspec.Struct):
@@ -74,3 +74,16 @@ class Diagnosis(msgspec.Struct):
             yield f"{', '.join(histogram)}."
         if self.postfilter_message:
             yield self.postfilter_message
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """No node will do for the pod now."""
+
+    diagnosis: Diagnosis
+    nominated: str | None = None
+    """The node being cleared for the pod; "" takes an older nomination back; None leaves it."""
+
+    @property
+    def message(self) -> str:
+        """Why, in one sentence."""
+        return self.diagnosis.message() if self.diagnosis.nodes else "no nodes available to schedule pods"

@@ -9,16 +9,22 @@ would cost more than the sums.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus
+from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import PODS
+from cathedra.client.transport import PatchType
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import EventRegistration
+from cathedra.scheduler.framework.events import ClusterEvent, EventRegistration
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -32,15 +38,19 @@ __all__ = [
     "NO_BATCH_RESULT",
     "BatchFilterResult",
     "BindPlugin",
+    "ClaimPlugin",
     "CycleState",
     "DeviceUsage",
     "FilterPlugin",
+    "InformedPlugin",
     "Narrowed",
     "NodePredicate",
     "NodeScore",
     "Nomination",
+    "Notify",
     "PermitPlugin",
     "Plugin",
+    "PluginObserver",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -49,6 +59,8 @@ __all__ = [
     "ReservePlugin",
     "ScorePlugin",
     "no_devices",
+    "normalized",
+    "write_nomination",
 ]
 
 MAX_SCORE = 100
@@ -268,3 +280,80 @@ class PostBindPlugin(Plugin):
     @abstractmethod
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Clean up what was written for the search."""
+
+
+class PluginObserver(Protocol):
+    """Hears which plugins ran at which extension points; points and outcomes in kube-scheduler's words."""
+
+    monotonic: Callable[[], float]
+    """Seconds that never run backwards."""
+
+    def sampled(self, work: str) -> bool:
+        """Whether plugins are to be measured in what begins now: a cycle, a pod's way into the queue, its permit."""
+        ...
+
+    def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
+        """Each of these plugins has judged a pod, or so many nodes for it."""
+        ...
+
+    def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """A plugin has run."""
+        ...
+
+    def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
+        """The binding conditions of a driver's devices came true (``success``), or how they did not."""
+        ...
+
+
+Notify = Callable[[ClusterEvent], None]
+"""Tells the queue of a change."""
+
+
+class InformedPlugin(Protocol):
+    """A plugin that keeps state of its own from informers."""
+
+    def listen(self, informers: SharedInformers, wake: Notify) -> None:
+        """Add handlers; called once, before the first pod is taken."""
+        ...
+
+
+class ClaimPlugin(Plugin):
+    """The plugin that sees to the claims of pods, under the name DynamicResources. All profiles share one."""
+
+    @abstractmethod
+    def listen(self, informers: SharedInformers, wake: Notify) -> None:
+        """Add handlers; called once, before the first pod is taken."""
+
+    @abstractmethod
+    def backs(self, resource: str) -> bool:
+        """Whether claims may provide the extended resource, so that nodes need not have it."""
+
+    def usage(self) -> DeviceUsage:
+        """What devices provide of extended resources at this moment, for scores."""
+        return no_devices
+
+    def observe(self, observer: PluginObserver) -> None:
+        """Tell ``observer`` of waits for devices; a plugin that waits for none tells nothing."""
+        return
+
+
+def normalized(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
+    """The largest score becomes 100, or 0 if ``reverse``; the others follow in proportion, rounded down."""
+    top = max(scores, default=0)
+    if top == 0:
+        return [MAX_SCORE if reverse else 0] * len(scores)
+    scaled = [MAX_SCORE * score // top for score in scores]
+    return [MAX_SCORE - score for score in scaled] if reverse else scaled
+
+
+_LOG = logging.getLogger(__name__)
+
+
+async def write_nomination(client: Client, pod: Pod, node: str) -> None:
+    """Have the status of ``pod`` name ``node``; "" takes a nomination back."""
+    metadata = pod.metadata
+    patch = {"metadata": {"uid": metadata.uid}, "status": {"nominatedNodeName": node or None}}
+    try:
+        await client.resource(PODS, metadata.namespace).patch(metadata.name, PatchType.MERGE, patch, "status")
+    except (StatusError, ConnectionError) as failure:
+        _LOG.warning("%s/%s: nomination not written: %s", metadata.namespace, metadata.name, failure)

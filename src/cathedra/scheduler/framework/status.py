@@ -6,12 +6,15 @@ a hundred thousand times a second; a `Status` object is always something other t
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import logging
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["Code", "Status", "error", "unresolvable", "unschedulable"]
+__all__ = ["DEFECTS", "Code", "Status", "defect_status", "error", "unresolvable", "unschedulable"]
 
 
 class Code(enum.Enum):
@@ -66,3 +69,23 @@ def unresolvable(*reasons: str) -> Status:
 def error(reason: str) -> Status:
     """Something broke."""
     return Status(Code.ERROR, (reason,))
+
+
+# --- exceptions of plugins
+
+
+DEFECTS: Final = (Exception, asyncio.CancelledError)
+"""What to catch around a plugin; `defect_status` sorts out what has to pass."""
+
+
+def defect_status(defect: BaseException, log: logging.Logger, text: str, *values: object) -> Status:
+    """The error that ``defect`` is for the attempt that hit it; it is logged with ``text`` and where it came from.
+
+    Raises:
+        CancelledError: the running task is being cancelled, which is no defect and is not logged.
+    """
+    task = asyncio.current_task()
+    if isinstance(defect, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise defect
+    log.error(text, *values, exc_info=defect)
+    return error(f"{type(defect).__name__}: {defect}")

@@ -18,9 +18,9 @@ from cathedra.scheduler.framework.plugin import (
     NodePredicate,
     PreFilterPlugin,
     ScorePlugin,
+    normalized,
 )
 from cathedra.scheduler.framework.status import Code, Status, unresolvable
-from cathedra.scheduler.plugins.normalize import normalized
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot

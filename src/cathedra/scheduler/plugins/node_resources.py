@@ -24,8 +24,7 @@ from cathedra.scheduler.framework.plugin import (
 )
 from cathedra.scheduler.framework.status import Code, Status
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.resources import CPU, IMPLICIT_PREFIX, MEMORY, PODS, amounts
+from cathedra.scheduler.state.pod_info import CPU, IMPLICIT_PREFIX, MEMORY, PODS, PodInfo, amounts
 
 __all__ = ["FitOptions", "NodeResourcesBalancedAllocation", "NodeResourcesFit"]
 

@@ -27,11 +27,10 @@ from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
-from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin
+from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin, write_nomination
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
-from cathedra.scheduler.nominating import write_nomination
+from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.nominations import Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 

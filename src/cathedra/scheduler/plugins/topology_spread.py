@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Pod, TopologySpreadConstraint
-from cathedra.api.selectors import Selector
+from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.selectors import Selector, SelectorError, from_label_selector
+from cathedra.client.informer import Informer, SharedInformers
+from cathedra.client.resources import REPLICASETS, REPLICATIONCONTROLLERS, SERVICES, STATEFULSETS
+from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
@@ -24,9 +28,10 @@ from cathedra.scheduler.plugins.node_fitness import node_affinity_in_turns
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo, selector_with_keys
 from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.owners import controller_of
 from cathedra.semantics.tolerations import first_untolerated
 
-__all__ = ["PodTopologySpread"]
+__all__ = ["PodTopologySpread", "RelatedPods"]
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -239,3 +244,56 @@ def _inverted(raw: Sequence[int | None]) -> list[int]:
     if high == 0:
         return [0 if score is None else MAX_SCORE for score in raw]
     return [0 if score is None else MAX_SCORE * (high + low - score) // high for score in raw]
+
+
+# --- default constraints
+
+
+class RelatedPods:
+    """Finds the selector of a pod's relatives."""
+
+    def __init__(self, informers: SharedInformers) -> None:
+        self._services = informers.of(SERVICES).store
+        self._services.add_index(BY_NAMESPACE, by_namespace)
+        self._replication_controllers = informers.of(REPLICATIONCONTROLLERS).store
+        self._selecting: dict[tuple[str, str], Informer[Any]] = {
+            ("apps/v1", "ReplicaSet"): informers.of(REPLICASETS),
+            ("apps/v1", "StatefulSet"): informers.of(STATEFULSETS),
+        }
+
+    def selector(self, pod: Pod) -> Selector | None:
+        """What the services that select the pod and its controller select together; None if there is neither."""
+        labels = self._of_services(pod)
+        owner = controller_of(pod)
+        added: Selector | None = None
+        if owner is not None:
+            key = (owner.api_version, owner.kind)
+            if key == ("v1", "ReplicationController"):
+                controller = self._replication_controllers.get(pod.metadata.namespace, owner.name)
+                labels |= controller.spec.selector if controller is not None else {}
+            elif key in self._selecting:
+                found = self._selecting[key].store.get(pod.metadata.namespace, owner.name)
+                added = _usable_selector(found.spec.selector if found is not None else None)
+        if not labels and added is None:
+            return None
+        merged = from_label_selector(LabelSelector(match_labels=labels))
+        if added is not None:
+            merged = Selector((*merged.requirements, *added.requirements))
+        return None if merged.empty else merged
+
+    def _of_services(self, pod: Pod) -> dict[str, str]:
+        labels: dict[str, str] = {}
+        for service in self._services.by_index(BY_NAMESPACE, pod.metadata.namespace):
+            selector = service.spec.selector
+            if selector and selector.items() <= pod.metadata.labels.items():
+                labels |= selector
+        return labels
+
+
+def _usable_selector(selector: LabelSelector | None) -> Selector | None:
+    if selector is None:
+        return None
+    try:
+        return from_label_selector(selector)
+    except SelectorError:
+        return None

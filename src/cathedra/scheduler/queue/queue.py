@@ -12,8 +12,10 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import islice
 from operator import or_
 from typing import Final
 
@@ -21,12 +23,10 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.scheduler.framework.status import Status
-from cathedra.scheduler.queue.inflight import InFlight
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
-from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.resources import pod_requests
+from cathedra.scheduler.state.pod_info import PodInfo, pod_requests
 
-__all__ = ["SchedulingQueue", "pod_actions"]
+__all__ = ["InFlight", "SchedulingQueue", "pod_actions"]
 
 FLUSH_SECONDS = 30.0
 """How often pods are looked for that no event has woken."""
@@ -390,3 +390,49 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
         return False
     before, after = pod_requests(old), pod_requests(new)
     return any(after.get(name, 0) < amount for name, amount in before.items())
+
+
+# --- pods in flight
+
+
+class InFlight:
+    """Pods that are being tried, and the events since the oldest of them left the queue."""
+
+    def __init__(self) -> None:
+        self.left_at: dict[str, int] = {}
+        """The pods, and where in the log each of them left."""
+        self._log: deque[ClusterEvent] = deque()
+        self._first = 0
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self.left_at
+
+    def __len__(self) -> int:
+        return len(self.left_at)
+
+    def start(self, uid: str) -> None:
+        """A pod leaves the queue to be tried."""
+        self.left_at[uid] = self._first + len(self._log)
+
+    def record(self, change: ClusterEvent) -> None:
+        """Keep an event for those that are being tried; nothing is kept if there are none."""
+        if self.left_at:
+            self._log.append(change)
+
+    def since(self, uid: str) -> Iterator[ClusterEvent]:
+        """Events since the pod left."""
+        return islice(self._log, self.left_at[uid] - self._first, None)
+
+    def done(self, uid: str) -> None:
+        """The pod is no longer being tried; events that no other pod in flight needs are dropped."""
+        if self.left_at.pop(uid, None) is None:
+            return
+        if not self.left_at:
+            self._first += len(self._log)
+            self._log.clear()
+            return
+        # Pods leave in the order of the log, so the first one in the dict is the oldest.
+        oldest = next(iter(self.left_at.values()))
+        while self._first < oldest:
+            self._log.popleft()
+            self._first += 1

@@ -6,13 +6,15 @@ is not written yet. The informer's event confirms it; a failed binding forgets i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot, zone_by_zone
 
-__all__ = ["Cache"]
+__all__ = ["Cache", "Nominations"]
 
 
 class Cache:
@@ -149,3 +151,55 @@ class Cache:
                 del self._with_affinity[name]
         if not info.pods and name not in self._known:
             del self._nodes[name]
+
+
+# --- nominations
+
+
+class Nominations:
+    """Waiting pods by the node that preemption is clearing for them."""
+
+    def __init__(self) -> None:
+        self.node_of: dict[str, str] = {}
+        """A pod's UID → its node. Mostly there are none, and who is about to ask for every pod looks here first."""
+        self._on: dict[str, dict[str, PodInfo]] = {}
+
+    def __len__(self) -> int:
+        """How many pods are nominated."""
+        return len(self.node_of)
+
+    def set(self, pod: PodInfo, node: str) -> None:
+        """``node`` is being cleared for ``pod``; "" takes an older nomination back."""
+        self.remove(pod.uid)
+        if node:
+            self.node_of[pod.uid] = node
+            self._on.setdefault(node, {})[pod.uid] = pod
+
+    def update(self, old: Pod, new: PodInfo) -> None:
+        """A waiting pod has a new version; its status decides, unless neither version has anything to say.
+
+        An update without a nomination may arrive before the one that was decided on here has been written.
+        """
+        node = new.pod.status.nominated_node_name
+        if not node and not old.status.nominated_node_name:
+            node = self.node_of.get(new.uid, "")
+        self.set(new, node)
+
+    def remove(self, uid: str) -> None:
+        """The pod is placed or gone."""
+        node = self.node_of.pop(uid, None) if self.node_of else None
+        if node is not None:
+            del self._on[node][uid]
+            if not self._on[node]:
+                del self._on[node]
+
+    def ahead_of(self, pod: PodInfo, node: str) -> Sequence[PodInfo]:
+        """Pods that have a claim on ``node`` which ``pod`` must respect: those of equal or higher priority."""
+        waiting = self._on.get(node)
+        if not waiting:
+            return ()
+        return [other for other in waiting.values() if other.priority >= pod.priority and other.uid != pod.uid]
+
+    def behind(self, pod: PodInfo, node: str) -> Sequence[PodInfo]:
+        """Pods of lower priority that are nominated for ``node``."""
+        return [other for other in self._on.get(node, {}).values() if other.priority < pod.priority]

@@ -12,8 +12,7 @@ from typing import Final
 from cathedra.allocation.supply.changelog import Changelog
 from cathedra.api.core.core_v1 import Node, Taint
 from cathedra.api.selectors import Selector
-from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.resources import Amounts, amounts
+from cathedra.scheduler.state.pod_info import Amounts, PodInfo, amounts
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
 __all__ = ["NodeInfo", "ports_conflict"]

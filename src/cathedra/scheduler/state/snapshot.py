@@ -7,17 +7,187 @@ turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from cathedra.allocation.supply.changelog import Changelog
+from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
-from cathedra.scheduler.state.followed import ApiNodes, Followed, NodesThat, Resources, ValueOfEach
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["Snapshot", "zone_by_zone"]
+__all__ = ["ApiNodes", "Followed", "NodesThat", "Resources", "Snapshot", "ValueOfEach", "zone_by_zone"]
+
+V = TypeVar("V")
+
+MOST_NAMES: Final = 1024
+"""With more names of resources than that, those that no node has any more are looked for at each change."""
+
+
+class Followed(ABC):
+    """Something about nodes. What it depends on is told by the node's `generation` when it changes."""
+
+    def __init__(self, changes: Changelog[NodeInfo] | None) -> None:
+        """``changes`` tells of every change of a node; None: nothing is kept from one time to the next."""
+        self._changes = changes
+        self._mark: Mark[NodeInfo] | None = None
+
+    def follow_up(self) -> None:
+        """Forget what was found out about nodes that have changed since the last time."""
+        changes = self._changes
+        if changes is not None and changes.last is not None and changes.last is self._mark:
+            return
+        mark = None if changes is None else changes.mark()
+        changed = mark.since(self._mark) if mark is not None and self._mark is not None else None
+        self._mark = mark
+        if changed is None:
+            self._forget_all()
+        elif changed:
+            self._forget(changed)
+
+    @abstractmethod
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        """These nodes have changed."""
+
+    @abstractmethod
+    def _forget_all(self) -> None:
+        """Every node may have changed."""
+
+
+class NodesThat(Followed):
+    """The nodes for which something holds, as far as it has been asked for."""
+
+    def __init__(self, changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool], nodes: int) -> None:
+        """``nodes``: how many there are in all."""
+        super().__init__(changes)
+        self._holds = holds
+        self._nodes = nodes
+        self._holding: set[NodeInfo] = set()
+        self._others: set[NodeInfo] = set()
+
+    def among(self, nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
+        """Those of ``nodes`` for which it holds, and perhaps others for which it does; true until the next change."""
+        holding, others = self._holding, self._others
+        if len(holding) < self._nodes and not holding.issuperset(nodes):
+            for node in set(nodes).difference(holding).difference(others):
+                (holding if self._holds(node) else others).add(node)
+        return holding
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        # Nodes that were asked about will be again: as long as all of them hold, a look at their number is enough.
+        for node in nodes:
+            if node in self._holding:
+                if not self._holds(node):
+                    self._holding.remove(node)
+                    self._others.add(node)
+            elif node in self._others and self._holds(node):
+                self._others.remove(node)
+                self._holding.add(node)
+
+    def _forget_all(self) -> None:
+        self._holding.clear()
+        self._others.clear()
+
+
+class ValueOfEach(Followed, Generic[V]):
+    """A value for every node, worked out when it is first read."""
+
+    def __init__(
+        self,
+        changes: Changelog[NodeInfo] | None,
+        value: Callable[[NodeInfo], V],
+        nodes: Sequence[NodeInfo],
+        places: Mapping[str, int],
+    ) -> None:
+        super().__init__(changes)
+        self._value = value
+        self._nodes = nodes
+        self._places = places
+        # Twice, so that a piece that goes around lies in one.
+        self._ring = [*nodes, *nodes]
+        self._values: list[Any] = [None] * len(self._ring)
+        self._unknown = set(range(len(nodes)))
+
+    def of(self, nodes: Sequence[NodeInfo]) -> list[V]:
+        """The value of each of ``nodes``, true until the next change.
+
+        Mostly these are a piece of all nodes, or their end and their beginning: that costs no look at each.
+        """
+        if not nodes:
+            return []
+        start = self._places[nodes[0].name]
+        stop = start + len(nodes)
+        if self._ring[start:stop] == nodes:
+            around = stop - len(self._nodes)
+            self._work_out([place for place in self._unknown if start <= place < stop or place < around])
+            return self._values[start:stop]
+        places = [self._places[node.name] for node in nodes]
+        self._work_out(self._unknown.intersection(places))
+        return [self._values[place] for place in places]
+
+    def _work_out(self, places: Iterable[int]) -> None:
+        values, count = self._values, len(self._nodes)
+        for place in places:
+            values[place] = values[place + count] = self._value(self._nodes[place])
+        self._unknown.difference_update(places)
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        for node in nodes:
+            place = self._places.get(node.name)
+            if place is not None:
+                self._unknown.add(place)
+
+    def _forget_all(self) -> None:
+        self._unknown.update(range(len(self._nodes)))
+
+
+class ApiNodes(Followed):
+    """The nodes of a snapshot as API objects, in its order: the same tuple as long as none of them changes."""
+
+    def __init__(
+        self, changes: Changelog[NodeInfo] | None, nodes: Sequence[NodeInfo], places: Mapping[str, int]
+    ) -> None:
+        super().__init__(changes)
+        self._nodes = nodes
+        self._places = places
+        self.objects: tuple[Node, ...] = ()
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        others = {
+            place: node.node
+            for node in nodes
+            if (place := self._places.get(node.name)) is not None
+            and self._nodes[place] is node
+            and self.objects[place] is not node.node
+        }
+        if others:
+            objects = list(self.objects)
+            for place, node in others.items():
+                objects[place] = node
+            self.objects = tuple(objects)
+
+    def _forget_all(self) -> None:
+        self.objects = tuple([info.node for info in self._nodes])
+
+
+class Resources(Followed):
+    """The names of all resources that nodes have, and perhaps of some that a node has had."""
+
+    def __init__(self, changes: Changelog[NodeInfo] | None, nodes: Sequence[NodeInfo]) -> None:
+        super().__init__(changes)
+        self._nodes = nodes
+        self.names: set[str] = set()
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        for node in nodes:
+            self.names.update(node.allocatable)
+        if len(self.names) > MOST_NAMES:
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self.names = {name for node in self._nodes for name in node.allocatable}
+
 
 F = TypeVar("F", bound=Followed)
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from cathedra.api.core.core_v1 import NodeSelector
+from cathedra.api.resource import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from cathedra.api.struct import from_dict, replace
-from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, Found, Placement
-from tests.unit.scheduler.objects import claim, node
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
+from cathedra.scheduler.dynamicresources.cycle import (
+    DEFAULT_TIMEOUTS,
+    ClaimCycle,
+    Found,
+    Placement,
+    Timeouts,
+    preference,
+)
+from tests.unit.scheduler.objects import claim, exactly, node
 
 ZONE_A = from_dict(
     NodeSelector,
@@ -53,3 +64,36 @@ def test_what_a_filter_found_is_known_by_its_node() -> None:
     cycle = ClaimCycle([claim("a")], results={"n1": found})
     assert cycle.found("n1") is found
     assert cycle.found("n2") is None
+
+
+def allocated(*requests: str) -> AllocationResult:
+    results = tuple(DeviceRequestAllocationResult(request=name, driver="d", pool="p", device="x") for name in requests)
+    return AllocationResult(devices=DeviceAllocationResult(results=results))
+
+
+def listed(name: str, subs: Sequence[str]) -> dict[str, object]:
+    alternatives = [{"name": sub, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1} for sub in subs]
+    return {"name": name, "firstAvailable": alternatives}
+
+
+def test_the_first_alternative_is_worth_eight_and_each_later_one_less() -> None:
+    wanted = claim("c", listed("r", ["a", "b", "c"]))
+    assert [preference(wanted, allocated(f"r/{sub}")) for sub in "abc"] == [8, 7, 6]
+
+
+def test_lists_add_up_and_plain_requests_count_nothing() -> None:
+    wanted = claim("c", listed("r", ["a", "b"]), listed("s", ["a", "b"]), exactly("t"))
+    assert preference(wanted, allocated("r/a", "s/b", "t")) == 15
+
+
+def test_a_claim_without_allocation_prefers_nothing() -> None:
+    assert preference(claim("c", listed("r", ["a"])), None) == 0
+
+
+def test_a_node_is_filtered_for_ten_seconds_and_devices_are_bound_for_ten_minutes() -> None:
+    assert Timeouts(filter=10.0, binding=600.0) == DEFAULT_TIMEOUTS
+
+
+def test_a_scheduler_without_arguments_has_these() -> None:
+    (profile,) = DEFAULT_CONFIGURATION.profiles
+    assert Timeouts(profile.filter_timeout, profile.binding_timeout) == DEFAULT_TIMEOUTS

@@ -13,7 +13,7 @@ from cathedra.api.undecodable import Undecodable
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.releases import FeatureGates
-from cathedra.scheduler.dynamicresources.claim_cache import ClaimCache
+from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, Devices
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from tests.unit.controllers.world import World, play

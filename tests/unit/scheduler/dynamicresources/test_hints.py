@@ -11,8 +11,8 @@ from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus
 from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import replace
 from cathedra.client.store import Store
+from cathedra.scheduler.dynamicresources.claims import Resolver
 from cathedra.scheduler.dynamicresources.hints import Hints
-from cathedra.scheduler.dynamicresources.resolving import Resolver
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.semantics.podclaims import claim_names
 from tests.unit.scheduler.objects import claim, pod

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, Plugin
+from cathedra.api.struct import to_dict
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import PODS, RESOURCESLICES
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
+from cathedra.scheduler.composition import device_plugin
+from cathedra.scheduler.configuration.reading import ProfileConfiguration
+from cathedra.scheduler.framework.events import ClusterEvent, Resource
+from cathedra.scheduler.framework.plugin import (
+    CycleState,
+    FilterPlugin,
+    InformedPlugin,
+    Plugin,
+    PluginObserver,
+    normalized,
+    write_nomination,
+)
 from cathedra.scheduler.framework.status import Status
+from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable, TaintToleration
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
+from tests.unit.controllers.world import open_server
+from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -74,3 +100,131 @@ def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it() -> No
         assert await world.node_of("p") == "bare-1"
 
     play(body)
+
+
+def test_the_metrics_hear_all_that_is_told() -> None:
+    told = {name for name in vars(PluginObserver) if not name.startswith("_")}
+    assert {"evaluated", "ran", "waited_for_devices"} <= told
+    for name in told:
+        assert inspect.signature(getattr(SchedulerMetrics, name)) == inspect.signature(getattr(PluginObserver, name))
+
+
+def test_a_pod_woken_by_a_slice_sees_the_slices_devices_at_once() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n1"), device_class(), claim("c"))
+        await world.create(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+        await world.quiet()
+        await world.create(slice_("n1"))
+        await world.bound("p")
+        await world.quiet()
+        assert [reason for reason, _ in await world.events("p")] == ["FailedScheduling", "Scheduled"]
+
+    play(body)
+
+
+def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
+    async def main() -> Resource:
+        gates = FeatureGates.for_release()
+        server = await open_server(gates)
+        clock = LoopClock(asyncio.get_running_loop())
+        client = Client(server.transport(), clock=clock)
+        informers = SharedInformers(client, clock)
+        recorder = EventRecorder(client, "default-scheduler", clock)
+        follower: InformedPlugin = device_plugin(
+            client, informers, recorder, ProfileConfiguration(), clock=clock, random=random.Random(1), gates=gates
+        )
+        told: asyncio.Queue[ClusterEvent] = asyncio.Queue()
+        follower.listen(informers, told.put_nowait)
+        running = asyncio.ensure_future(informers.run())
+        await client.resource(RESOURCESLICES).create(slice_("n1"))
+        first = await told.get()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await server.close()
+        return first.resource
+
+    assert run_virtual(main()) is Resource.RESOURCE_SLICE
+
+
+def test_the_largest_becomes_a_hundred_and_the_others_follow_rounded_down() -> None:
+    assert normalized([3, 2, 0]) == [100, 66, 0]
+    assert normalized([3, 2, 0], reverse=True) == [0, 34, 100]
+
+
+def test_where_all_are_zero_none_is_worse() -> None:
+    assert normalized([0, 0]) == [0, 0]
+    assert normalized([0, 0], reverse=True) == [100, 100]
+    assert normalized([]) == []
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1))
+def test_order_stays_and_turns_around_in_reverse(scores: list[int]) -> None:
+    up, down = normalized(scores), normalized(scores, reverse=True)
+    assert all(0 <= score <= 100 for score in (*up, *down))
+    for one, other in zip(range(len(scores)), range(1, len(scores)), strict=False):
+        if scores[one] <= scores[other]:
+            assert up[one] <= up[other]
+            assert down[one] >= down[other]
+
+
+class Patches:
+    """Remembers the changes of pods' status."""
+
+    def __init__(self, inner: Any, seen: list[Any]) -> None:
+        self._inner, self._seen = inner, seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def patch(self, ref: Any, namespace: str, name: str, kind: Any, patch: Any, *args: Any, **more: Any) -> Any:
+        if ref.resource == "pods":
+            self._seen.append((name, patch["status"]))
+        return await self._inner.patch(ref, namespace, name, kind, patch, *args, **more)
+
+
+def nominations(release: str) -> list[Any]:
+    """What is written into the status of three pods on their way: one waits for its device, one has another claim."""
+    seen: list[Any] = []
+    slow = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+
+    async def body(world: World) -> None:
+        await world.create(device_class(), device_class("slow", driver="slow.example.com"), node("n1"))
+        await world.create(slice_("n1", 1), slice_("n1", 1, driver="slow.example.com", **slow))
+        await world.create(claim("c"), claim("s", exactly(class_name="slow")))
+        for name in ("c", "s"):
+            await world.create(pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]))
+        await world.create(pod("without"))
+        await world.bound("c", "without")
+
+    gates = {"DRADeviceBindingConditions": True, "DRAResourceClaimDeviceStatus": True}
+    play(body, release=release, gates=gates, transport=lambda inner: Patches(inner, seen))
+    return seen
+
+
+@pytest.mark.parametrize("release", ["1.35", "1.36", "1.37"])
+def test_a_pod_says_to_which_node_it_goes_while_its_devices_are_made_ready(release: str) -> None:
+    assert nominations(release) == [("s", {"nominatedNodeName": "n1"})]
+
+
+def test_up_to_1_34_only_preemption_nominates() -> None:
+    assert nominations("1.34") == []
+
+
+def test_a_nomination_is_written_and_taken_back() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        made = await pods.create(pod("p"))
+        await write_nomination(api.client, made, "n1")
+        assert (await pods.get("p")).status.nominated_node_name == "n1"
+        await write_nomination(api.client, made, "")
+        assert "nominatedNodeName" not in to_dict((await pods.get("p")).status)
+
+    with_api(body)
+
+
+def test_a_nomination_of_a_pod_that_is_gone_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(api: API) -> None:
+        await write_nomination(api.client, pod("gone"), "n1")
+
+    with_api(body)
+    assert "default/gone: nomination not written" in caplog.text

@@ -16,8 +16,7 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable, unschedulable
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
-from cathedra.scheduler.state.cache import Cache
-from cathedra.scheduler.state.nominations import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 from tests.unit.scheduler.objects import node, pod

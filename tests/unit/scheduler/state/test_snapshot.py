@@ -5,9 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cathedra.allocation.supply.changelog import Changelog
+from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.snapshot import Snapshot, zone_by_zone
+from cathedra.scheduler.state.snapshot import MOST_FOLLOWED, MOST_NAMES, Snapshot, zone_by_zone
 from tests.unit.scheduler.objects import node, pod
 
 ANTI = {
@@ -58,3 +60,141 @@ def test_one_node_can_look_otherwise_for_a_trial() -> None:
     assert snapshot.by_name["b"] is second
     assert list(snapshot.nodes_with_affinity()) == []
     assert changed.places == snapshot.places == {"a": 0, "b": 1}
+
+
+NAMES = ("a", "b", "c")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("pod", "gone", "cordon", "uncordon", "resource", "vanish", "look")), st.sampled_from(NAMES)
+    ),
+    max_size=30,
+)
+
+
+def idle(info: NodeInfo) -> bool:
+    return not info.pods and not info.unschedulable
+
+
+def schedulable(info: NodeInfo) -> bool:
+    return not info.unschedulable
+
+
+def count(info: NodeInfo) -> int:
+    return len(info.pods)
+
+
+@given(STEPS)
+def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    for number, (step, name) in enumerate(steps):
+        match step:
+            case "pod":
+                cache.assume(PodInfo(pod(f"p{number}")).on(name))
+            case "gone":
+                for uid in list(cache.snapshot().by_name[name].pods)[:1] if name in cache.snapshot().by_name else ():
+                    cache.remove_pod(uid)
+            case "vanish":
+                cache.remove_node(name)
+            case "look":
+                pass
+            case "resource":
+                cache.set_node(node(name, labels={}, **{f"x.com/{number}": "1"}))
+            case _:
+                cache.set_node(node(name, labels={}, unschedulable=step == "cordon"))
+        if step != "pod":
+            check(cache.snapshot())
+    check(cache.snapshot())
+
+
+def check(snapshot: Snapshot) -> None:
+    for nodes in (snapshot.nodes[1:2], snapshot.nodes):
+        found = snapshot.nodes_that("idle", idle, nodes)
+        assert found.intersection(nodes) == {info for info in nodes if idle(info)}
+        assert snapshot.all_are("open", schedulable, nodes) == all(map(schedulable, nodes))
+    assert snapshot.resources() >= {name for info in snapshot.nodes for name in info.allocatable}
+    assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
+    everything = list(snapshot.nodes)
+    for nodes in (everything[2:] + everything[:1], everything[::2], everything[::-1], everything, []):
+        assert snapshot.values_of("pods", count, nodes) == [count(info) for info in nodes]
+
+
+def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    looked: list[str] = []
+
+    def value(info: NodeInfo) -> int:
+        looked.append(info.name)
+        return 0
+
+    for _ in range(2):
+        assert cache.snapshot().values_of("value", value, cache.snapshot().nodes) == [0, 0, 0]
+    assert looked == ["a", "b", "c"]
+    cache.assume(PodInfo(pod("p")).on("b"))
+    assert cache.snapshot().values_of("value", value, cache.snapshot().nodes) == [0, 0, 0]
+    assert looked == ["a", "b", "c", "b"]
+
+
+def test_nodes_that_no_pod_has_asked_about_are_not_looked_at() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    looked: list[str] = []
+
+    def holds(info: NodeInfo) -> bool:
+        looked.append(info.name)
+        return True
+
+    nodes = cache.snapshot().nodes
+    assert cache.snapshot().nodes_that("holds", holds, nodes[:1]) == {nodes[0]}
+    assert cache.snapshot().nodes_that("holds", holds, nodes[:2]) == {nodes[0], nodes[1]}
+    assert looked == ["a", "b"], "each once"
+
+
+def test_the_api_objects_are_the_same_tuple_until_a_node_changes() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.set_node(node(name, labels={}))
+    before = cache.snapshot().api_nodes()
+    cache.assume(PodInfo(pod("p")).on("b"))
+    assert cache.snapshot().api_nodes() is before, "a pod is no change of its node's object"
+    changed = node("b", labels={}, unschedulable=True)
+    cache.set_node(changed)
+    assert cache.snapshot().api_nodes() == (before[0], changed, before[2])
+
+
+def test_resources_that_no_node_has_any_more_are_forgotten_when_they_have_become_many() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    for number in range(MOST_NAMES + 1):
+        cache.set_node(node("a", **{f"x.com/{number}": "1"}))
+        assert f"x.com/{number}" in cache.snapshot().resources()
+    assert len(cache.snapshot().resources()) < MOST_NAMES
+
+
+def test_all_nodes_are_looked_at_when_more_has_changed_than_is_remembered() -> None:
+    cache = Cache()
+    cache.set_node(node("a", labels={}))
+    assert cache.snapshot().values_of("pods", count, cache.snapshot().nodes) == [0]
+    cache.assume(PodInfo(pod("p")).on("a"))
+    for number in range(Changelog.LIMIT):
+        cache.set_node(node("a", labels={}, unschedulable=bool(number % 2)))
+    check(cache.snapshot())
+
+
+def test_a_snapshot_without_changes_looks_each_time() -> None:
+    info = NodeInfo(node("a"))
+    snapshot = Snapshot.of([info], {})
+    assert snapshot.nodes_that("idle", idle, [info]) == {info}
+    info.add(PodInfo(pod("p")))
+    assert snapshot.nodes_that("idle", idle, [info]) == set()
+
+
+def test_no_more_is_kept_than_so_much() -> None:
+    snapshot = Snapshot.of([NodeInfo(node("a"))], {})
+    for number in range(3 * MOST_FOLLOWED):
+        snapshot.values_of(number, count, snapshot.nodes)
+        assert len(snapshot.followed) <= MOST_FOLLOWED
