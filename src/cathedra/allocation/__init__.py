@@ -16,7 +16,7 @@ runnable examples).
 
 from cathedra.allocation.allocator import Allocator, PreparedRequests
 from cathedra.allocation.answers import Allocation, Answers
-from cathedra.allocation.cluster import Cluster, allocate, fits, how_many
+from cathedra.allocation.cluster import Cluster, DeviceUsage, Occupancy, allocate, fits, how_many
 from cathedra.allocation.errors import (
     Aborted,
     AllocationError,
@@ -26,7 +26,6 @@ from cathedra.allocation.errors import (
     NodeError,
 )
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
-from cathedra.allocation.occupancy import DeviceUsage, Occupancy
 from cathedra.allocation.refusal import ConstraintReason, GroupReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Allowance, Budget, LongSearch
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot

@@ -17,7 +17,6 @@ from msgspec import structs
 
 from cathedra.allocation.answers import Allocation, Answers, FittingNodes, NodeClass, SharedAnswer
 from cathedra.allocation.checks.selectors import Interrupted, SelectorCache, SelectorList
-from cathedra.allocation.claims.asked import KNOWN_REQUESTS, Asked
 from cathedra.allocation.claims.problem import (
     Problem,
     Solution,
@@ -25,16 +24,14 @@ from cathedra.allocation.claims.problem import (
 )
 from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims
 from cathedra.allocation.claims.result import write_results
-from cathedra.allocation.claims.tables import bases
-from cathedra.allocation.equivalence import NodeEquivalence
+from cathedra.allocation.claims.tables import KNOWN_REQUESTS, Asked, bases
+from cathedra.allocation.equivalence import NodeEquivalence, form_of
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.reasons import explain
 from cathedra.allocation.refusal import Refusal, RefusalExplanation
 from cathedra.allocation.search.budget import Allowance, Budget, BudgetExceeded, LongSearch, Meter
-from cathedra.allocation.search.fast import FastSearch
-from cathedra.allocation.search.form import form_of
-from cathedra.allocation.search.greedy import greedy
+from cathedra.allocation.search.fast import FastSearch, greedy
 from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.inventory import InventorySnapshot

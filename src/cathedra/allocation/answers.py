@@ -13,9 +13,9 @@ import msgspec
 from cathedra.allocation.claims.problem import Solution
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
-from cathedra.allocation.supply.changelog import Mark
+from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeView
-from cathedra.allocation.supply.states import PoolState
+from cathedra.allocation.supply.snapshots import Mark
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
@@ -111,7 +111,7 @@ class KnownAnswers:
     def __init__(self) -> None:
         self.shared: dict[NodeClass, SharedAnswer] = {}
         self.forms: dict[Hashable, Solution | None] = {}
-        """Form of a long search (`cathedra.allocation.search.form`) → what it found."""
+        """Form of a long search (`cathedra.allocation.equivalence`) → what it found."""
         self.nodes = FittingNodes()
 
 

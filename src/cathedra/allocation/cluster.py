@@ -27,13 +27,14 @@ ignored, so the dump of a whole cluster will do. What is asked for may be claims
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from cathedra.allocation.allocator import Allocator
 from cathedra.allocation.answers import Allocation
-from cathedra.allocation.errors import Aborted, InvalidInput, NodeError
+from cathedra.allocation.checks.selectors import SelectorFailure
+from cathedra.allocation.errors import Aborted, FatalError, InvalidInput, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.questions import Key, Question, read_question
 from cathedra.allocation.reading import Input, plain_objects, typed_object
@@ -41,6 +42,7 @@ from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget
 from cathedra.allocation.supply.inventory import Inventory
 from cathedra.allocation.supply.ledger import Ledger
+from cathedra.allocation.supply.pools import NodeViews
 from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -48,7 +50,7 @@ from cathedra.api.struct import from_dict
 from cathedra.api.undecodable import Undecodable
 from cathedra.deadline import Interruption
 
-__all__ = ["Cluster", "allocate", "fits", "how_many"]
+__all__ = ["Cluster", "DeviceUsage", "Occupancy", "allocate", "fits", "how_many"]
 
 TIMEOUT: Final = 10.0
 """Seconds that a call may take, as long as Kubernetes searches for a pod."""
@@ -280,3 +282,51 @@ def _cluster(cluster: Cluster | Input) -> Cluster:
 
 def _key(one: ResourceClaim | ResourceClaimTemplate) -> Key:
     return (one.metadata.namespace or "default", one.metadata.name)
+
+
+# --- occupancy
+
+
+class DeviceUsage(NamedTuple):
+    """Devices that are there, and those of them that a claim holds, alone or with others."""
+
+    devices: int
+    in_use: int
+
+
+NONE = DeviceUsage(0, 0)
+
+
+class Occupancy:
+    """Counts for one moment of the cluster, the one that ``allocator`` answers for."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._allocator = allocator
+        self._views = NodeViews(allocator.inventory, allocator.features)
+
+    def of(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
+        """The class's devices that ``node`` can reach; none if a selector cannot be asked or parsed.
+
+        Devices of pools that are being updated count: they are there.
+        """
+        try:
+            return self._count(node, device_class)
+        except FatalError:
+            return NONE
+
+    def _count(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
+        question = self._allocator.selectors_of(device_class)
+        devices = in_use = 0
+        for pool in self._views.of(node).pools:
+            state = pool.state(self._allocator.ledger.pool(pool.id), shares=True)
+            held = state.taken | state.shared
+            for position, record in enumerate(pool.devices):
+                if record.own_target is not None and not record.own_target.matches(node):
+                    continue
+                verdict = question.verdict(record.signature)
+                if isinstance(verdict, SelectorFailure):
+                    return NONE
+                if verdict:
+                    devices += 1
+                    in_use += held >> position & 1
+        return DeviceUsage(devices, in_use)

@@ -8,25 +8,28 @@ when it is first asked: of a large cluster a pod sees a tenth.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import compress
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cathedra.allocation.answers import FittingNodes, KnownAnswers, NodeClass
-from cathedra.allocation.claims.problem import declares_optional_operations
+from cathedra.allocation.claims.problem import Problem, declares_optional_operations
+from cathedra.allocation.claims.requests import Constraint, RequestOption
+from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.features import Features
+from cathedra.allocation.search.matching import positions
 from cathedra.allocation.supply.caches import CacheSlot
-from cathedra.allocation.supply.changelog import Changelog
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolView, extent
+from cathedra.allocation.supply.snapshots import Changelog
 
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1
 
-__all__ = ["EQUIVALENCES", "NodeEquivalence"]
+__all__ = ["EQUIVALENCES", "NodeEquivalence", "form_of"]
 
 
 class NodeEquivalence:
@@ -338,3 +341,49 @@ def _enlist(finder: dict[str, set[NodeView]], view: NodeView, pool: PoolView) ->
 
 def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:
     return {pool for pool in {*one.pools, *other.pools} if one.pools.get(pool) is not other.pools.get(pool)}
+
+
+# --- equal searches
+
+
+def form_of(problem: Problem, bases: Bases) -> Hashable | None:
+    """Return the form of a search, or None if more than devices and equality of values decides it.
+
+    More than that are counters, shares, lists of values, derived attributes, and devices on which a test may fail.
+    """
+    features = problem.features
+    options = [choice.option for requests in problem.requests for request in requests for choice in request.choices]
+    if problem.view.has_counters or features.list_type_attributes or any(bases.risky):
+        return None
+    if any(option.derived or bases.masks[option.number] & bases.shareable for option in options):
+        return None
+    choices = tuple(
+        [
+            (choice.count, choice.devices)
+            for requests in problem.requests
+            for request in requests
+            for choice in request.choices
+        ]
+    )
+    compared: dict[tuple[str, bool], tuple[Constraint, RequestOption, int]] = {}
+    for option in options:
+        for constraint in problem.plans[option.claim].constraints:
+            if constraint.concerns(option):
+                key = (constraint.attribute, constraint.distinct)
+                before = compared[key][2] if key in compared else 0
+                compared[key] = (constraint, option, before | bases.masks[option.number])
+    return (
+        tuple(bases.masks),
+        choices,
+        tuple([(key, _pattern(problem, *compared[key])) for key in sorted(compared)]),
+    )
+
+
+def _pattern(problem: Problem, constraint: Constraint, option: RequestOption, devices: int) -> tuple[object, ...]:
+    """The values of these devices, numbered in their order. With mixed types, distinctAttribute depends on the type."""
+    numbers: dict[object, int] = {}
+    found: list[object] = []
+    for position in positions(devices):
+        value = problem.value(option, problem.devices[position], constraint)
+        found.append(None if value is None else (value[0], numbers.setdefault(value, len(numbers))))
+    return tuple(found)

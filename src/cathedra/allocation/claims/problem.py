@@ -16,8 +16,8 @@ from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constrai
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
+from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeView, PoolStatus, PoolView
-from cathedra.allocation.supply.states import PoolState
 from cathedra.api.core import core_v1
 
 __all__ = [
@@ -160,7 +160,7 @@ class Problem:
 
     def _derived(self, name: str, expression: str, record: DeviceRecord, *, distinct: bool) -> Value | None:
         # Rarely used, and its imports are heavy.
-        from cathedra.allocation.checks.derived import PROGRAMS, derive
+        from cathedra.allocation.checks.values import PROGRAMS, derive
 
         attribute = derive(name, expression, record, self.features, self.view.caches.of(PROGRAMS), self.interrupted)
         return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)

@@ -18,15 +18,23 @@ import msgspec
 from cathedra.allocation.checks.capacity import Unusable, usage
 from cathedra.allocation.checks.selectors import Interrupted, SelectorFailure
 from cathedra.allocation.claims.problem import Problem
-from cathedra.allocation.claims.requests import ClaimPlan, Obstacle, RequestOption
+from cathedra.allocation.claims.requests import (
+    ClaimPlan,
+    ClassLookup,
+    Obstacle,
+    RequestKey,
+    RequestOption,
+    request_key_of,
+)
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Projection
+from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeView, PoolView
-from cathedra.allocation.supply.states import PoolState
+from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["Bases", "OptionTables", "PoolMasks", "bases"]
+__all__ = ["KNOWN_REQUESTS", "Asked", "Bases", "KnownRequests", "OptionTables", "PoolMasks", "bases"]
 
 _NO, _YES, _RISK = 0, 1, 2
 
@@ -294,3 +302,63 @@ def _with_capacity(mask: int, pool: PoolView, state: PoolState, option: RequestO
             if isinstance(needed, Unusable) or not needed.fits(used):
                 mask &= ~(1 << place)
     return mask
+
+
+# --- requests prepared before
+
+
+LIMIT: Final = 64
+"""So many sorts of pods are remembered; the first ones give way."""
+
+
+class Asked(msgspec.Struct, frozen=True, eq=False):
+    """What some claims ask for."""
+
+    plans: tuple[ClaimPlan, ...]
+    """Of the claims that asked first: those that ask for the same may have other names."""
+    tables: OptionTables
+    key: RequestKey | None
+    """Equal for claims that get the same devices; None if they are faulty."""
+    classes: tuple[DeviceClass, ...] = ()
+    """What the plans were made with, besides the specs."""
+
+    def is_current(self, classes: ClassLookup, interner: Interner) -> bool:
+        """Whether it would be made in the same way now."""
+        for known in self.classes:
+            if classes(known.metadata.name) is not known:
+                return False
+        return self.tables.is_current(interner)
+
+
+class KnownRequests:
+    """What was asked for lately, by the specs themselves; the plans hold them, so no other can take their place."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Asked] = {}
+
+    def get(
+        self, claims: Sequence[ResourceClaim], classes: ClassLookup, features: Features, interner: Interner
+    ) -> Asked | None:
+        """What ``claims`` ask for, if it is known."""
+        known = self._known.get((features, *[id(claim.spec) for claim in claims]))
+        return known if known is not None and known.is_current(classes, interner) else None
+
+    def add(self, plans: tuple[ClaimPlan, ...], features: Features, interner: Interner) -> Asked:
+        """What claims ask for that were taken apart like this; it is remembered unless they are faulty."""
+        asked = Asked(plans, OptionTables(plans, features, interner), request_key_of(plans), _classes_of(plans))
+        if asked.key is not None:
+            if len(self._known) >= LIMIT:
+                del self._known[next(iter(self._known))]
+            self._known[features, *[id(plan.claim.spec) for plan in plans]] = asked
+        return asked
+
+
+KNOWN_REQUESTS: Final[CacheSlot[KnownRequests]] = CacheSlot("requests", KnownRequests)
+
+
+def _classes_of(plans: Sequence[ClaimPlan]) -> tuple[DeviceClass, ...]:
+    options = [option for plan in plans for request in plan.requests for option in request.options]
+    found = {one.device_class.metadata.name: one.device_class for one in options if not isinstance(one, Obstacle)}
+    return tuple(found.values())

@@ -1,20 +1,21 @@
 """Who may be placed next: candidates of an option in a state, and the state after a placement.
 
 All tests that nothing in the call can change are made before the search and stand in `Bases`; here is what placements
-change: devices in use, and the restrictions (`cathedra.allocation.search.restrictions`).
+change: devices in use, and the restrictions (`cathedra.allocation.search.candidates`).
 """
 
 from __future__ import annotations
+
+from typing import Any, Protocol
 
 from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.search.constraints import NodeConstraint, Spreads
 from cathedra.allocation.search.counters import Counters
-from cathedra.allocation.search.shares import Shares
-from cathedra.allocation.search.state import State
+from cathedra.allocation.search.state import Shares, State
 
-__all__ = ["Candidates"]
+__all__ = ["Candidates", "Restriction"]
 
 
 class Candidates:
@@ -127,3 +128,28 @@ class Candidates:
 
 def _options(problem: Problem, claim: int) -> list[RequestOption]:
     return [choice.option for request in problem.requests[claim] for choice in request.choices]
+
+
+class Restriction(Protocol):
+    """Limits which devices may still be placed, given those that are.
+
+    A device is given by its position among the devices of the node, sets of devices are masks over positions. States
+    are opaque to all but their restriction.
+    """
+
+    @property
+    def first(self) -> Any:
+        """The state before any placement."""
+        ...
+
+    def admitted(self, option: RequestOption, state: Any, left: int) -> int:
+        """Those devices of ``left`` that may still be placed for ``option``."""
+        ...
+
+    def after(self, option: RequestOption, state: Any, position: int) -> Any:
+        """The state after the device at ``position``, which is admitted, was placed for ``option``."""
+        ...
+
+    def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
+        """Whether ``needed`` of the admitted devices ``left`` might be placed together; may say yes in vain."""
+        ...

@@ -26,8 +26,7 @@ from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.constraints import NodeConstraint
-from cathedra.allocation.search.masks import bits, mask_of
-from cathedra.allocation.search.matching import Seating, matchable
+from cathedra.allocation.search.matching import Seating, bits, mask_of, matchable
 from cathedra.allocation.search.state import State
 
 __all__ = ["Consistency"]

@@ -13,7 +13,7 @@ from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
-from cathedra.allocation.search.masks import positions
+from cathedra.allocation.search.matching import positions
 from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.pools import NodeView
 

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import MANY_POOLS
-from cathedra.allocation.search.masks import positions
+from cathedra.allocation.search.matching import positions
 from cathedra.allocation.supply.caches import CacheSlot, Recent
 from cathedra.allocation.supply.devices import groups_of
+from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeView, PoolView
-from cathedra.allocation.supply.states import PoolState
 
 __all__ = ["CounterState", "Counters"]
 

@@ -29,12 +29,12 @@ from cathedra.allocation.claims.tables import Bases
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
-from cathedra.allocation.search.frames import Frame, SearchResult, depth_first
 from cathedra.allocation.search.lookahead import Lookahead
-from cathedra.allocation.search.state import State
+from cathedra.allocation.search.matching import mask_of, positions
+from cathedra.allocation.search.state import Frame, SearchResult, State, depth_first
 from cathedra.allocation.search.symmetry import Symmetry
 
-__all__ = ["FastSearch"]
+__all__ = ["FastSearch", "greedy"]
 
 _PATIENCE: Final = 4
 """Devices are compared after so many have failed: that costs more than a few failures."""
@@ -388,3 +388,53 @@ class _Scan:
         request = self.request
         own = (request.claim, request.request, self.choice.option.sub, self.needed, left, hazards)
         return (*own, *request.search.symmetry.scan_key(self.state))
+
+
+# --- greedy
+
+
+def greedy(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
+    """Whether the matter is decided, and the solution if there is one."""
+    if (
+        any(bases.risky)
+        or any(plan.constraints for plan in problem.plans)
+        or problem.view.has_counters
+        or (bases.shareable and any(mask & bases.shareable for mask in bases.masks))
+    ):
+        return False, None
+    used = 0
+    placements = []
+    chosen = []
+    for requests in problem.requests:
+        mine = 0
+        placed: list[DevicePlacement] = []
+        subs = []
+        for request in requests:
+            for sub, choice in enumerate(request.choices):
+                taken = _first(choice, bases.masks[choice.option.number] & ~(mine if choice.option.admin else used))
+                if taken >= 0 and len(placed) + choice.count <= CLAIM_LIMIT:
+                    subs.append(sub)
+                    used |= taken
+                    mine |= taken
+                    placed.extend([DevicePlacement(choice, position, None) for position in positions(taken)])
+                    break
+            else:
+                # Before the first placement there is nothing that could be changed.
+                return not used, None
+        placements.append(tuple(placed))
+        chosen.append(tuple(subs))
+    return True, Solution(tuple(placements), tuple(chosen))
+
+
+def _first(choice: Choice, left: int) -> int:
+    """The devices to be taken of those that are left; -1 if there are not enough."""
+    if choice.devices is not None:
+        wanted = mask_of(choice.devices)
+        return wanted if wanted and not wanted & ~left else -1
+    if left.bit_count() < choice.count:
+        return -1
+    taken = 0
+    for _ in range(choice.count):
+        taken |= left & -left
+        left &= left - 1
+    return taken

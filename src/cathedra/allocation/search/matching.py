@@ -5,11 +5,9 @@ Sets are masks. Paths may be as long as there are units, so nothing here is recu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from cathedra.allocation.search.masks import bits
-
-__all__ = ["Seating", "matchable"]
+__all__ = ["Seating", "bits", "mask_of", "matchable", "positions"]
 
 
 def matchable(units: list[int]) -> bool:
@@ -131,3 +129,28 @@ class Seating:
             self._members[before].remove(group)
             # The seat left free goes to the group that waits for it, so the value stays full.
             value, group = before, mover[before]
+
+
+# --- masks
+
+
+def positions(mask: int) -> Iterator[int]:
+    """The positions in ``mask``, ascending."""
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Each position of ``mask`` as a mask of its own, ascending."""
+    while mask:
+        yield mask & -mask
+        mask &= mask - 1
+
+
+def mask_of(members: Iterable[int]) -> int:
+    """The mask with these positions."""
+    mask = 0
+    for position in members:
+        mask |= 1 << position
+    return mask

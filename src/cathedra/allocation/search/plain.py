@@ -16,7 +16,7 @@ from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, Request
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.search.budget import Meter
-from cathedra.allocation.search.frames import Frame, SearchResult, depth_first
+from cathedra.allocation.search.state import Frame, SearchResult, depth_first
 from cathedra.allocation.supply.devices import DeviceRecord, groups_of
 from cathedra.semantics.tolerations import first_untolerated_on_device
 

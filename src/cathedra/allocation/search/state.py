@@ -6,14 +6,17 @@ remembered.
 
 from __future__ import annotations
 
-from typing import Any
+import enum
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from cathedra.allocation.checks.capacity import CapacityUsage
+from cathedra.allocation.claims.problem import Problem
+from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.counters import CounterState
-from cathedra.allocation.search.shares import ShareState
 
-__all__ = ["State"]
+__all__ = ["Frame", "SearchResult", "ShareState", "Shares", "State", "depth_first"]
 
 
 class State(msgspec.Struct, frozen=True, eq=False):
@@ -35,3 +38,110 @@ class State(msgspec.Struct, frozen=True, eq=False):
     def for_next_claim(self, constraints: int) -> State:
         """The same, as a claim with so many constraints begins."""
         return State(self.used, 0, 0, (None,) * constraints, self.counters, self.shares)
+
+
+# --- capacity of shared devices
+
+
+class ShareState(NamedTuple):
+    """What shares have taken of devices.
+
+    ``used`` has, for devices of which this call took a share, the nano-units in use by qualified capacity name, with
+    what was in use before. ``shared`` are the shareable devices in use, by this call or before it.
+    """
+
+    used: dict[int, dict[str, int]]
+    shared: int
+
+
+class Shares:
+    """The capacity of all devices of a node. A `Restriction` whose state is a `ShareState`."""
+
+    __slots__ = ("_problem", "_shareable", "first")
+
+    def __init__(self, problem: Problem, shareable: int, shared_before: int) -> None:
+        self._problem = problem
+        self._shareable = shareable
+        self.first = ShareState({}, shared_before & shareable)
+
+    def admitted(self, option: RequestOption, state: ShareState, left: int) -> int:
+        """Those of ``left`` whose capacity serves ``option`` beside what is in use."""
+        if option.checks_capacity_last:
+            return left
+        for position, used in state.used.items():
+            if left >> position & 1 and not self.fits(option, position, used):
+                left &= ~(1 << position)
+        return left
+
+    def after(self, option: RequestOption, state: ShareState, position: int) -> ShareState:
+        """The state after ``option`` took a share, if the device at ``position`` has shares."""
+        bit = 1 << position
+        if not self._shareable & bit:
+            return state
+        needed = self.usage(option, position)
+        if not needed.names:
+            return ShareState(state.used, state.shared | bit)
+        used = dict(state.used.get(position) or self.used_before(position))
+        for name, amount in zip(needed.full_names, needed.amounts, strict=True):
+            used[name] = used.get(name, 0) + amount.nanos
+        return ShareState({**state.used, position: used}, state.shared | bit)
+
+    def suffices(self, option: RequestOption, state: ShareState, left: int, needed: int) -> bool:
+        """Always: each device admitted has room, and that all requests have room is `CapacityBound`'s to judge."""
+        return True
+
+    def fits(self, option: RequestOption, position: int, used: dict[str, int]) -> bool:
+        """Whether the device's capacity serves ``option`` beside what is ``used``."""
+        return self.usage(option, position).fits(used)
+
+    def usage(self, option: RequestOption, position: int) -> CapacityUsage:
+        """What ``option`` takes of a device that passed the fixed tests."""
+        needed = self._problem.usage(option, self._problem.devices[position])
+        assert isinstance(needed, CapacityUsage)
+        return needed
+
+    def used_before(self, position: int) -> dict[str, int]:
+        """Capacity in use by earlier allocations."""
+        pool, place = self._problem.state_of(position)
+        return pool.capacity.get(place, {})
+
+
+# --- stack
+
+
+class SearchResult(enum.Enum):
+    """What a branch of a search came to."""
+
+    FOUND = enum.auto()
+    NOTHING = enum.auto()
+    EXCEEDED = enum.auto()
+    """The claim would get more than 32 devices: no use trying other devices, only other sub-requests."""
+
+
+class Frame(Protocol):
+    """One open decision."""
+
+    def advance(self, result: SearchResult | None) -> Frame | SearchResult:
+        """Go on: with the next frame, whose ``result`` comes back, or with the result of this one.
+
+        ``result`` is None the first time, and never FOUND: then the whole search is over.
+        """
+        ...
+
+
+def depth_first(first: Frame) -> SearchResult:
+    """The result of ``first``. The first FOUND ends everything: what the open frames have chosen is the solution."""
+    frames = [first]
+    result: SearchResult | None = None
+    while frames:
+        step = frames[-1].advance(result)
+        if step.__class__ is not SearchResult:
+            frames.append(step)  # type: ignore[arg-type]  # a frame, as it is no result
+            result = None
+            continue
+        if step is SearchResult.FOUND:
+            return step
+        result = step
+        frames.pop()
+    assert result is not None
+    return result

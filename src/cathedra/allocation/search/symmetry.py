@@ -6,7 +6,7 @@ from typing import Any
 
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.candidates import Candidates
-from cathedra.allocation.search.masks import positions
+from cathedra.allocation.search.matching import positions
 from cathedra.allocation.search.state import State
 
 __all__ = ["Symmetry"]

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.supply.caches import Caches
-from cathedra.allocation.supply.changelog import Changelog, Mark
 from cathedra.allocation.supply.devices import Interner, PoolID, SliceRecord, selects
-from cathedra.allocation.supply.shared_map import SharedMap
+from cathedra.allocation.supply.snapshots import Changelog, Mark, SharedMap
 from cathedra.allocation.supply.undecodable import Withheld
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
 

@@ -18,8 +18,7 @@ from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import Caches, CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord
 from cathedra.allocation.supply.inventory import InventorySnapshot
-from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger
-from cathedra.allocation.supply.states import PoolState
+from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger, PoolState
 from cathedra.api.core import core_v1
 
 __all__ = ["NodeView", "NodeViews", "PoolStatus", "PoolView", "extent"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cathedra.allocation.supply.changelog import Changelog
+from cathedra.allocation.supply.snapshots import Changelog
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from cathedra.allocation.supply.changelog import Changelog
+from cathedra.allocation.supply.snapshots import Changelog
 from cathedra.api.core.core_v1 import Node, Taint
 from cathedra.api.selectors import Selector
 from cathedra.scheduler.state.pod_info import Amounts, PodInfo, amounts

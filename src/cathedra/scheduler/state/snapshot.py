@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from cathedra.allocation.supply.changelog import Changelog, Mark
+from cathedra.allocation.supply.snapshots import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 

@@ -13,7 +13,7 @@ from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import OptionTables, bases
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.constraints import NodeConstraint
-from cathedra.allocation.search.masks import positions
+from cathedra.allocation.search.matching import positions
 from tests.unit.allocation.building import World, claim, device, exactly, problem_of, resource_slice
 
 LISTS = Features(list_type_attributes=True)

@@ -13,7 +13,7 @@ from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import OptionTables, bases
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.counters import Counters
-from cathedra.allocation.search.masks import positions
+from cathedra.allocation.search.matching import positions
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict, replace, to_dict
 from tests.unit.allocation.building import World, claim, device, exactly, held, problem_of, resource_slice

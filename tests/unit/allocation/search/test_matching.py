@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.allocation.search.matching import Seating, matchable
+from cathedra.allocation.search.matching import Seating, bits, mask_of, matchable, positions
 
 
 @settings(max_examples=80)
@@ -64,3 +64,14 @@ def test_a_seating_moves_groups_along_paths_as_long_as_there_are_groups() -> Non
 def test_a_value_takes_as_many_groups_as_it_has_room_for() -> None:
     assert Seating([1, 1, 3], {1: 2, 2: 1}).seats_of(2) == 2
     assert not Seating([1, 1, 1], {1: 2, 2: 1}).seats_all
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_a_mask_holds_its_positions_in_ascending_order(members: set[int]) -> None:
+    assert list(positions(mask_of(members))) == sorted(members)
+
+
+@given(st.integers(0, 2**70))
+def test_the_bits_of_a_mask_add_up_to_it(mask: int) -> None:
+    assert sum(bits(mask)) == mask
+    assert [bit.bit_count() for bit in bits(mask)] == [1] * mask.bit_count()

@@ -6,7 +6,7 @@ from typing import Any
 
 from cathedra.allocation.claims.tables import OptionTables, bases
 from cathedra.allocation.search.candidates import Candidates
-from cathedra.allocation.search.masks import positions
+from cathedra.allocation.search.matching import positions
 from cathedra.allocation.search.symmetry import Symmetry
 from tests.unit.allocation.building import World, claim, device, exactly, problem_of, resource_slice
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeViews, PoolStatus
-from cathedra.allocation.supply.states import PoolState
 from tests.unit.allocation.building import World, held, node, resource_slice
 
 

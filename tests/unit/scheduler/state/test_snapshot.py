@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.allocation.supply.changelog import Changelog
+from cathedra.allocation.supply.snapshots import Changelog
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
