@@ -2,13 +2,20 @@
 
 As a kubelet does: the containers are listed every second, or every five minutes where events come (containerd from 1.7
 on, CRI-O). An event only says that it is time to look; so one that is lost costs time, and nothing else.
+
+Logs of containers that a runtime writes: begun anew when they have grown too large.
+
+docs/spec/node.md §17.10. The file is renamed as the container shim renames its own, and the runtime is asked to open
+another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -16,11 +23,12 @@ from msgspec.structs import replace
 from cathedra._proto import cri_v1_pb2 as api
 from cathedra.clock import Clock
 from cathedra.node.concurrency import Wakeup
-from cathedra.node.runtime.cri.configuration import CONTAINER_NAME, NODE, pod_of
+from cathedra.node.runtime.cri.configuration import CONTAINER_NAME, LOG, NODE, pod_of
 from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError
 from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun
+from cathedra.node.shim.logfile import ROTATE_BYTES, rotate_files
 
-__all__ = ["ContainerFollower", "run_of"]
+__all__ = ["ContainerFollower", "LogRotation", "run_of"]
 
 LOOK_SECONDS: Final = 1.0
 EVENTED_SECONDS: Final = 300.0
@@ -166,3 +174,33 @@ class ContainerFollower:
     def _end(self, run: ContainerRun) -> None:
         if self._running.pop(run.id, None) is not None:
             self._ended(run)
+
+
+class LogRotation:
+    """Rotates the logs of running containers."""
+
+    def __init__(self, endpoint: CRIEndpoint) -> None:
+        self._endpoint = endpoint
+
+    async def look(self, containers: Iterable[Any]) -> None:
+        """Rotate those logs of running containers that have grown too large."""
+        for container in containers:
+            path = container.annotations.get(LOG, "")
+            if container.state != api.CONTAINER_RUNNING or not path:
+                continue
+            if await asyncio.to_thread(_rotated, Path(path)):
+                await self._reopen(container.id)
+
+    async def _reopen(self, container_id: str) -> None:
+        # It may have ended meanwhile; then nothing more is written.
+        with contextlib.suppress(CRIError):
+            request = api.ReopenContainerLogRequest(container_id=container_id)
+            await self._endpoint.call("ReopenContainerLog", request)
+
+
+def _rotated(file: Path) -> bool:
+    with contextlib.suppress(OSError):
+        if file.stat().st_size >= ROTATE_BYTES:
+            rotate_files(file)
+            return True
+    return False

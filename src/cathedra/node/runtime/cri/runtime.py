@@ -29,16 +29,13 @@ from cathedra.node.runtime.cri.configuration import (
     container_config,
     directory_label,
     limit_resources,
+    with_user,
 )
 from cathedra.node.runtime.cri.devices import DeviceEdits, resolve_devices
-from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, CRIFeatures
-from cathedra.node.runtime.cri.following import ContainerFollower, run_of
-from cathedra.node.runtime.cri.images import CRIImages
-from cathedra.node.runtime.cri.logs import LogRotation
-from cathedra.node.runtime.cri.pins import pinned, release
-from cathedra.node.runtime.cri.sandboxes import CRISandboxes, Sandbox
+from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, CRIFeatures, CRIImages
+from cathedra.node.runtime.cri.following import ContainerFollower, LogRotation, run_of
+from cathedra.node.runtime.cri.sandboxes import CRISandboxes, Sandbox, pinned, release
 from cathedra.node.runtime.cri.streaming import streamed
-from cathedra.node.runtime.cri.user import with_user
 from cathedra.node.runtime.runtime import (
     ContainerRun,
     ContainerSpec,

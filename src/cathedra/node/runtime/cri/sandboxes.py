@@ -2,11 +2,18 @@
 
 docs/spec/node.md §17.2. Where the runtime has no pod network (no CNI plugin is set up), pods share the node's: a
 kubelet would not become Ready there, and a node for devices should.
+
+Parts of volumes, mounted where no container can change them until the runtime has mounted them.
+
+The container shim does this for its own containers, in its own mount namespace (`cathedra.node.shim.pins` says why). A
+runtime behind a socket sees the host's mounts, so here they are made there, as a kubelet makes them.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,9 +22,17 @@ from cathedra._proto import cri_v1_pb2 as api
 from cathedra.node.runtime.cri.configuration import NODE, POD_UID, pod_of, sandbox_config
 from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError
 from cathedra.node.runtime.cri.streaming import forwarded
-from cathedra.node.runtime.runtime import PodIdentity, PortConnection, RunningSandbox, RuntimeFailure, SandboxSpec
+from cathedra.node.runtime.runtime import (
+    ContainerSpec,
+    PodIdentity,
+    PortConnection,
+    RunningSandbox,
+    RuntimeFailure,
+    SandboxSpec,
+)
+from cathedra.node.shim.pins import mount_pins, pin_path, release_pins
 
-__all__ = ["CRISandboxes", "Sandbox"]
+__all__ = ["CRISandboxes", "Sandbox", "pinned", "release"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -144,3 +159,29 @@ class CRISandboxes:
         selector = api.PodSandboxFilter(label_selector={NODE: self._label, **labels})
         answer = await self._endpoint.call("ListPodSandbox", api.ListPodSandboxRequest(filter=selector))
         return list(answer.items)
+
+
+def pinned(directory: Path, spec: ContainerSpec) -> ContainerSpec:
+    """The container with its parts of volumes mounted from where they are pinned, below ``directory``.
+
+    Raises:
+        OSError: a part is missing, has become a link, or cannot be mounted.
+    """
+    parts = [
+        {"number": number, "volume": mount.volume, "part": os.path.relpath(mount.host_path, mount.volume)}
+        for number, mount in enumerate(spec.mounts)
+        if mount.volume
+    ]
+    if not parts:
+        return spec
+    mount_pins(directory, spec.id, parts)
+    mounts = [
+        replace(mount, host_path=str(pin_path(directory, spec.id, number))) if mount.volume else mount
+        for number, mount in enumerate(spec.mounts)
+    ]
+    return replace(spec, mounts=tuple(mounts))
+
+
+def release(directory: Path, spec: ContainerSpec) -> None:
+    """Take the pins away, once the container has mounted them; none is no error."""
+    release_pins(directory, spec.id)

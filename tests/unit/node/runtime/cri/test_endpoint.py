@@ -11,7 +11,9 @@ import pytest
 from cathedra._proto import cri_v1_pb2 as api
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
 from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, CRIFeatures, socket_path
-from tests.unit.node.runtime.cri.fakecri import NETWORK, FakeCRI, serving
+from cathedra.node.runtime.runtime import Image, ImageFailure, RegistryLogin
+from tests.unit.node.runtime.cri.conftest import Node
+from tests.unit.node.runtime.cri.fakecri import IMAGE, IMAGE_ID, NETWORK, FakeCRI, serving
 
 
 async def features(fake: FakeCRI, directory: Path) -> CRIFeatures:
@@ -62,3 +64,29 @@ async def test_a_socket_without_a_runtime_is_an_error(short: Path) -> None:
         await endpoint.features()
     assert raised.value.code == "Unavailable"
     await endpoint.close()
+
+
+async def test_an_image_is_there_or_not(node: Node) -> None:
+    assert await node.runtime.images.find(IMAGE) == Image(IMAGE_ID, 100)
+    assert await node.runtime.images.find("x:1") is None
+
+
+async def test_an_image_says_whom_it_runs_as(node: Node) -> None:
+    node.fake.images["u:1"] = api.Image(id="u", uid=api.Int64Value(value=0))
+    node.fake.images["n:1"] = api.Image(id="n", username="web")
+    assert await node.runtime.images.find("u:1") == Image("u", 0, 0)
+    assert await node.runtime.images.find("n:1") == Image("n", 0, None, "web")
+
+
+async def test_an_image_is_pulled_with_a_login_or_without(node: Node) -> None:
+    node.fake.registry["x:1"] = api.Image(id="x")
+    await node.runtime.images.pull("x:1", RegistryLogin("u", "p", server="s"))
+    await node.runtime.images.pull("x:1", None)
+    first, second = node.fake.of("PullImage")
+    assert (first.auth.username, first.auth.password, first.auth.server_address) == ("u", "p", "s")
+    assert not second.HasField("auth")
+
+
+async def test_a_pull_that_fails_says_why(node: Node) -> None:
+    with pytest.raises(ImageFailure, match="code = NotFound"):
+        await node.runtime.images.pull("x:1", None)
