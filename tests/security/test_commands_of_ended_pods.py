@@ -19,7 +19,7 @@ import pytest
 from cathedra.clock import SystemClock
 from cathedra.node.runtime.choose import choose_runtime
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, Runtime
-from cathedra.node.server.ports import port_connector
+from cathedra.node.server.portforward import port_connector
 from cathedra.node.shim.processes import matching, process_session
 from tests.requirements import container_runtime
 

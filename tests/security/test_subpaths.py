@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.node.setup.errors import ContainerConfigError
-from cathedra.node.setup.subpaths import make_subpath
+from cathedra.node.setup.launch import make_subpath
 
 
 @pytest.fixture

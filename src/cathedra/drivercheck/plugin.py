@@ -12,8 +12,14 @@ from cathedra.clock import Clock
 from cathedra.drivercheck.errors import CheckFailed, DriverCheckError
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PrepareOutcome, ReportedHealth
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES, GRPCPluginClient
-from cathedra.node.plugins.handshake import GET_INFO_SECONDS, PluginAnnouncement, RegistrationSocket
+from cathedra.node.plugins.grpcclient import (
+    DRA_SERVICES,
+    GET_INFO_SECONDS,
+    HEALTH_SERVICES,
+    GRPCPluginClient,
+    PluginAnnouncement,
+    RegistrationSocket,
+)
 from cathedra.node.plugins.sockets import SocketWatcher
 
 __all__ = ["ExaminedPlugin", "PluginDirectory", "ask", "tell"]

@@ -1,9 +1,9 @@
-"""The node agent: everything a kubelet does so that a pod with claims runs on a node.
+"""The node agent: what a kubelet does to run pods with claims on a node.
 
-In the order in which a claim passes through: `plugins` (drivers that register on unix sockets), `claims` (prepare,
-unprepare, and what is remembered of it), `pods` (the life of a pod), `setup` (what its containers are given),
-`resources` (how much of the node they may use), `deviceplugins` (classic extended resources beside claims),
-`containers` (what becomes of each), `runtime` (who runs them), `shim` (the process that holds them), `server` (logs,
-exec, pod resources). `agent` puts them together, `config` says how, `nodestatus` tells the API server that the node
-lives.
+In the order in which a claim passes through: `plugins` (registration of drivers on unix sockets), `claims` (prepare,
+unprepare and the checkpoint of prepared claims), `pods` (lifecycle of a pod), `images` (pulling), `setup` (volumes and
+environment of containers), `resources` (limits and cgroups), `deviceplugins` (extended resources of device plugins),
+`containers` (state of each container), `runtime` (container runtimes), `shim` (the process that is the parent of
+containers), `server` (logs, exec, pod resources). `agent` composes them, `config` holds the options, and `nodestatus`
+renews the node's lease and writes its status.
 """

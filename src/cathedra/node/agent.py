@@ -28,20 +28,17 @@ from cathedra.node.deviceplugins.client import DevicePluginClient
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, node_allocatable, node_capacity
+from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, RuntimeMonitor, node_allocatable, node_capacity
 from cathedra.node.plugins.client import HealthClient, MakeDial, PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
-from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
-from cathedra.node.plugins.wiping import SliceWiper
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.podmanager import PodManager
-from cathedra.node.pods.podsource import InformerPods, PodSource
+from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
 from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.resources.cgroups import MOUNT, PodCgroups, is_usable
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
-from cathedra.node.runtimemonitor import RuntimeMonitor
 from cathedra.releases import FeatureGates, behaviours
 
 if TYPE_CHECKING:
@@ -182,7 +179,7 @@ class NodeAgent:
         if root is None:
             return None
         # Here and below: a simulated node has neither server nor sockets nor processes, and loads no modules for them.
-        from cathedra.node.runtime.early import open_root
+        from cathedra.node.runtime.choose import open_root
         from cathedra.node.server.tls import node_tls
 
         open_root(root)
@@ -194,7 +191,7 @@ class NodeAgent:
         if self.config.root is None:
             return SimulatedRuntime(self._clock)
         # start-up time: a simulated node runs no containers
-        from cathedra.node.runtime.early import choose_configured
+        from cathedra.node.runtime.choose import choose_configured
 
         chosen = await (choose_configured(self.config, self._clock) if self._choosing is None else self._choosing())
         self.missing = chosen.missing

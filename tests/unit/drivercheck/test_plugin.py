@@ -12,7 +12,7 @@ import pytest
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.errors import CheckFailed, DriverCheckError
 from cathedra.drivercheck.plugin import ExaminedPlugin, PluginDirectory
-from cathedra.node.plugins.handshake import PluginAnnouncement
+from cathedra.node.plugins.grpcclient import PluginAnnouncement
 from tests.unit.node.driver_server import DriverServer
 
 

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Final
 
 from cathedra.api.goquote import go_quote
-from cathedra.node.plugins.errors import RegistrationError
+from cathedra.node.plugins.client import RegistrationError
 from cathedra.releases import FeatureGates, classic
 
 __all__ = ["RegisteredVersions", "UnsupportedVersions", "highest_version"]

@@ -25,7 +25,7 @@ async def early_runtimes(config: ClusterConfig, clock: Clock) -> AsyncIterator[M
         yield {}
         return
     # start-up time: a simulated node runs no containers
-    from cathedra.node.runtime.early import EarlyRuntime
+    from cathedra.node.runtime.choose import EarlyRuntime
 
     async with AsyncExitStack() as stack:
         choosing = {}

@@ -10,8 +10,7 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 from cathedra.drivercheck.plugin import ask, tell
 from cathedra.node.plugins.client import PluginCallError
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, HEALTH_SERVICES
-from cathedra.node.plugins.handshake import DRIVER_TYPE
+from cathedra.node.plugins.grpcclient import DRA_SERVICES, DRIVER_TYPE, HEALTH_SERVICES
 
 __all__ = ["CHECKS"]
 

@@ -1,5 +1,5 @@
-"""Claims on this node: prepared before a pod's containers, remembered, let go after them.
+"""Claims on this node: prepared before a pod's containers start, unprepared after they have ended.
 
-`resolve` finds a pod's claims and checks that it may use them, `claiminfo` remembers what is prepared, `checkpoint`
-keeps that across restarts, `manager` calls the drivers, `devices` says which CDI devices a container gets.
+`devices` resolves a pod's claims, checks that the pod may use them, and lists the CDI devices of a container.
+`claiminfo` is the state of a prepared claim, `checkpoint` stores it across restarts, and `manager` calls the drivers.
 """

@@ -2,6 +2,10 @@
 
 docs/spec/node.md §8. The answer comes from the cache alone, so containers restart while driver and API server are
 away.
+
+Which claims a pod has, and whether it may use them: checks before any driver is called, changing nothing.
+
+docs/spec/node.md §7.2, steps 1 and 2. The texts are the kubelet's.
 """
 
 from __future__ import annotations
@@ -9,14 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cathedra.api.core.core_v1 import Container, Pod
-from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache
-from cathedra.node.claims.errors import ClaimError
-from cathedra.node.claims.resolve import pod_claims
+from cathedra.api.resource import ResourceClaim
+from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
+from cathedra.node.claims.errors import ClaimError, PrepareError
 from cathedra.node.plugins.client import PluginDevice
 from cathedra.releases import FeatureGates
-from cathedra.semantics.podclaims import EntryClaim
+from cathedra.semantics.podclaims import (
+    EntryClaim,
+    NotOwner,
+    PodClaimError,
+    check_owner,
+    entry_claim,
+    extended_claim_name,
+    is_reserved_for_group_named,
+    pod_group_name,
+)
 
-__all__ = ["cdi_devices", "claim_devices", "container_claims"]
+__all__ = ["cdi_devices", "check_allowed", "claim_devices", "container_claims", "driver_states", "pod_claims"]
 
 
 def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Iterator[tuple[EntryClaim, str]]:
@@ -59,3 +72,67 @@ def cdi_devices(pod: Pod, container: Container, cache: ClaimInfoCache, gates: Fe
         for _, device in claim_devices(info, request):
             names.extend(device.cdi_device_ids)
     return tuple(dict.fromkeys(names))
+
+
+def pod_claims(pod: Pod, gates: FeatureGates) -> Iterator[EntryClaim]:
+    """The claims of a pod, in order; the one for its extended resources comes last and has no entry ("").
+
+    Raises:
+        PrepareError: a claim is not generated yet, or an entry says nothing.
+    """
+    for entry in pod.spec.resource_claims:
+        try:
+            claim = entry_claim(pod, entry)
+        except PodClaimError as error:
+            raise PrepareError(str(error)) from error
+        if claim is not None:
+            yield claim
+    extended = extended_claim_name(pod)
+    if extended and gates["DRAExtendedResource"]:
+        yield EntryClaim("", extended, generated=False)
+
+
+def check_allowed(pod: Pod, claim: ResourceClaim, wanted: EntryClaim, gates: FeatureGates) -> None:
+    """Whether ``pod`` may use ``claim``: owner, reservation, allocation, in this order.
+
+    Raises:
+        PrepareError: it may not, or not yet.
+    """
+    group = pod_group_name(pod) if gates["DRAWorkloadResourceClaims"] else ""
+    if wanted.generated:
+        try:
+            check_owner(claim, pod, group)
+        except NotOwner as error:
+            raise PrepareError(str(error)) from error
+    if not is_reserved_for_group_named(claim, pod, group):
+        raise PrepareError(
+            f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use "
+            f"ResourceClaim {claim.metadata.name} ({claim.metadata.uid})"
+        )
+    if claim.status.allocation is None:
+        raise PrepareError(f"ResourceClaim {claim.metadata.name}: not allocated")
+
+
+def driver_states(claim: ResourceClaim, gates: FeatureGates) -> dict[str, DriverState]:
+    """The drivers of an allocated claim, none of which has prepared anything, with the operations each skips.
+
+    A driver skips what all of its devices in the claim skip (docs/spec/node.md §12).
+
+    Raises:
+        PrepareError: an operation is to be skipped, and this node does not know how.
+    """
+    allocation = claim.status.allocation
+    results = allocation.devices.results if allocation is not None else ()
+    skips: dict[str, frozenset[str]] = {}
+    for result in results:
+        known = _skipped(result.skip_node_operations)
+        skips[result.driver] = skips.get(result.driver, known) & known
+    if any(skips.values()) and not gates["DRAOptionalNodeOperations"]:
+        raise PrepareError("DRAOptionalNodeOperations feature gate is disabled on kubelet")
+    return {driver: DriverState(skip=skip) for driver, skip in skips.items()}
+
+
+def _skipped(operations: tuple[str, ...]) -> frozenset[str]:
+    if "*" in operations:
+        return frozenset({"NodePrepareResources", "NodeUnprepareResources"})
+    return frozenset(operations) & {"NodePrepareResources", "NodeUnprepareResources"}

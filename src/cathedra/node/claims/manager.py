@@ -23,12 +23,16 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import Clock
 from cathedra.node.claims.checkpoint import CheckpointStore
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
-from cathedra.node.claims.devices import cdi_devices
+from cathedra.node.claims.devices import cdi_devices, check_allowed, driver_states, pod_claims
 from cathedra.node.claims.errors import ClaimError, PrepareError, UnprepareError
-from cathedra.node.claims.resolve import check_allowed, driver_states, pod_claims
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginClient, PrepareOutcome
-from cathedra.node.plugins.errors import PluginNotRegistered
+from cathedra.node.plugins.client import (
+    ClaimReference,
+    PluginCallError,
+    PluginClient,
+    PluginNotRegistered,
+    PrepareOutcome,
+)
 from cathedra.node.plugins.registry import PluginRegistry
 from cathedra.releases import FeatureGates
 

@@ -1,6 +1,6 @@
-"""One container of a pod, over all its restarts.
+"""Containers of a pod, over all their restarts.
 
-`records` is its state machine, of immutable records that `table` holds for a pod. `plan` says which containers are to
-run now, `probes` asks them, `probemonitor` does that for a pod, and `termination` ends them. `logfiles` reads what they
-wrote, `terminationmessage` the messages that they left.
+`records` has the state machine of a container, the table of a pod's containers, and the decision which containers to
+start next. `probes` runs their probes, `termination` stops them and reads their termination messages, and `logfiles`
+reads their logs.
 """

@@ -1,8 +1,17 @@
-"""One container of a pod over all its restarts, as a state machine of immutable records."""
+"""One container of a pod over all its restarts, as a state machine of immutable records.
+
+The containers of one pod as they are now. Its runner changes them, and everything else reads.
+
+What to do next for a pod's containers: a pure function of what they are doing now.
+
+docs/spec/node.md §17.3 to §17.5. Ordinary init containers run one after the other, sidecars stay, regular
+containers run together; who has ended is started again if its policy says so, when its back-off is over.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -17,11 +26,15 @@ __all__ = [
     "BACKOFF_FIRST",
     "BACKOFF_MAX",
     "BACKOFF_RESET",
+    "ContainerPlan",
     "ContainerRecord",
     "ContainerStage",
+    "ContainerTable",
     "Waiting",
     "as_container",
     "ephemeral_record",
+    "initialized",
+    "make_plan",
     "of_kind",
     "records_for",
     "will_restart",
@@ -225,3 +238,92 @@ def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:
 def of_kind(records: Iterable[ContainerRecord], *, init: bool) -> list[ContainerRecord]:
     """Either the init containers or the regular ones, in order; ephemeral ones are neither."""
     return [record for record in records if record.init == init and not record.ephemeral]
+
+
+class ContainerTable:
+    """Records by name, in the order of the spec with init containers first; each is replaced, never changed."""
+
+    def __init__(self, records: Iterable[ContainerRecord] = ()) -> None:
+        self._records = {record.name: record for record in records}
+        self._changed = asyncio.Event()
+
+    def __getitem__(self, name: str) -> ContainerRecord:
+        return self._records[name]
+
+    def get(self, name: str) -> ContainerRecord | None:
+        """A container; None: the pod has none of that name."""
+        return self._records.get(name)
+
+    @property
+    def all(self) -> tuple[ContainerRecord, ...]:
+        """All containers."""
+        return tuple(self._records.values())
+
+    def put(self, record: ContainerRecord) -> None:
+        """Replace a container's record, or add it behind the others."""
+        self._records[record.name] = record
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    @property
+    def next_change(self) -> asyncio.Event:
+        """Set when a record is replaced the next time."""
+        return self._changed
+
+    async def until_ended(self, name: str) -> None:
+        """Wait until a container does not run."""
+        while self._records[name].running:
+            await self._changed.wait()
+
+
+class ContainerPlan(msgspec.Struct, frozen=True):
+    """Containers to start now, in order; when to look again (monotonic seconds); whether the pod has run its course."""
+
+    start: tuple[str, ...] = ()
+    look_again: float | None = None
+    finished: bool = False
+
+
+def initialized(records: Sequence[ContainerRecord]) -> bool:
+    """Whether all init containers have done their part, so that regular ones may start."""
+    if any(record.current is not None or record.attempt for record in of_kind(records, init=False)):
+        return True
+    return all(_done(record) for record in of_kind(records, init=True))
+
+
+def _done(record: ContainerRecord) -> bool:
+    if record.sidecar:
+        return record.running and record.started
+    return record.ended is not None and record.ended.exit_code == 0
+
+
+def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> ContainerPlan:
+    """What to do at ``now`` (monotonic seconds)."""
+    begun = initialized(records)
+    candidates = [record for record in records if record.ephemeral and record.current is None]
+    for record in of_kind(records, init=True):
+        if record.sidecar and not record.running:
+            candidates.append(record)
+        if begun or _done(record):
+            continue
+        ended = record.ended
+        if not record.sidecar and not record.running:
+            if ended is not None and not will_restart(pod, record, ended.exit_code or 0):
+                return ContainerPlan(finished=True)
+            candidates.append(record)
+        return _start_those_due(candidates, now)
+    regular = of_kind(records, init=False)
+    if regular and all(_over(pod, record) for record in regular):
+        return ContainerPlan(finished=True)
+    candidates += [record for record in regular if not record.running and not _over(pod, record)]
+    return _start_those_due(candidates, now)
+
+
+def _over(pod: Pod, record: ContainerRecord) -> bool:
+    return record.ended is not None and not will_restart(pod, record, record.ended.exit_code or 0)
+
+
+def _start_those_due(candidates: Sequence[ContainerRecord], now: float) -> ContainerPlan:
+    due = tuple(record.name for record in candidates if record.due <= now)
+    later = [record.due for record in candidates if record.due > now]
+    return ContainerPlan(start=due, look_again=min(later, default=None))

@@ -1,6 +1,8 @@
 """Ending a pod's containers: hook, stop signal, grace period, SIGKILL.
 
 docs/spec/node.md §17.9, steps 2 to 4. Regular containers end together, sidecars after them in reverse order.
+
+What a container leaves behind when it ends: its termination message (docs/spec/node.md §17.7).
 """
 
 from __future__ import annotations
@@ -8,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Final
 
-from cathedra.api.core.core_v1 import LifecycleHandler, Probe
+from msgspec.structs import replace
+
+from cathedra.api.core.core_v1 import Container, LifecycleHandler, Probe
 from cathedra.clock import Clock
 from cathedra.node.concurrency import first_of
 from cathedra.node.containers.probes import ProbeTarget, run_action
-from cathedra.node.containers.records import ContainerRecord
-from cathedra.node.containers.table import ContainerTable
-from cathedra.node.runtime.runtime import Runtime
+from cathedra.node.containers.records import ContainerRecord, ContainerTable
+from cathedra.node.runtime.runtime import ContainerRun, Runtime
+from cathedra.node.setup.directories import PodDirectories
 
-__all__ = ["GracePeriod", "Terminator", "run_hook"]
+__all__ = ["GracePeriod", "Terminator", "run_hook", "with_termination_message"]
 
 _LEAST_AFTER_HOOK: Final = 2.0
 _AFTER_KILL: Final = 30.0
@@ -130,3 +135,35 @@ def _stop_signal(record: ContainerRecord) -> int:
         return signal.Signals[name].value
     except KeyError:
         return signal.SIGTERM
+
+
+_MAX_MESSAGE: Final = 4096
+_MAX_FROM_LOG: Final = 2048
+_MAX_LINES: Final = 80
+
+
+def with_termination_message(directories: PodDirectories, container: Container, state: ContainerRun) -> ContainerRun:
+    """``state`` with the container's message: from its file, or where its policy says so from the end of its log."""
+    text = _read(directories.termination_log(container.name, state.attempt), _MAX_MESSAGE)
+    if not text and container.termination_message_policy == "FallbackToLogsOnError" and state.exit_code:
+        text = _log_end(directories.log(container.name, state.attempt))
+    return replace(state, message=text) if text else state
+
+
+def _read(path: Path, limit: int) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(limit).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _log_end(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4 * _MAX_FROM_LOG))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    texts = [line.split(" ", 3)[3] for line in lines if line.count(" ") >= 3]
+    return "\n".join(texts[-_MAX_LINES:])[-_MAX_FROM_LOG:]

@@ -1,5 +1,5 @@
-"""Classic device plugins (``v1beta1``) beside DRA: extended resources that no claim stands for.
+"""Device plugins (``v1beta1``) beside DRA: extended resources that need no claim.
 
-`registration` takes plugins that come to the node's socket, `grpcclient` calls them in the words of `client`, and
-`manager` knows their devices, gives them to containers and remembers that in `checkpoint`.
+`registration` accepts plugins at the node's socket and calls them over gRPC (`client` is the interface). `manager`
+keeps their devices, allocates them to containers and checkpoints the allocations.
 """

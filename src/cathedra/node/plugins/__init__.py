@@ -1,6 +1,6 @@
-"""Drivers on this node: how they are found, registered, called, watched, and missed.
+"""DRA drivers on this node: discovery, registration, calls, health, and cleanup.
 
-`sockets` notices registration sockets, `registration` does the handshake, `registry` knows the driver instances that
-came of it, `client` is what a driver looks like from here, with gRPC behind it (`grpcclient`) or without, `wiping`
-removes the slices of drivers that are gone, `health` follows what drivers say of their devices.
+`sockets` watches the directory of registration sockets, and `registration` registers the drivers behind them in
+`registry`, which also deletes the slices of drivers that are gone. `client` is the interface of a driver, implemented
+over gRPC (`grpcclient`, with the handshake) or in the same process. `health` receives the health of devices.
 """

@@ -2,6 +2,8 @@
 
 `GRPCPluginClient` speaks to a real driver on its socket. A simulation hands a driver's own object over instead:
 anything with these methods is a `PluginClient`, and thousands of nodes in one process need neither sockets nor files.
+
+What can be wrong with drivers on this node.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ __all__ = [
     "PluginCallError",
     "PluginClient",
     "PluginDevice",
+    "PluginError",
+    "PluginNotRegistered",
     "PrepareOutcome",
+    "RegistrationError",
     "ReportedHealth",
 ]
 
@@ -133,3 +138,15 @@ class DialPlugin(Protocol):
 
 MakeDial = Callable[[Clock, NodeMetrics], DialPlugin]
 """Makes what connects to drivers, for an agent with that clock and these metrics."""
+
+
+class PluginError(Exception):
+    """Base of what this package raises, calls to drivers apart (see `PluginCallError`)."""
+
+
+class PluginNotRegistered(PluginError, LookupError):
+    """No instance of the driver is known here."""
+
+
+class RegistrationError(PluginError):
+    """A plugin cannot be registered as it presents itself."""

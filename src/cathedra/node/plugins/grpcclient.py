@@ -2,6 +2,10 @@
 
 docs/spec/node.md §4.2 and §7; docs/spec/protocols.md §4, §5 and §7. One channel per instance carries all calls.
 It is kept connected even when nothing is called, because losing it is how a dead driver is noticed.
+
+The registration socket of a plugin, as the kubelet speaks to it: who is there, and whether it is registered.
+
+docs/spec/node.md §2.2. Errors are those of the calls; what they mean for a registration its users say.
 """
 
 from __future__ import annotations
@@ -10,10 +14,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+import msgspec
 
 from cathedra.client.backoff import ExponentialBackoff
 from cathedra.clock import Clock
@@ -32,10 +39,14 @@ __all__ = [
     "ALPHA_SERVICE",
     "CALL_TIMEOUT",
     "DRA_SERVICES",
+    "DRIVER_TYPE",
+    "GET_INFO_SECONDS",
     "HEALTH_SERVICES",
     "NO_SERVICE",
     "GRPCPluginClient",
+    "PluginAnnouncement",
     "PluginChannel",
+    "RegistrationSocket",
     "call_error",
 ]
 
@@ -274,3 +285,80 @@ def _device_health(device: Any) -> ReportedHealth:
         timeout=float(device.health_check_timeout_seconds),
         message=device.message,
     )
+
+
+DRIVER_TYPE: Final = "DRAPlugin"
+GET_INFO_SECONDS: Final = 1.0
+"""What a kubelet allows; a driver that is slow here is never registered."""
+_NOTIFY: Final = 5.0
+
+
+class PluginAnnouncement(msgspec.Struct, frozen=True):
+    """What a driver says of itself on its registration socket."""
+
+    socket: Path
+    type: str
+    name: str
+    endpoint: str
+    services: tuple[str, ...]
+
+
+class RegistrationSocket:
+    """One connection to a registration socket, for as long as a block lasts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._channel = open_channel(str(path))
+
+    async def __aenter__(self) -> RegistrationSocket:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close(None)
+
+    async def connect(self, seconds: float) -> None:
+        """Wait until it is served.
+
+        Raises:
+            TimeoutError: it is not within so many seconds.
+        """
+        async with asyncio.timeout(seconds):
+            await self._channel.channel_ready()
+
+    async def get_info(self, seconds: float = GET_INFO_SECONDS) -> PluginAnnouncement:
+        """GetInfo.
+
+        Raises:
+            PluginCallError: it did not answer.
+        """
+        # With the first driver: gRPC's stubs are heavy.
+        from cathedra._proto import pluginregistration_v1_pb2 as messages
+
+        try:
+            info = await self._stub().GetInfo(messages.InfoRequest(), timeout=seconds, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            raise call_error(error) from error
+        return PluginAnnouncement(self._path, info.type, info.name, info.endpoint, tuple(info.supported_versions))
+
+    async def notify(self, *, registered: bool, error: str = "") -> None:
+        """NotifyRegistrationStatus.
+
+        Raises:
+            PluginCallError: the driver did not take it.
+        """
+        # As above.
+        from cathedra._proto import pluginregistration_v1_pb2 as messages
+
+        status = messages.RegistrationStatus(plugin_registered=registered, error=error)
+        try:
+            await self._stub().NotifyRegistrationStatus(status, timeout=_NOTIFY, wait_for_ready=True)
+        except grpc.aio.AioRpcError as problem:
+            raise call_error(problem) from problem
+
+    def _stub(self) -> Any:
+        # As above.
+        from cathedra._proto import pluginregistration_v1_pb2_grpc as services
+
+        return services.RegistrationStub(self._channel)

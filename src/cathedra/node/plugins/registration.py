@@ -24,16 +24,24 @@ from cathedra.clock import Clock
 from cathedra.kinds.resource.names import validate_driver_name
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, PluginCallError
-from cathedra.node.plugins.errors import PluginError, RegistrationError
+from cathedra.node.plugins.client import (
+    ConnectedPlugin,
+    DialPlugin,
+    HealthClient,
+    PluginCallError,
+    PluginError,
+    RegistrationError,
+)
 from cathedra.node.plugins.grpcclient import (
     ALPHA_SERVICE,
     DRA_SERVICES,
+    DRIVER_TYPE,
     HEALTH_SERVICES,
     NO_SERVICE,
     GRPCPluginClient,
+    PluginAnnouncement,
+    RegistrationSocket,
 )
-from cathedra.node.plugins.handshake import DRIVER_TYPE, PluginAnnouncement, RegistrationSocket
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 from cathedra.releases import FeatureGates, behaviours

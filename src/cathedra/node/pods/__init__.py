@@ -1,8 +1,8 @@
-"""The life of a pod on its node.
+"""Lifecycle of pods on their node.
 
-`podmanager` learns of the node's pods from a `podsource` and gives each a `worker`, which works in the surroundings of
-its `context`. The worker has the pod admitted (`admission`), set up (`preparation`), its containers started and
-watched (`runner`), and ended. Each piece of state has one owner: the API object `podobject`, the stage `lifecycle`, the
-containers the runner's table (see `cathedra.node.containers`). `statuswriter` writes what became of the pod, as
-`status` says. `recovery` finds the containers that an earlier agent left.
+`podmanager` watches the node's pods and gives each a `worker`, which adopts the containers of an earlier agent and
+then takes the pod through admission (`admission`), setup (`preparation`), running (`runner`) and termination. `context`
+holds what workers share. Each piece of state has one owner: the API object `podobject`, the stage `lifecycle`, the
+containers the runner's table (see `cathedra.node.containers`). `statuswriter` computes and writes the pod's status,
+`resizer` resizes running pods, and `usage` measures them.
 """

@@ -21,8 +21,7 @@ from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of, sandbox_spec
-from cathedra.node.setup.memory import mounts_are_shared
-from cathedra.node.setup.volumes import VolumeMaker, is_payload
+from cathedra.node.setup.volumes import VolumeMaker, is_payload, mounts_are_shared
 
 __all__ = ["PodPreparation"]
 

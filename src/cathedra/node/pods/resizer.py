@@ -3,6 +3,10 @@
 A pod is held to what it was granted. When its spec asks for something else, the node says that this cannot be
 (`Infeasible`), or not yet (`Deferred`), or grants it: then pod and containers are held to the new limits while they
 run, and only those containers are restarted that ask for it. Conditions, events and their texts are the kubelet's.
+
+Whether a pod that runs may have other resources: at once, later, or never (KEP-1287).
+
+What was granted to a pod is held to, whatever its spec asks for since; texts and reasons are the kubelet's.
 """
 
 from __future__ import annotations
@@ -11,25 +15,32 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Container, Pod, PodCondition, ResourceRequirements
+from cathedra.api.quantity import Quantity
 from cathedra.api.struct import Time, replace, to_dict
-from cathedra.node.containers.table import ContainerTable
+from cathedra.node.containers.records import ContainerTable
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.resources.containers import container_limits
-from cathedra.node.resources.resizing import (
-    RESIZED,
-    Postponement,
-    asks_for_resize,
-    granted_pod,
-    must_restart,
-    postponement,
-)
+from cathedra.node.resources.pods import pod_requests
 from cathedra.node.runtime.runtime import RuntimeFailure
-from cathedra.releases import behaviours
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = ["PENDING", "PROGRESS", "PodResizer", "ResourceGrants"]
+__all__ = [
+    "PENDING",
+    "PROGRESS",
+    "RESIZED",
+    "PodResizer",
+    "Postponement",
+    "ResourceGrants",
+    "asks_for_resize",
+    "granted_pod",
+    "must_restart",
+    "postponement",
+]
 
 PENDING: Final = "PodResizePending"
 PROGRESS: Final = "PodResizeInProgress"
@@ -233,3 +244,84 @@ def _amounts(resources: ResourceRequirements) -> dict[str, Any]:
 
 
 _KINDS: Final = ("limits", "requests")
+
+
+RESIZED: Final = ("cpu", "memory")
+"""The resources that can be resized."""
+_MILLI: Final = 10**6
+_NANO: Final = 10**9
+
+
+class Postponement(msgspec.Struct, frozen=True):
+    """Why a pod does not get what it asks for: ``Infeasible`` (never here) or ``Deferred`` (not now)."""
+
+    reason: str
+    message: str
+
+
+def postponement(
+    pod: Pod, allocatable: Mapping[str, Quantity], others: Iterable[Pod], gates: FeatureGates
+) -> Postponement | None:
+    """Why the node cannot grant ``pod`` what its spec asks for beside ``others``; None if it can."""
+    wanted = pod_requests(pod, gates)
+    used = [pod_requests(other, gates) for other in others]
+    found = [(name, wanted.get(name, 0), allocatable[name].nanos) for name in RESIZED if name in allocatable]
+    for name, amount, have in found:
+        if amount > have:
+            unit = _unit(name)
+            text = (
+                f"Node didn't have enough capacity: {name}, requested: {-(-amount // unit)}, capacity: {have // unit}"
+            )
+            return Postponement("Infeasible", text)
+    for name, amount, have in found:
+        taken = sum(amounts.get(name, 0) for amounts in used)
+        if amount + taken > have:
+            unit = _unit(name)
+            text = (
+                f"Node didn't have enough resource: {name}, requested: {-(-amount // unit)}, "
+                f"used: {-(-taken // unit)}, capacity: {have // unit}"
+            )
+            return Postponement("Deferred", text)
+    return None
+
+
+def _unit(resource: str) -> int:
+    return _MILLI if resource == "cpu" else _NANO
+
+
+def granted_pod(pod: Pod, granted: Mapping[str, ResourceRequirements], whole: ResourceRequirements | None) -> Pod:
+    """``pod`` with the resources that its containers (by name), and it as a ``whole``, were granted."""
+
+    def of(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(replace(one, resources=granted.get(one.name, one.resources)) for one in containers)
+
+    spec = replace(
+        pod.spec,
+        init_containers=of(pod.spec.init_containers),
+        containers=of(pod.spec.containers),
+        resources=whole,
+    )
+    return replace(pod, spec=spec)
+
+
+def asks_for_resize(pod: Pod, granted: Pod) -> bool:
+    """Whether the pod's spec asks for other resources than were granted."""
+    if pod.spec.resources != granted.spec.resources:
+        return True
+    pairs = (
+        *zip(pod.spec.containers, granted.spec.containers, strict=True),
+        *zip(pod.spec.init_containers, granted.spec.init_containers, strict=True),
+    )
+    return any(mine.resources != theirs.resources for mine, theirs in pairs)
+
+
+def must_restart(container: Container, before: ResourceRequirements) -> bool:
+    """Whether the container wants to be restarted when what has changed since ``before`` changes."""
+    after = container.resources
+    changed = {
+        name
+        for name in RESIZED
+        if after.requests.get(name) != before.requests.get(name) or after.limits.get(name) != before.limits.get(name)
+    }
+    policies = {policy.resource_name: policy.restart_policy for policy in container.resize_policy}
+    return any(policies.get(name) == "RestartContainer" for name in changed)

@@ -18,15 +18,18 @@ from cathedra.api.struct import replace as replace_struct
 from cathedra.client.objects import reference_to
 from cathedra.node.claims.errors import ClaimError
 from cathedra.node.concurrency import BlockTasks
-from cathedra.node.containers.probemonitor import ProbeKind, ProbeMonitor
-from cathedra.node.containers.probes import ProbeTarget
-from cathedra.node.containers.records import ContainerRecord, Waiting, ephemeral_record, records_for, will_restart
-from cathedra.node.containers.table import ContainerTable
-from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook
-from cathedra.node.containers.terminationmessage import with_termination_message
+from cathedra.node.containers.probes import ProbeKind, ProbeMonitor, ProbeTarget
+from cathedra.node.containers.records import (
+    ContainerRecord,
+    ContainerTable,
+    Waiting,
+    ephemeral_record,
+    records_for,
+    will_restart,
+)
+from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook, with_termination_message
 from cathedra.node.deviceplugins.client import DeviceGrant
-from cathedra.node.images.puller import ImagePuller, ImageUnavailable
-from cathedra.node.images.pullsecrets import PullSecrets
+from cathedra.node.images import ImagePuller, ImageUnavailable, PullSecrets
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject

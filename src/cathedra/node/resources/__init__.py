@@ -1,6 +1,5 @@
-"""How much of the node pods get, and who holds them to it.
+"""Resources of pods and containers on the node, and their enforcement.
 
-In the order of their use: `nodefacts` (what there is), `pods` and `containers` (what a pod as a whole, and each of its
-containers, may use, with what claims add), `cgroups` (the pods' part of that, told to the kernel), `resizing` (whether
-a pod that runs may have more or less).
+In the order of their use: `nodefacts` (what the node has), `pods` and `containers` (requests and limits of a pod and
+of its containers, including those of claims), and `cgroups` (the cgroups of pods).
 """

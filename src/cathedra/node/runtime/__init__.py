@@ -1,7 +1,8 @@
 """Container runtimes of a node.
 
-`runtime` is the protocol that pods are run through; `simulated` plays it in memory; `hosted` plays it with real
-processes, which a container shim (see `cathedra.node.shim`) holds so that they outlive the agent: `oci` containers by
-crun or runc (`bundle` says what is in them), or a plain `process` where there is neither. `command` and `attached`
-carry the input and output of exec and attach. `choose` finds out which of these this machine can do.
+`runtime` is the protocol between pods and runtimes. `simulated` implements it in memory, `cri` over the socket of
+containerd or CRI-O, and `hosted` with processes of its own under a container shim (see `cathedra.node.shim`), so that
+they outlive the agent: `oci` containers by crun or runc (`bundle` writes their configuration), or a plain `process`.
+`command` and `attached` carry the streams of exec and attach, `notstarted` explains failed starts, and `usage` reads
+cgroups. `choose` selects the runtime that this machine supports, before the API server is available if possible.
 """

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
-from cathedra.node.shim.connection import ShimConnection
-from cathedra.node.shim.errors import ShimLost
+from cathedra.node.shim.client import ShimConnection
+from cathedra.node.shim.protocol import ShimLost
 
 __all__ = ["MOST_WAITING", "AttachedProcess"]
 

@@ -3,16 +3,24 @@
 Containers see the host's root file system below a private writable layer, with fresh /proc, /dev, /sys, /tmp and /run;
 they share the host's network. Images are not pulled: what a container runs must be installed on the host. CDI edits are
 applied to the result (see `cathedra.cdi.edits`).
+
+Which system calls a container may make: the filter that container runtimes call their default.
+
+The names and conditions are those that containerd and Docker have in common, for amd64 and arm64: what a program
+without privileges needs, and for each capability what it is for. Everything else fails with EPERM, and clone3 with
+ENOSYS, so that libraries fall back to clone, whose flags a filter can see.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Final
 
-from cathedra.node.runtime.runtime import BindMount, ContainerSpec, ResourceLimits
-from cathedra.node.runtime.seccomp import seccomp_filter
+from cathedra.node.runtime.runtime import BindMount, ContainerSpec, ResourceLimits, SeccompSource
 
-__all__ = ["DEFAULT_PATH", "limit_resources", "oci_spec", "with_termination_log"]
+__all__ = ["DEFAULT_PATH", "default_filter", "limit_resources", "oci_spec", "seccomp_filter", "with_termination_log"]
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -188,3 +196,120 @@ _BASE_MOUNTS: Final = (
     _fresh("/tmp", "tmpfs", "tmpfs", "nosuid", "nodev", "mode=1777"),
     _fresh("/run", "tmpfs", "tmpfs", "nosuid", "nodev", "mode=755"),
 )
+
+
+_ALLOW: Final = "SCMP_ACT_ALLOW"
+_ERRNO: Final = "SCMP_ACT_ERRNO"
+_EPERM: Final = 1
+_ENOSYS: Final = 38
+_VSOCK: Final = 40
+"""The address family that a container must not open sockets of."""
+_PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+_NAMESPACES: Final = 0x7E020000
+"""The flags of clone that make namespaces."""
+_ARCHITECTURES: Final = (
+    "SCMP_ARCH_X86_64",
+    "SCMP_ARCH_X86",
+    "SCMP_ARCH_X32",
+    "SCMP_ARCH_AARCH64",
+    "SCMP_ARCH_ARM",
+)
+_ALWAYS: Final = """
+accept accept4 access adjtimex alarm arch_prctl arm_fadvise64_64 arm_sync_file_range bind breakpoint brk cacheflush
+capget capset chdir chmod chown chown32 clock_adjtime clock_adjtime64 clock_getres clock_getres_time64 clock_gettime
+clock_gettime64 clock_nanosleep clock_nanosleep_time64 close close_range connect copy_file_range creat dup dup2 dup3
+epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old eventfd eventfd2
+execve execveat exit exit_group faccessat faccessat2 fadvise64 fadvise64_64 fallocate fanotify_mark fchdir fchmod
+fchmodat fchown fchown32 fchownat fcntl fcntl64 fdatasync fgetxattr flistxattr flock fork fremovexattr fsetxattr fstat
+fstat64 fstatat64 fstatfs fstatfs64 fsync ftruncate ftruncate64 futex futex_time64 futex_waitv futimesat get_robust_list
+get_thread_area getcpu getcwd getdents getdents64 getegid getegid32 geteuid geteuid32 getgid getgid32 getgroups
+getgroups32 getitimer getpeername getpgid getpgrp getpid getppid getpriority getrandom getresgid getresgid32 getresuid
+getresuid32 getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid getuid32 getxattr
+inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents io_pgetevents
+io_pgetevents_time64 io_setup io_submit ioctl ioprio_get ioprio_set ipc kill landlock_add_rule landlock_create_ruleset
+landlock_restrict_self lchown lchown32 lgetxattr link linkat listen listxattr llistxattr _llseek lremovexattr lseek
+lsetxattr lstat lstat64 madvise membarrier memfd_create memfd_secret mincore mkdir mkdirat mknod mknodat mlock mlock2
+mlockall mmap mmap2 modify_ldt mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedreceive_time64
+mq_timedsend mq_timedsend_time64 mq_unlink mremap msgctl msgget msgrcv msgsnd msync munlock munlockall munmap
+name_to_handle_at nanosleep newfstatat _newselect open openat openat2 pause pidfd_open pidfd_send_signal pipe pipe2
+pkey_alloc pkey_free pkey_mprotect poll ppoll ppoll_time64 prctl pread64 preadv preadv2 prlimit64 process_mrelease
+process_vm_readv process_vm_writev pselect6 pselect6_time64 ptrace pwrite64 pwritev pwritev2 read readahead readlink
+readlinkat readv recv recvfrom recvmmsg recvmmsg_time64 recvmsg remap_file_pages removexattr rename renameat renameat2
+restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend
+rt_sigtimedwait rt_sigtimedwait_time64 rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity
+sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_rr_get_interval_time64 sched_setaffinity
+sched_setattr sched_setparam sched_setscheduler sched_yield seccomp select semctl semget semop semtimedop
+semtimedop_time64 send sendfile sendfile64 sendmmsg sendmsg sendto set_robust_list set_thread_area set_tid_address
+set_tls setfsgid setfsgid32 setfsuid setfsuid32 setgid setgid32 setgroups setgroups32 setitimer setpgid setpriority
+setregid setregid32 setresgid setresgid32 setresuid setresuid32 setreuid setreuid32 setrlimit setsid setsockopt setuid
+setuid32 setxattr shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 sigprocmask sigreturn socketcall
+socketpair splice stat stat64 statfs statfs64 statx symlink symlinkat sync sync_file_range sync_file_range2 syncfs
+sysinfo tee tgkill time timer_create timer_delete timer_getoverrun timer_gettime timer_gettime64 timer_settime
+timer_settime64 timerfd_create timerfd_gettime timerfd_gettime64 timerfd_settime timerfd_settime64 times tkill truncate
+truncate64 ugetrlimit umask uname unlink unlinkat utime utimensat utimensat_time64 utimes vfork vmsplice wait4 waitid
+waitpid write writev
+"""
+_BY_CAPABILITY: Final = {
+    "CAP_BPF": "bpf",
+    "CAP_DAC_READ_SEARCH": "open_by_handle_at",
+    "CAP_PERFMON": "perf_event_open",
+    "CAP_SYSLOG": "syslog",
+    "CAP_SYS_ADMIN": "bpf clone clone3 fanotify_init fsconfig fsmount fsopen fspick lookup_dcookie mount mount_setattr "
+    "move_mount open_tree perf_event_open quotactl quotactl_fd setdomainname sethostname setns syslog umount umount2 "
+    "unshare",
+    "CAP_SYS_BOOT": "reboot",
+    "CAP_SYS_CHROOT": "chroot",
+    "CAP_SYS_MODULE": "delete_module finit_module init_module",
+    "CAP_SYS_NICE": "get_mempolicy mbind set_mempolicy set_mempolicy_home_node",
+    "CAP_SYS_PACCT": "acct",
+    "CAP_SYS_PTRACE": "kcmp pidfd_getfd process_madvise",
+    "CAP_SYS_RAWIO": "ioperm iopl",
+    "CAP_SYS_TIME": "clock_settime clock_settime64 settimeofday stime",
+    "CAP_SYS_TTY_CONFIG": "vhangup",
+}
+
+
+def seccomp_filter(source: SeccompSource, capabilities: Collection[str]) -> dict[str, Any] | None:
+    """The filter for a container with these capabilities, as the runtime spec has it; None: no filter.
+
+    Raises:
+        OSError: the profile's file cannot be read.
+        ValueError: it is no JSON.
+    """
+    if source.type == "RuntimeDefault":
+        return default_filter(capabilities)
+    if source.type != "Localhost":
+        return None
+    found = json.loads(Path(source.path).read_bytes())
+    if not isinstance(found, dict):
+        raise ValueError(f"{source.path} is no seccomp profile")
+    return found
+
+
+def default_filter(capabilities: Collection[str]) -> dict[str, Any]:
+    """The default filter for a container with these capabilities."""
+    rules: list[dict[str, Any]] = [_allowed(_ALWAYS.split())]
+    for capability, names in _BY_CAPABILITY.items():
+        if capability in capabilities:
+            rules.append(_allowed(names.split()))
+    rules.append(_allowed(["socket"], _argument(_VSOCK, "SCMP_CMP_NE")))
+    rules += [_allowed(["personality"], _argument(value, "SCMP_CMP_EQ")) for value in _PERSONALITIES]
+    if "CAP_SYS_ADMIN" not in capabilities:
+        no_namespaces = _argument(_NAMESPACES, "SCMP_CMP_MASKED_EQ") | {"valueTwo": 0}
+        rules.append(_allowed(["clone"], no_namespaces))
+        rules.append({"names": ["clone3"], "action": _ERRNO, "errnoRet": _ENOSYS})
+    return {
+        "defaultAction": _ERRNO,
+        "defaultErrnoRet": _EPERM,
+        "architectures": list(_ARCHITECTURES),
+        "syscalls": rules,
+    }
+
+
+def _allowed(names: list[str], *arguments: dict[str, Any]) -> dict[str, Any]:
+    rule: dict[str, Any] = {"names": names, "action": _ALLOW}
+    return rule | {"args": list(arguments)} if arguments else rule
+
+
+def _argument(value: int, operator: str) -> dict[str, Any]:
+    return {"index": 0, "value": value, "op": operator}

@@ -3,6 +3,12 @@
 A command is the leader of a session. When its client leaves, the session is hung up as by a terminal that is closed,
 and what does not end then is killed. Processes that a command leaves in the background when it ends by itself belong to
 its container, and end with that.
+
+The terminal of a command, taken over from the container runtime that makes it.
+
+A runtime that keeps the terminal for itself passes a new size on only while it handles SIGWINCH: a size that is set
+before then is lost. With the terminal in the agent's own hands, a size holds from the moment it is set, and input that
+is written afterwards finds it.
 """
 
 from __future__ import annotations
@@ -12,17 +18,22 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
+import socket
 import struct
+import tempfile
 import termios
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
 
 from cathedra.node.concurrency import readable, writable
-from cathedra.node.runtime.console import ConsoleSocket
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
 from cathedra.node.shim.processes import Belongs, descendants, in_session, kill, process_session, signal_all, writes_to
 
-__all__ = ["MAX_OUTPUT", "Command", "run_to_end"]
+__all__ = ["MAX_OUTPUT", "Command", "ConsoleSocket", "run_to_end"]
 
 MAX_OUTPUT = 10 * 1024
 """Bytes that are kept of what a probe or a hook writes."""
@@ -291,3 +302,61 @@ async def run_to_end(process: ExecProcess) -> tuple[int, bytes]:
         return await process.wait(), output
     finally:
         await process.close()
+
+
+_MESSAGE: Final = 4096
+"""Bytes of the longest message that a runtime sends with a terminal: its name."""
+
+
+class ConsoleSocket:
+    """A socket at which a runtime hands over one terminal (crun's ``--console-socket``); a context manager."""
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="cathedra-console-"))
+        self.path = self._directory / "socket"
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def __enter__(self) -> ConsoleSocket:
+        try:
+            self._listening.bind(str(self.path))
+            self._listening.listen()
+            self._listening.setblocking(False)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the socket."""
+        self._listening.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    async def terminal(self, runtime: asyncio.subprocess.Process) -> int | None:
+        """The file descriptor of the terminal's master; None if ``runtime`` ended without handing one over."""
+        async with asyncio.TaskGroup() as group:
+            receiving = group.create_task(self._receive())
+            ending = group.create_task(runtime.wait())
+            # A terminal that was sent before the end is still received after it.
+            ending.add_done_callback(self._expect_no_more)
+            try:
+                return await receiving
+            finally:
+                ending.cancel()
+
+    def _expect_no_more(self, _: asyncio.Task[int]) -> None:
+        """Stand behind the runtime in the queue of connections, and hang up."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as last:
+            last.setblocking(False)
+            last.connect(str(self.path))
+
+    async def _receive(self) -> int | None:
+        connection, _ = await asyncio.get_running_loop().sock_accept(self._listening)
+        with connection:
+            await readable(connection.fileno())
+            _, descriptors, _, _ = socket.recv_fds(connection, _MESSAGE, 1, socket.MSG_DONTWAIT)
+        return descriptors[0] if descriptors else None

@@ -24,8 +24,7 @@ from cathedra.cdi.errors import CDIError
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.bundle import limit_resources
-from cathedra.node.runtime.command import Command, run_to_end
-from cathedra.node.runtime.console import ConsoleSocket
+from cathedra.node.runtime.command import Command, ConsoleSocket, run_to_end
 from cathedra.node.runtime.notstarted import LoggedCommand, UnstartedCommand, exit_code_of
 from cathedra.node.runtime.runtime import (
     LOST_MESSAGE,
@@ -40,8 +39,8 @@ from cathedra.node.runtime.runtime import (
 )
 from cathedra.node.runtime.usage import usage_of_process
 from cathedra.node.shim.client import ShimListing, ShimOptions, abandon, connect, connect_or_launch, end
-from cathedra.node.shim.errors import IncompatibleShim, ShimLost
 from cathedra.node.shim.processes import Belongs, matching
+from cathedra.node.shim.protocol import IncompatibleShim, ShimLost
 
 __all__ = ["HostedRuntime", "Launcher"]
 

@@ -1,5 +1,6 @@
-"""What the node agent serves.
+"""The node's servers: the kubelet's HTTPS API, and pod resources over gRPC.
 
-Logs and exec over HTTP (`app`), commands over WebSockets (`remotecommand`), and who holds which devices
-over gRPC (`podresources`).
+`app` routes requests after `authentication` and `authorization`, with certificates of `tls`. `streams` serves exec,
+attach and port-forward: over WebSockets (`remotecommand`) or SPDY (`spdycommand`, with the channels of `bytechannel`),
+and `portforward` connects to the ports of pods. `podresources` lists the devices of pods.
 """

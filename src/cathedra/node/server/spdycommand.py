@@ -19,9 +19,8 @@ import msgspec
 from cathedra.api.status import StatusError
 from cathedra.node.concurrency import first_of, until_gone
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
-from cathedra.node.server.bytechannel import ByteChannel
+from cathedra.node.server.bytechannel import ByteChannel, SpdyConnection, StreamFrame
 from cathedra.node.server.remotecommand import exit_status, resize_terminal
-from cathedra.node.server.spdyconnection import SpdyConnection, StreamFrame
 from cathedra.node.spdy import Data, OpenStream
 
 __all__ = ["PROTOCOLS", "AnnouncedStreams", "serve_spdy_command"]

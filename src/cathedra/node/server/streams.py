@@ -16,9 +16,17 @@ from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
 from cathedra.node.server import spdycommand
 from cathedra.node.server.bytechannel import UpgradedChannel, WebSocketChannel
-from cathedra.node.server.portforward import CHANNELS, MOST_PORTS, STREAMS, TUNNEL, serve_channels, serve_tunnel
+from cathedra.node.server.portforward import (
+    CHANNELS,
+    MOST_PORTS,
+    STREAMS,
+    TUNNEL,
+    ConnectPort,
+    port_connector,
+    serve_channels,
+    serve_tunnel,
+)
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
-from cathedra.node.server.ports import ConnectPort, port_connector
 from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
 from cathedra.node.server.request import NodeRequest
 

@@ -1,7 +1,6 @@
-"""What a pod's containers are given when they start.
+"""Directories, volumes and environment of a pod's containers.
 
-`volumes` makes the pod's volumes in its `directories` (`payload` writes files, `tokens` gets tokens, `ownership` says
-whose they are) and `mounts` says where a container sees them. `environment` collects its variables; both take what they
-need from `references` and `nodefacts`. `resources` says how much of the node a container gets, and `launch` puts it all
-together for the runtime.
+`volumes` creates the pod's volumes in its `directories`, and `payload` writes the files of projected volumes, with
+their tokens and owners. `environment` collects the variables of a container; it and `volumes` read what they refer to
+through `references`. `launch` combines all of it, with mounts and resources, into the specification of a container.
 """

@@ -2,6 +2,8 @@
 
 Known are emptyDir, hostPath, configMap, secret, downwardAPI and projected (with service account tokens). What the node
 writes itself is kept up to date while the pod runs.
+
+Volumes in memory: an emptyDir whose medium is ``Memory``, as a tmpfs of a size.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import (
     Container,
     DownwardAPIVolumeFile,
+    EmptyDirVolumeSource,
     HostPathVolumeSource,
     KeyToPath,
     Pod,
@@ -27,13 +30,11 @@ from cathedra.clock import Clock
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.setup.directories import EMPTY_DIR, PodDirectories
 from cathedra.node.setup.errors import ContainerConfigError, VolumeError
-from cathedra.node.setup.memory import make_memory_volume, memory_size
-from cathedra.node.setup.ownership import Owner, give_to_group, owner_of
-from cathedra.node.setup.payload import PayloadFile, write_payload
+from cathedra.node.setup.payload import Owner, PayloadFile, PodTokens, give_to_group, owner_of, write_payload
 from cathedra.node.setup.references import References, field_value, resource_value
-from cathedra.node.setup.tokens import PodTokens
+from cathedra.node.shim.kernel import mount_tmpfs
 
-__all__ = ["VolumeMaker", "is_payload"]
+__all__ = ["VolumeMaker", "is_payload", "make_memory_volume", "memory_size", "mounts_are_shared"]
 
 _DEFAULT_MODE: Final = 0o644
 _TOKEN_MODE: Final = 0o600
@@ -212,3 +213,43 @@ def _host_path(source: HostPathVolumeSource) -> str:
         if not test(path):
             raise ContainerConfigError(f"hostPath type check failed: {path} {problem}")
     return str(path)
+
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+def mounts_are_shared(directory: Path, mounts: Path = _MOUNTS) -> bool:
+    """Whether what is mounted below ``directory`` arrives in mount namespaces made from this one, as the shim's.
+
+    systemd makes all mounts so; inside a container they often are not.
+    """
+    path, found, shared = os.path.realpath(directory), "", False
+    for line in mounts.read_text().splitlines():
+        fields = line.split()
+        place, options = fields[4], fields[6 : fields.index("-")]
+        # Of two mounts at one place the later covers the earlier.
+        if len(place) >= len(found) and (path == place or path.startswith(place.rstrip("/") + "/")):
+            found, shared = place, any(option.startswith("shared:") for option in options)
+    return shared
+
+
+def make_memory_volume(directory: Path, size: int) -> None:
+    """Mount memory at ``directory``. What an earlier agent has mounted there stays, with what it holds.
+
+    Raises:
+        OSError: it cannot be mounted.
+    """
+    if not directory.is_mount():
+        mount_tmpfs(str(directory), size)
+
+
+def memory_size(pod: Pod, source: EmptyDirVolumeSource, node: NodeFacts) -> int:
+    """Bytes of such a volume: the least of its own limit, the pod's, and what pods may have; 0: unlimited."""
+    limits = (container.resources.limits.get("memory") for container in pod.spec.containers)
+    have = node.allocatable.get("memory")
+    sizes = (
+        source.size_limit.value() if source.size_limit is not None else 0,
+        sum(limit.value() for limit in limits if limit is not None),
+        have.value() if have is not None else 0,
+    )
+    return min((size for size in sizes if size > 0), default=0)

@@ -1,15 +1,15 @@
-"""The process that holds a node's containers, so that they outlive the node agent.
+"""The parent process of a node's containers, which outlives the node agent.
 
-A container's parent has to live as long as the container: it reads what the container writes, and only it learns the
-exit code. An agent that was killed and started again must find both. So containers are children of this small program,
-one per node, which does nothing but hold them. It stands on the standard library alone (and is started without site
-packages), because it is there all the time and its start counts.
+The parent of a container must live as long as the container: it reads the container's output, and only it receives the
+exit code. An agent that was killed and restarted must find both. Containers are therefore children of this small
+program, one per node, which does nothing else. It uses the standard library alone and starts without site packages,
+because it runs all the time and its start delays the agent's.
 
-`protocol` says what the two talk about. In the agent, `client` finds or starts the shim and `connection` carries
-requests and answers. Everything else runs in the shim's own process: `main`, `server` (agents and their requests),
-`supervisor` (all containers), `container` (one of them: its state on disk), `streams` (what goes in and comes out),
-`logfile` (where it is written), `children` (processes and their ends), `processes` (what else runs of a container),
-`kernel` (mounts, cgroups).
+`protocol` has the messages and errors between agent and shim. In the agent, `client` finds or starts the shim and calls
+it. Everything else runs in the shim's process: `main`, `server` (requests of agents), `supervisor` (all containers),
+`container` (state of one container on disk), `streams` (input and output), `logfile` (log files), `children` (processes
+and their exits), `processes` (other processes of a container), `pins` (mounted parts of volumes), `kernel` (mounts,
+cgroups).
 
-A shim that dies takes its containers with it: the next one kills what is left of them and reports them as lost.
+If the shim dies, its containers die too: the next shim kills what is left of them and reports them as lost.
 """

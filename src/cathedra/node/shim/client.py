@@ -1,25 +1,42 @@
-"""Connecting to the container shim of a directory, and starting one where none runs."""
+"""Connecting to the container shim of a directory, and starting one where none runs.
+
+The agent's end of the line to a container shim: requests and answers, ends of containers, attached output.
+
+JSON lines on a unix socket. The connection's own end is the news that the shim is lost: the kernel closes the socket of
+a process that dies, whatever it died of, so nothing has to be polled.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import itertools
+import json
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 import cathedra
-from cathedra.node.shim.connection import ShimConnection
-from cathedra.node.shim.errors import IncompatibleShim, ShimLost
-from cathedra.node.shim.protocol import PROTOCOL
+from cathedra.node.shim.protocol import PROTOCOL, IncompatibleShim, ShimLost
 
-__all__ = ["ShimListing", "ShimOptions", "abandon", "connect", "connect_or_launch", "end"]
+__all__ = [
+    "OutputCallback",
+    "ShimConnection",
+    "ShimListing",
+    "ShimOptions",
+    "abandon",
+    "connect",
+    "connect_or_launch",
+    "end",
+]
 
 _PROGRAM: Final = (
     f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
@@ -163,3 +180,157 @@ async def _launch(options: ShimOptions) -> None:
     if code != 0:
         lines = log_path.read_text(errors="replace").strip().splitlines()
         raise ShimLost(f"the container shim ended with code {code}: {lines[-1] if lines else 'no reason given'}")
+
+
+OutputCallback = Callable[[str, bytes], None]
+"""Called with a container's output: the stream and the bytes; no bytes mean that nothing more will come."""
+_LOG = logging.getLogger(__name__)
+
+
+class ShimConnection(asyncio.Protocol):
+    """One connection to one shim; ``on_exit`` is called with every container that ends."""
+
+    def __init__(self, on_exit: Callable[[dict[str, Any]], None]) -> None:
+        self._on_exit = on_exit
+        self._transport: asyncio.Transport | None = None
+        self._unparsed = bytearray()
+        self._tags = itertools.count()
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._attached: dict[str, list[OutputCallback]] = {}
+        self._behind: dict[str, set[OutputCallback]] = {}
+        """Callbacks whose clients take a container's output slowly."""
+        self._ended = asyncio.Event()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has ended."""
+        return self._ended.is_set()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is connected."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses of asyncio's
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the shim, in pieces of any length."""
+        *lines, rest = (self._unparsed + data).split(b"\n")
+        self._unparsed = bytearray(rest)
+        for line in lines:
+            try:
+                self._dispatch(json.loads(line))
+            except (ValueError, KeyError):
+                _LOG.exception("the container shim sent what is no message of its protocol: %.200r", bytes(line))
+                self.abort()
+                return
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The shim has ended, or the connection was closed from here."""
+        self._ended.set()
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(ShimLost("the container shim is gone"))
+        self._answers.clear()
+        for callbacks in self._attached.values():
+            for callback in tuple(callbacks):
+                callback("", b"")
+
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        if "exited" in message:
+            self._on_exit(message["exited"])
+            return
+        if "output" in message:
+            for callback in tuple(self._attached.get(message["output"], ())):
+                callback(message["stream"], base64.b64decode(message["data"]))
+            return
+        future = self._answers.pop(message["tag"], None)
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    # Requests
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and wait for its answer; an ``error`` in the answer is the requester's business.
+
+        Raises:
+            ShimLost: no answer can come. Whether the request was carried out is unknown.
+        """
+        if self._transport is None or self.lost:
+            raise ShimLost("the container shim is gone")
+        tag = next(self._tags)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._answers[tag] = future
+        self._send(request | {"tag": tag})
+        try:
+            return await future
+        finally:
+            self._answers.pop(tag, None)
+
+    def tell(self, request: dict[str, Any]) -> None:
+        """Send a request without waiting for its answer."""
+        if not self.lost:
+            self._send(request | {"tag": next(self._tags)})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._transport is not None
+        self._transport.write(json.dumps(message).encode() + b"\n")
+
+    async def attach(self, container_id: str, callback: OutputCallback) -> str:
+        """Have ``callback`` called with a container's output from now on; why that cannot be, or "".
+
+        Raises:
+            ShimLost: no answer can come.
+        """
+        callbacks = self._attached.setdefault(container_id, [])
+        callbacks.append(callback)
+        try:
+            answer = await self.ask({"do": "attach", "id": container_id})
+        except ShimLost:
+            callbacks.remove(callback)
+            raise
+        if "error" in answer:
+            callbacks.remove(callback)
+        return str(answer.get("error", ""))
+
+    async def detach(self, container_id: str, callback: OutputCallback) -> None:
+        """Do not call ``callback`` any more."""
+        self.resume(container_id, callback)
+        callbacks = self._attached.get(container_id, [])
+        callbacks.remove(callback)
+        if not callbacks:
+            self._attached.pop(container_id, None)
+            with contextlib.suppress(ShimLost):
+                await self.ask({"do": "detach", "id": container_id})
+
+    def pause(self, container_id: str, callback: OutputCallback) -> None:
+        """Have no more output read until every callback that is behind has called `resume`, or is detached."""
+        behind = self._behind.setdefault(container_id, set())
+        if not behind:
+            self.tell({"do": "pause", "id": container_id})
+        behind.add(callback)
+
+    def resume(self, container_id: str, callback: OutputCallback) -> None:
+        """Take output again; of no effect without `pause`."""
+        behind = self._behind.get(container_id, set())
+        if callback in behind:
+            behind.discard(callback)
+            if not behind:
+                del self._behind[container_id]
+                self.tell({"do": "resume", "id": container_id})
+
+    # The end
+
+    async def wait_lost(self) -> None:
+        """Wait for the end of the connection."""
+        await self._ended.wait()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Hang up and wait until that is done."""
+        if self._transport is not None:
+            self._transport.close()
+            await self._ended.wait()

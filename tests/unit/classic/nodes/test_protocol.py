@@ -17,8 +17,7 @@ from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver, StructuredHandl
 from cathedra.classic.resources import CLAIMS
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ClaimReference, PluginCallError
-from cathedra.node.plugins.errors import RegistrationError
+from cathedra.node.plugins.client import ClaimReference, PluginCallError, RegistrationError
 from tests.unit.classic.world import World, gates, play, resource_class
 from tests.unit.classic.world import claim as new_claim
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.struct import from_dict
+from cathedra.api.resource import DeviceAllocationResult, ResourceClaim, ResourceClaimStatus
+from cathedra.api.struct import from_dict, replace
 from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
-from cathedra.node.claims.devices import cdi_devices, claim_devices
-from cathedra.node.claims.errors import ClaimError
+from cathedra.node.claims.devices import cdi_devices, check_allowed, claim_devices, driver_states, pod_claims
+from cathedra.node.claims.errors import ClaimError, PrepareError
 from cathedra.node.plugins.client import PluginDevice
-from tests.unit.node.fakes import GATES
+from cathedra.releases import FeatureGates
+from tests.unit.node.fakes import DRIVER, GATES, make_claim, make_pod
 
 GPU = PluginDevice("p", "gpu-0", ("gpu",), ("d/gpu=0", "d/all=x"))
 NIC = PluginDevice("p", "nic-0", ("nic",), ("d/nic=0", "d/all=x"))
@@ -59,3 +61,44 @@ def test_a_claim_that_is_not_prepared_is_named() -> None:
 def test_devices_are_listed_with_their_drivers() -> None:
     (info,) = cache()
     assert list(claim_devices(info, "gpu")) == [("d", GPU), ("e", ANY)]
+
+
+WITHOUT = FeatureGates.for_release("1.37", {"DRAOptionalNodeOperations": False})
+WITH = FeatureGates.for_release("1.37", {"DRAOptionalNodeOperations": True})
+
+
+def skipping(*operations: tuple[str, ...]) -> ResourceClaim:
+    """A claim with a device for each tuple of operations that it does without."""
+    claim = make_claim("c", "p")
+    allocation = claim.status.allocation
+    assert allocation is not None
+    result = allocation.devices.results[0]
+    results = tuple(replace(result, skip_node_operations=each) for each in operations)
+    devices = DeviceAllocationResult(results=results)
+    return replace(claim, status=replace(claim.status, allocation=replace(allocation, devices=devices)))
+
+
+def test_a_pod_has_the_claims_of_its_entries_in_order() -> None:
+    found = pod_claims(make_pod("p", claims=["a", "b"]), GATES)
+    assert [(claim.entry, claim.name) for claim in found] == [("a", "a"), ("b", "b")]
+
+
+def test_reservation_and_allocation_are_needed() -> None:
+    pod = make_pod("p", claims=["c"])
+    (wanted,) = pod_claims(pod, GATES)
+    check_allowed(pod, make_claim("c", "p"), wanted, GATES)
+    with pytest.raises(PrepareError, match=r"pod p \(uid-p\) is not allowed to use ResourceClaim c \(uid-c\)"):
+        check_allowed(pod, make_claim("c", "other"), wanted, GATES)
+    reserved = make_claim("c", "p")
+    bare = replace(reserved, status=ResourceClaimStatus(reserved_for=reserved.status.reserved_for))
+    with pytest.raises(PrepareError, match="ResourceClaim c: not allocated"):
+        check_allowed(pod, bare, wanted, GATES)
+
+
+def test_a_driver_skips_what_all_of_its_devices_skip() -> None:
+    assert driver_states(make_claim("c"), GATES)[DRIVER].skip == frozenset()
+    both = ("NodePrepareResources", "NodeUnprepareResources")
+    assert driver_states(skipping(("*",), both[:1]), WITH)[DRIVER].skip == {"NodePrepareResources"}
+    assert driver_states(skipping(("*",), ()), WITH)[DRIVER].skip == frozenset()
+    with pytest.raises(PrepareError, match="feature gate is disabled"):
+        driver_states(skipping(("*",)), WITHOUT)

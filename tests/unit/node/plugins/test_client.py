@@ -7,7 +7,10 @@ from cathedra.node.plugins.client import (
     DeviceCondition,
     PluginCallError,
     PluginDevice,
+    PluginError,
+    PluginNotRegistered,
     PrepareOutcome,
+    RegistrationError,
     ReportedHealth,
 )
 
@@ -39,3 +42,14 @@ def test_claims_are_told_apart_by_all_three_parts() -> None:
 def test_health_has_kubernetes_words_and_the_default_time_unless_it_says_another() -> None:
     assert [health.value for health in DeviceCondition] == ["Unknown", "Healthy", "Unhealthy"]
     assert ReportedHealth("p", "d", DeviceCondition.HEALTHY).timeout <= 0
+
+
+def test_what_is_wrong_with_a_driver_is_of_one_family_and_a_failed_call_is_not() -> None:
+    assert issubclass(PluginNotRegistered, PluginError)
+    assert issubclass(RegistrationError, PluginError)
+    assert not issubclass(PluginCallError, PluginError)
+
+
+def test_a_driver_that_is_not_there_is_a_failed_lookup() -> None:
+    assert issubclass(PluginNotRegistered, LookupError)
+    assert not issubclass(RegistrationError, LookupError)

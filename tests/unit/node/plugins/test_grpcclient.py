@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,14 @@ from cathedra._proto import dra_health_v1_pb2 as health
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, DeviceCondition, PluginCallError, ReportedHealth
-from cathedra.node.plugins.grpcclient import DRA_SERVICES, GRPCPluginClient, PluginChannel, call_error
+from cathedra.node.plugins.grpcclient import (
+    DRA_SERVICES,
+    DRIVER_TYPE,
+    GRPCPluginClient,
+    PluginChannel,
+    RegistrationSocket,
+    call_error,
+)
 from tests.unit.node.driver_server import DriverServer
 
 NAME = "gpu.example.com"
@@ -166,3 +174,34 @@ async def test_a_driver_without_a_health_service_says_so_in_grpcs_words(driver: 
 def test_codes_are_spelled_as_go_spells_them(code: grpc.StatusCode, word: str) -> None:
     error = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details="why")
     assert str(call_error(error)) == f"rpc error: code = {word} desc = why"
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A short path: a socket's address has room for 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="hand-") as directory:
+        yield Path(directory)
+
+
+async def test_a_driver_says_who_it_is_and_is_told_what_came_of_it(root: Path) -> None:
+    driver = DriverServer(root, "a.example.com")
+    await driver.start()
+    try:
+        async with RegistrationSocket(driver.registration) as socket:
+            await socket.connect(60)
+            info = await socket.get_info(60)
+            await socket.notify(registered=False, error="not today")
+        assert (info.socket, info.type, info.name) == (driver.registration, DRIVER_TYPE, "a.example.com")
+        assert info.services
+    finally:
+        await driver.stop()
+
+
+async def test_a_socket_that_is_not_served_is_told_apart_from_one_that_does_not_answer(root: Path) -> None:
+    async with RegistrationSocket(root / "nothing.sock") as socket:
+        with pytest.raises(TimeoutError):
+            await socket.connect(0.05)
+        with pytest.raises(PluginCallError, match="DeadlineExceeded"):
+            await socket.get_info(0.05)
+        with pytest.raises(TimeoutError):
+            await socket.connect(0.05)

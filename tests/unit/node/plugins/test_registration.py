@@ -13,8 +13,14 @@ import pytest
 from cathedra._proto import dra_health_v1_pb2 as health
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.plugins.client import ClaimReference, DeviceCondition, PluginCallError, PluginDevice
-from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
+from cathedra.node.plugins.client import (
+    ClaimReference,
+    DeviceCondition,
+    PluginCallError,
+    PluginDevice,
+    PluginNotRegistered,
+    RegistrationError,
+)
 from cathedra.node.plugins.grpcclient import GRPCPluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registration import PluginRegistrar, choose_services, services_of

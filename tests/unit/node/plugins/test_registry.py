@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
 import pytest
 
-from cathedra.node.plugins.errors import PluginNotRegistered, RegistrationError
-from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
-from tests.unit.node.fakes import FakeDriver
+from cathedra.api.status import internal_error
+from cathedra.certificates.authority import self_signed
+from cathedra.client.client import Client
+from cathedra.clock import run_virtual
+from cathedra.node.agent import NodeAgent
+from cathedra.node.config import NodeConfig
+from cathedra.node.plugins.client import PluginNotRegistered, RegistrationError
+from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
+from cathedra.releases import FeatureGates
+from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, Setting
 
 
 class Told:
@@ -71,3 +85,162 @@ def test_an_endpoint_is_registered_once_and_a_missing_driver_is_named() -> None:
         registry.get("other")
     with pytest.raises(PluginNotRegistered, match="DRA driver name is empty"):
         registry.get("")
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.server = NodeTransport()
+        self.registry = PluginRegistry()
+        self.node_known = asyncio.Event()
+        self.wiper: SliceWiper | None = None
+
+    def wiped(self) -> list[str]:
+        return [selector for verb, _, selector in self.server.requests if verb == "deletecollection"]
+
+    def instance(self, endpoint: str, *, connected: bool = True) -> PluginInstance:
+        made = PluginInstance(DRIVER, endpoint, FakeDriver(), connected=connected)
+        self.registry.add(made)
+        return made
+
+
+@asynccontextmanager
+async def wiping() -> AsyncIterator[Bench]:
+    bench = Bench()
+    clock = bench.server.clock()
+    wiper = SliceWiper(
+        Client(bench.server, clock=clock),
+        "n1",
+        clock=clock,
+        random=random.Random(1),
+        wait_for_node=bench.node_known.wait,
+    )
+    bench.wiper = wiper
+    wiper.follow(bench.registry)
+    task = asyncio.ensure_future(wiper.run())
+    await asyncio.sleep(0.01)
+    try:
+        yield bench
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def play(body: Callable[[Bench], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with wiping() as bench:
+            await body(bench)
+
+    run_virtual(main())
+
+
+ALL = "spec.nodeName=n1"
+OF_DRIVER = f"spec.nodeName=n1,spec.driver={DRIVER}"
+
+
+def test_all_slices_go_at_the_start_once_the_node_is_known() -> None:
+    async def body(bench: Bench) -> None:
+        assert bench.wiper is not None
+        assert bench.wiped() == []
+        bench.node_known.set()
+        await bench.wiper.wait_wiped()
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+def test_a_driver_that_stays_away_loses_its_slices_after_half_a_minute() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        bench.instance("a")
+        await asyncio.sleep(100)
+        assert bench.wiped() == [ALL]
+        bench.registry.remove(DRIVER, "a")
+        await asyncio.sleep(29)
+        assert bench.wiped() == [ALL]
+        await asyncio.sleep(2)
+        assert bench.wiped() == [ALL, OF_DRIVER]
+
+    play(body)
+
+
+def test_a_driver_that_comes_back_in_time_keeps_its_slices() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        instance = bench.instance("a")
+        bench.registry.set_connected(instance, False)
+        await asyncio.sleep(25)
+        bench.registry.set_connected(instance, True)
+        await asyncio.sleep(100)
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+def test_a_driver_that_is_registered_and_never_connects_counts_as_away() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        bench.instance("a", connected=False)
+        await asyncio.sleep(31)
+        assert bench.wiped() == [ALL, OF_DRIVER]
+
+    play(body)
+
+
+def test_one_instance_of_two_is_enough() -> None:
+    async def body(bench: Bench) -> None:
+        bench.node_known.set()
+        bench.instance("old")
+        bench.instance("new")
+        bench.registry.remove(DRIVER, "old")
+        await asyncio.sleep(100)
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+def test_what_fails_is_tried_again() -> None:
+    async def body(bench: Bench) -> None:
+        calls = 0
+        delete = bench.server.delete_collection
+
+        async def fail(*arguments: object) -> None:
+            nonlocal calls
+            calls += 1
+            if calls < 4:
+                raise internal_error("not now")
+            await delete(*arguments)
+
+        bench.server.delete_collection = fail  # type: ignore[method-assign,assignment]  # three failures, then not
+        bench.node_known.set()
+        await asyncio.sleep(6)
+        assert calls < 4
+        await asyncio.sleep(4)
+        assert bench.wiped() == [ALL]
+
+    play(body)
+
+
+@pytest.mark.parametrize(("release", "wipes"), [("1.30", False), ("1.31", True)])
+def test_an_agent_wipes_since_drivers_write_their_slices_themselves(release: str, wipes: bool, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(self_signed("ca", ("ca",), time.time()).certificate)
+
+    async def body() -> None:
+        setting = Setting()
+        agent = NodeAgent(
+            setting.client,
+            NodeConfig(name="n1", root=tmp_path / "n1", port=0, client_authority=authority),
+            clock=setting.clock,
+            random=random.Random(1),
+            gates=FeatureGates.for_release(release, {"DynamicResourceAllocation": True}),
+            runtime=setting.runtime,
+        )
+        running = asyncio.ensure_future(agent.run())
+        await asyncio.wait_for(agent.wait_ready(), 20)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        wiped = [selector for verb, _, selector in setting.server.requests if verb == "deletecollection"]
+        assert wiped == (["spec.nodeName=n1"] if wipes else [])
+
+    # Sockets need real time.
+    asyncio.run(body())

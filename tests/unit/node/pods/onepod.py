@@ -17,7 +17,7 @@ from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.concurrency import Wakeup
 from cathedra.node.config import NodeConfig
-from cathedra.node.containers.table import ContainerTable
+from cathedra.node.containers.records import ContainerTable
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.health import HealthCache
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry

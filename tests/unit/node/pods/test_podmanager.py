@@ -13,14 +13,18 @@ import pytest
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import Time, encode, replace, to_dict
 from cathedra.api.undecodable import Undecodable, identify
-from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.node.pods import podmanager
-from cathedra.node.pods.podmanager import PodManager
+from cathedra.node.pods.podmanager import InformerPods, PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
+from tests.unit.inprocess import API, with_api
 from tests.unit.node.fakes import make_claim, make_pod
 from tests.unit.node.pods.onepod import OnePod
 from tests.unit.node.pods.onepod import play as play_one
+from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
 class Source:
@@ -387,3 +391,77 @@ def test_the_end_of_a_container_is_not_lost_while_its_pod_cannot_be_decoded() ->
         await asyncio.gather(running, return_exceptions=True)
 
     play_one(body)
+
+
+UNHEARD: tuple[Callable[..., None], Callable[..., None]] = (lambda what: None, lambda what, pod: None)
+"""Handlers of pods that cannot be decoded."""
+
+
+def test_pods_that_are_there_and_their_changes_are_heard_of() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        first = await pods.create(make_pod("a"))
+        source = InformerPods(api.informers.of(PODS))
+        changed: list[str] = []
+        gone: list[str] = []
+        source.follow(
+            lambda pod: changed.append(pod.metadata.name), lambda pod: gone.append(pod.metadata.name), *UNHEARD
+        )
+        api.follow()
+        await source.wait_synced()
+        assert changed == ["a"]
+        await pods.create(make_pod("b"))
+        await pods.update(replace(first, metadata=replace(first.metadata, labels={"x": "y"})))
+        await api.until(lambda: changed == ["a", "b", "a"])
+        await pods.delete("a", grace_period_seconds=0)
+        await api.until(lambda: gone == ["a"])
+
+    with_api(body)
+
+
+def test_who_has_stopped_hears_nothing_more() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        source = InformerPods(api.informers.of(PODS))
+        heard: list[str] = []
+        stop = source.follow(lambda pod: heard.append("changed"), lambda pod: heard.append("gone"), *UNHEARD)
+        others: list[str] = []
+        InformerPods(api.informers.of(PODS)).follow(lambda pod: others.append("changed"), lambda pod: None, *UNHEARD)
+        api.follow()
+        await source.wait_synced()
+        await pods.create(make_pod("a"))
+        await api.until(lambda: heard == ["changed"])
+        stop()
+        await pods.create(make_pod("b"))
+        await api.until(lambda: others == ["changed"] * 2)
+        assert heard == ["changed"]
+
+    with_api(body)
+
+
+def test_a_pod_that_cannot_be_decoded_is_reported_as_such_and_not_as_deleted() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        pod = await pods.create(make_pod("a"))
+        informer = Informer(Client(SpoiledTransport(api.transport), clock=api.clock), PODS, clock=api.clock)
+        source = InformerPods(informer)
+        heard: list[str] = []
+        stop = source.follow(
+            lambda pod: heard.append("changed"),
+            lambda pod: heard.append("gone"),
+            lambda what: heard.append(f"undecodable {what.path}"),
+            lambda what, pod: heard.append("decodable" if pod else "deleted"),
+        )
+        running = asyncio.ensure_future(informer.run())
+        pod = await pods.update(replace(pod, metadata=replace(pod.metadata, annotations={SPOILED: "spec.x"})))
+        await api.until(lambda: len(heard) == 2 or heard == ["undecodable spec.x"])
+        pod = await pods.update(replace(pod, metadata=replace(pod.metadata, annotations={})))
+        await api.until(lambda: heard[-1] == "changed")
+        assert heard[-3:] == ["undecodable spec.x", "decodable", "changed"]
+        stop()
+        await pods.delete("a", grace_period_seconds=0)
+        await api.until(lambda: not informer.store)
+        assert heard[-1] == "changed"
+        running.cancel()
+
+    with_api(body)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from cathedra.api.core.core_v1 import PodStatus
+from cathedra.api.core.core_v1 import Container, Pod, PodCondition, PodReadinessGate, PodSpec, PodStatus
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import conflict, forbidden
-from cathedra.api.struct import replace
+from cathedra.api.struct import Time, replace
 from cathedra.client.resources import PODS
-from cathedra.node.containers.records import records_for
-from cathedra.node.containers.table import ContainerTable
+from cathedra.node.containers.records import ContainerTable, Waiting, records_for
 from cathedra.node.pods.admission import Rejection
-from cathedra.node.pods.statuswriter import StatusWriter
+from cathedra.node.pods.statuswriter import PodView, StatusWriter, pod_status, rejected_status
+from cathedra.node.runtime.runtime import ContainerRun, PodIdentity
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.pods.onepod import OnePod, play
 
@@ -150,3 +152,117 @@ def test_only_another_pod_of_that_name_means_that_it_is_gone(error: Exception, g
         assert await writer(one).confirm_deletion() is gone
 
     play(body)
+
+
+NOW = 1_800_000_000.0
+
+
+def pod(policy: str = "Never", **spec: Any) -> Pod:
+    containers = spec.pop("containers", (Container(name="a"), Container(name="b")))
+    return Pod(
+        metadata=ObjectMeta(name="p", namespace="d", uid="u", generation=3),
+        spec=PodSpec(containers=containers, restart_policy=policy, **spec),
+    )
+
+
+def status_of(of: Pod, codes: dict[str, int | None], **view: Any) -> PodStatus:
+    """The status when these containers run (None) or have ended with a code."""
+    records = records_for(of)
+    for name, code in codes.items():
+        finished = None if code is None else NOW
+        reason = "" if code is None else "Completed" if code == 0 else "Error"
+        identity = PodIdentity("d", "p", "u")
+        run = ContainerRun(
+            f"id-{name}", identity, name, 0, NOW - 9, finished_at=finished, exit_code=code, reason=reason
+        )
+        waiting = Waiting("CrashLoopBackOff", "later") if code else None
+        probed = records[name].probed(started=code is None, ready=code is None)
+        records[name] = msgspec.structs.replace(probed, current=run, waiting=waiting)
+    base: dict[str, Any] = {"now": NOW, "runtime": "crun", "host_ip": "10.0.0.1", "pod_ip": "10.0.0.1", "sandbox": True}
+    return pod_status(of, tuple(records.values()), PodView(**(base | view)))
+
+
+def conditions(status: PodStatus) -> dict[str, tuple[str, str]]:
+    return {c.type: (c.status, c.reason) for c in status.conditions}
+
+
+@pytest.mark.parametrize(
+    ("policy", "codes", "final", "phase"),
+    [
+        ("Never", {}, False, "Pending"),
+        ("Never", {"a": None}, False, "Pending"),
+        ("Never", {"a": None, "b": None}, False, "Running"),
+        ("Always", {"a": 1, "b": None}, False, "Running"),
+        ("Never", {"a": 0, "b": 0}, False, "Running"),
+        ("Never", {"a": 0, "b": 0}, True, "Succeeded"),
+        ("Never", {"a": 0, "b": 1}, True, "Failed"),
+        ("Never", {"a": 0}, True, "Failed"),
+    ],
+)
+def test_the_phase_becomes_terminal_only_when_everything_is_let_go(
+    policy: str, codes: dict[str, int | None], final: bool, phase: str
+) -> None:
+    assert status_of(pod(policy), codes, final=final).phase == phase
+
+
+def test_a_pod_is_ready_when_all_its_containers_and_gates_are() -> None:
+    gated = pod(readiness_gates=(PodReadinessGate(condition_type="example.com/open"),))
+    both = {"a": None, "b": None}
+    assert conditions(status_of(pod(), both))["Ready"] == ("True", "")
+    assert conditions(status_of(pod(), {"a": None}))["Ready"] == ("False", "ContainersNotReady")
+    closed = conditions(status_of(gated, both))
+    assert (closed["ContainersReady"], closed["Ready"]) == (("True", ""), ("False", "ReadinessGatesNotReady"))
+    opened = replace(gated, status=PodStatus(conditions=(PodCondition(type="example.com/open", status="True"),)))
+    assert conditions(status_of(opened, both))["Ready"] == ("True", "")
+    assert conditions(status_of(pod(), both, stopping=True))["Ready"] == ("False", "ContainersNotReady")
+
+
+def test_the_end_of_a_pod_is_the_reason_why_it_is_not_ready() -> None:
+    assert conditions(status_of(pod(), {"a": 0, "b": 0}, final=True))["Ready"] == ("False", "PodCompleted")
+    assert conditions(status_of(pod(), {"a": 0, "b": 1}, final=True))["Ready"] == ("False", "PodFailed")
+
+
+def test_a_conditions_time_moves_only_with_its_status_and_those_of_others_stay() -> None:
+    other = PodCondition(type="DisruptionTarget", status="True", reason="DeletionByDeviceTaintManager")
+    before = replace(pod(), status=PodStatus(conditions=(other,)))
+    first = status_of(before, {"a": None, "b": None})
+    later = status_of(replace(before, status=first), {"a": None, "b": None}, now=NOW + 60)
+    assert later == first
+    ended = status_of(replace(before, status=first), {"a": None, "b": 1}, now=NOW + 60)
+    moved = {c.type: c.last_transition_time for c in ended.conditions}
+    assert moved["Ready"] == Time(NOW + 60)
+    assert moved["Initialized"] == Time(NOW)
+    assert other in ended.conditions
+
+
+def test_a_container_that_will_be_started_again_waits_and_its_end_is_the_last_state() -> None:
+    crashed = status_of(pod("Always"), {"a": 3, "b": None}).container_statuses[0]
+    assert crashed.state.waiting is not None
+    assert crashed.state.waiting.reason == "CrashLoopBackOff"
+    assert crashed.last_state.terminated is not None
+    assert crashed.last_state.terminated.exit_code == 3
+    over = status_of(pod("Never"), {"a": 3, "b": None}).container_statuses[0]
+    assert over.state.terminated is not None
+    assert over.state.terminated.container_id == "crun://id-a"
+
+
+def test_a_container_that_never_ran_waits_for_its_turn_and_is_unknown_in_the_end() -> None:
+    waiting = status_of(pod(init_containers=(Container(name="i"),)), {"i": None})
+    reasons = [s.state.waiting.reason for s in waiting.container_statuses if s.state.waiting is not None]
+    assert reasons == ["PodInitializing", "PodInitializing"]
+    assert conditions(waiting)["Initialized"] == ("False", "ContainersNotInitialized")
+    lost = status_of(pod(), {"a": 0}, final=True).container_statuses[1].state.terminated
+    assert lost is not None
+    assert (lost.exit_code, lost.reason) == (137, "ContainerStatusUnknown")
+
+
+def test_a_deadline_is_told_as_the_reason() -> None:
+    late = status_of(pod(), {"a": 137, "b": 137}, final=True, failure=("DeadlineExceeded", "too long"))
+    assert (late.phase, late.reason, late.message) == ("Failed", "DeadlineExceeded", "too long")
+
+
+def test_a_refused_pod_has_failed_and_has_no_containers() -> None:
+    refused = rejected_status(pod(), NOW, Rejection("OutOfcpu", "no room"))
+    assert (refused.phase, refused.reason, refused.message) == ("Failed", "OutOfcpu", "Pod was rejected: no room")
+    assert (refused.start_time, refused.observed_generation) == (Time(NOW), 3)
+    assert refused.container_statuses == ()

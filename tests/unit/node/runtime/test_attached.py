@@ -11,7 +11,7 @@ import pytest
 
 from cathedra.node.runtime.attached import MOST_WAITING, AttachedProcess
 from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
-from cathedra.node.shim.errors import ShimLost
+from cathedra.node.shim.protocol import ShimLost
 
 
 class Shim:

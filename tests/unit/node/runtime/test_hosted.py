@@ -27,8 +27,7 @@ from cathedra.node.runtime.runtime import (
     PodIdentity,
     RuntimeFailure,
 )
-from cathedra.node.shim.client import ShimListing, ShimOptions, connect_or_launch
-from cathedra.node.shim.connection import ShimConnection
+from cathedra.node.shim.client import ShimConnection, ShimListing, ShimOptions, connect_or_launch
 from cathedra.node.shim.processes import has_variable, matching, process_session
 
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from cathedra.api.core.core_v1 import (
     Capabilities,
+    ConfigMapVolumeSource,
     Container,
+    EmptyDirVolumeSource,
     PodSecurityContext,
     SecurityContext,
+    Volume,
+    VolumeMount,
 )
 from cathedra.node.runtime.runtime import ContainerSpec
-from cathedra.node.setup.launch import IDLE_SCRIPT, container_argv, container_id, container_spec
+from cathedra.node.setup.errors import ContainerConfigError
+from cathedra.node.setup.launch import (
+    IDLE_SCRIPT,
+    container_argv,
+    container_id,
+    container_mounts,
+    container_spec,
+    make_subpath,
+)
 from tests.unit.node.fakes import make_pod
-from tests.unit.node.setup.cases import FACTS
+from tests.unit.node.setup.cases import FACTS, with_volumes
 
 
 @pytest.mark.parametrize(
@@ -70,3 +87,69 @@ def test_capabilities_and_restrictions_are_handed_on() -> None:
     assert (made.privileged, made.no_new_privileges, made.read_only_root) == (True, True, True)
     assert (made.added_capabilities, made.dropped_capabilities) == (("NET_ADMIN",), ("ALL",))
     assert (made.tty, made.stdin) == (True, True)
+
+
+def test_a_part_of_a_volume_is_mounted_and_never_what_is_outside(tmp_path: Path) -> None:
+    def mounts(**mount: Any) -> list[str]:
+        container = Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v", **mount),))
+        return [m.host_path for m in container_mounts(make_pod(), container, {"v": str(tmp_path)}, {"POD": "p"})]
+
+    assert mounts() == [str(tmp_path)]
+    assert mounts(sub_path="a/b") == [f"{tmp_path}/a/b"]
+    assert mounts(sub_path_expr="$(POD)") == [f"{tmp_path}/p"]
+    (tmp_path / "out").symlink_to("/etc")
+    for wrong in ("../x", "/etc", "out/ssl"):
+        with pytest.raises(ContainerConfigError):
+            mounts(sub_path=wrong)
+    bare = Container(name="c", volume_mounts=(VolumeMount(name="v", mount_path="/v"),))
+    with pytest.raises(ContainerConfigError, match='cannot find volume "v"'):
+        list(container_mounts(make_pod(), bare, {}, {}))
+
+
+def test_what_the_node_keeps_up_to_date_can_only_be_read() -> None:
+    pod = with_volumes(
+        Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+        Volume(name="e", empty_dir=EmptyDirVolumeSource()),
+    )
+    mounts = tuple(VolumeMount(name=name, mount_path=f"/{name}") for name in ("cm", "e"))
+    found = container_mounts(pod, Container(name="c", volume_mounts=mounts), {"cm": "/x", "e": "/y"}, {})
+    assert [mount.read_only for mount in found] == [True, False]
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    (tmp_path / "host").mkdir()
+    made = tmp_path / "volume"
+    made.mkdir()
+    made.chmod(0o2770)
+    return made
+
+
+def test_missing_directories_are_made_with_the_volumes_permissions(volume: Path) -> None:
+    assert make_subpath(volume, "a//b/./c") == str(volume / "a" / "b" / "c")
+    for part in ("a", "a/b", "a/b/c"):
+        assert (volume / part).stat().st_mode & 0o7777 == 0o2770
+    assert make_subpath(volume, "a/b") == str(volume / "a" / "b")
+
+
+def test_a_file_may_be_mounted(volume: Path) -> None:
+    (volume / "file").write_text("x")
+    assert make_subpath(volume, "file") == str(volume / "file")
+    with pytest.raises(OSError, match="Not a directory"):
+        make_subpath(volume, "file/below")
+
+
+def test_links_that_stay_inside_are_followed(volume: Path) -> None:
+    (volume / "releases" / "7").mkdir(parents=True)
+    (volume / "current").symlink_to("releases/latest")
+    (volume / "releases" / "latest").symlink_to("../releases/7")
+    assert make_subpath(volume, "current/data") == str(volume / "releases" / "7" / "data")
+
+
+def test_no_descriptor_is_left_open(volume: Path) -> None:
+    (volume / "way").symlink_to("/etc")
+    before = len(os.listdir("/proc/self/fd"))
+    for part in ("a/b/c", "way/x", "way"):
+        with contextlib.suppress(ContainerConfigError):
+            make_subpath(volume, part)
+    assert len(os.listdir("/proc/self/fd")) == before

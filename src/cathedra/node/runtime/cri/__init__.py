@@ -1,8 +1,7 @@
-"""Containers by containerd or CRI-O, asked over gRPC as a kubelet asks them.
+"""Containers by containerd or CRI-O, over the Container Runtime Interface (gRPC).
 
-`endpoint` is the connection to the runtime's socket, and says what the runtime can do. `sandboxes` keeps a pod's
-sandbox, `images` looks for images and has them pulled. `configuration` describes sandboxes and containers in the
-runtime's messages, with the devices that `devices` adds where the runtime itself resolves none, the `user` of the image
-and the volumes' parts of `pins`. `runtime` starts containers, `following` notices their ends, and `logs` begins logs
-anew. `streaming` connects to the servers that exec, attach and port-forward are told of.
+`endpoint` is the connection to the runtime's socket, with the runtime's features and its images. `sandboxes` creates
+and finds the sandboxes of pods and pins the mounted parts of volumes. `configuration` encodes sandboxes and containers
+as CRI messages, and applies CDI devices where the runtime does not. `runtime` starts containers, `following` detects
+their ends and rotates their logs. `streaming` connects to the runtime's servers for exec, attach and port-forward.
 """

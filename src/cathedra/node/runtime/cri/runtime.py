@@ -25,13 +25,14 @@ from cathedra.node.concurrency import BlockTasks
 from cathedra.node.runtime.command import MAX_OUTPUT
 from cathedra.node.runtime.cri.configuration import (
     STREAMS,
+    DeviceEdits,
     cgroup_parent,
     container_config,
     directory_label,
     limit_resources,
+    resolve_devices,
     with_user,
 )
-from cathedra.node.runtime.cri.devices import DeviceEdits, resolve_devices
 from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError, CRIFeatures, CRIImages
 from cathedra.node.runtime.cri.following import ContainerFollower, LogRotation, run_of
 from cathedra.node.runtime.cri.sandboxes import CRISandboxes, Sandbox, pinned, release

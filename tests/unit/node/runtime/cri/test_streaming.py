@@ -12,8 +12,7 @@ import pytest
 from cathedra.node.runtime.cri.streaming import StreamedCommand, forwarded, streamed
 from cathedra.node.runtime.runtime import STDERR, STDOUT, PortFailure, RuntimeFailure
 from cathedra.node.server.bytechannel import UpgradedChannel
-from cathedra.node.server.portforward import serve_tunnel
-from cathedra.node.server.ports import SocketConnection
+from cathedra.node.server.portforward import SocketConnection, serve_tunnel
 from cathedra.node.server.spdycommand import AnnouncedStreams, serve_spdy_command
 
 Serve = Callable[[UpgradedChannel], Awaitable[None]]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import base64
+import json
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 
-from cathedra.api.core.core_v1 import Container
+from cathedra.api.core.core_v1 import Container, LocalObjectReference, Secret
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.client.resources import SECRETS
 from cathedra.clock import run_virtual
-from cathedra.node.images.puller import ImagePuller, ImageUnavailable
-from cathedra.node.images.pullsecrets import PullSecrets
+from cathedra.node.images import (
+    ImagePuller,
+    ImageUnavailable,
+    InvalidImageName,
+    PullSecrets,
+    logins_for,
+    repository_of,
+    with_tag,
+)
 from cathedra.node.runtime.runtime import Image, ImageFailure, RegistryLogin
+from tests.unit.node.fakes import make_pod
 from tests.unit.node.pods.onepod import OnePod
 
 HERE = Image("sha256:1", 7)
@@ -158,3 +170,120 @@ def test_runtimes_may_say_more_of_the_problem(problem: str, reason: str, message
         assert (found.reason, found.message) == (reason, f"image pull failed for x:1 {message}")
 
     play(Store(), body)
+
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("busybox", "busybox:latest"),
+        ("busybox:1.36", "busybox:1.36"),
+        ("localhost:5000/a/b", "localhost:5000/a/b:latest"),
+        (f"a/b@{DIGEST}", f"a/b@{DIGEST}"),
+        (f"a/b:1@{DIGEST}", f"a/b:1@{DIGEST}"),
+        ("[::1]:5000/a", "[::1]:5000/a:latest"),
+    ],
+)
+def test_a_name_without_tag_and_digest_is_the_latest(image: str, full: str) -> None:
+    assert with_tag(image) == full
+
+
+@pytest.mark.parametrize(
+    ("image", "repository"),
+    [
+        ("busybox", "docker.io/library/busybox"),
+        ("me/tool:1", "docker.io/me/tool"),
+        ("quay.io/me/tool:1", "quay.io/me/tool"),
+        ("localhost/tool", "localhost/tool"),
+        ("HOST/tool", "HOST/tool"),
+    ],
+)
+def test_what_names_no_registry_is_of_the_default_one(image: str, repository: str) -> None:
+    assert repository_of(image) == repository
+
+
+@pytest.mark.parametrize("image", ["", "a b", "-a", "a:b:c", "a@sha256:1", "a//b", "a:", "/a", "a" * 300])
+def test_what_is_no_name_is_refused(image: str) -> None:
+    with pytest.raises(InvalidImageName) as raised:
+        with_tag(image)
+    assert str(raised.value).startswith(f'couldn\'t parse image name "{image}": ')
+
+
+def test_capitals_in_a_repository_are_named_as_the_problem() -> None:
+    with pytest.raises(InvalidImageName, match=r"repository name \(library/Busybox\) must be lowercase"):
+        with_tag("Busybox")
+
+
+def secret(**auths: Any) -> Mapping[str, bytes]:
+    return {".dockerconfigjson": json.dumps({"auths": auths}).encode()}
+
+
+ENTRY = {"username": "u", "password": "p"}
+
+
+@pytest.mark.parametrize(
+    ("server", "image", "fits"),
+    [
+        ("quay.io", "quay.io/a/b", True),
+        ("https://quay.io/v1/", "quay.io/a/b:1", True),
+        ("quay.io/a", "quay.io/a/b", True),
+        ("quay.io/a", "quay.io/ab/c", False),
+        ("*.example.com", "x.example.com/a", True),
+        ("*.example.com", "x.y.example.com/a", False),
+        ("https://index.docker.io/v1/", "busybox", True),
+        ("quay.io", "gcr.io/a", False),
+        ("quay.io:5000", "quay.io/a", False),
+    ],
+)
+def test_a_key_fits_host_and_path(server: str, image: str, fits: bool) -> None:
+    assert bool(logins_for(image, [secret(**{server: ENTRY})])) == fits
+
+
+def test_the_most_particular_key_comes_first() -> None:
+    keys = {"quay.io": {"username": "all"}, "quay.io/team": {"username": "team"}}
+    assert [login.username for login in logins_for("quay.io/team/x", [secret(**keys)])] == ["team", "all"]
+
+
+def test_name_and_password_may_be_one_word() -> None:
+    auth = base64.b64encode(b"me:se:cret").decode()
+    [login] = logins_for("quay.io/a", [secret(**{"quay.io": {"auth": auth, "identitytoken": "t"}})])
+    assert login == RegistryLogin("me", "se:cret", server="quay.io", identity_token="t")
+
+
+def test_the_older_form_of_secrets_is_known() -> None:
+    content = {".dockercfg": json.dumps({"quay.io": ENTRY}).encode()}
+    assert [login.password for login in logins_for("quay.io/a", [content])] == ["p"]
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[]", b'{"auths": []}', b'{"auths": {"quay.io": "x"}}'])
+def test_what_is_no_configuration_opens_nothing(content: bytes) -> None:
+    assert logins_for("quay.io/a", [{".dockerconfigjson": content}, {}]) == ()
+
+
+def test_a_broken_word_is_no_name() -> None:
+    [login] = logins_for("quay.io/a", [secret(**{"quay.io": {"auth": "!"}})])
+    assert (login.username, login.password) == ("", "")
+
+
+def test_what_is_null_is_not_given() -> None:
+    entry = {"username": None, "password": None, "auth": base64.b64encode(b"me:secret").decode(), "identitytoken": None}
+    [login] = logins_for("quay.io/a", [secret(**{"quay.io": entry}), {".dockerconfigjson": b'{"auths": null}'}])
+    assert login == RegistryLogin("me", "secret", server="quay.io")
+
+
+def test_secrets_are_read_and_those_that_are_missing_are_told() -> None:
+    async def body() -> None:
+        pod = make_pod(image_pull_secrets=(LocalObjectReference("there"), LocalObjectReference("gone")))
+        one = OnePod(pod)
+        namespace = pod.metadata.namespace
+        secret = Secret(metadata=ObjectMeta(name="there", namespace=namespace), data={"a": b"1"})
+        await one.client.resource(SECRETS, namespace).create(secret)
+        told: list[tuple[str, str, str]] = []
+        found = await PullSecrets(one.client, pod).contents(lambda *event: told.append(event))
+        assert found == [{"a": b"1"}]
+        text = "Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed."
+        assert told == [("Warning", "FailedToRetrieveImagePullSecret", text)]
+
+    run_virtual(body())

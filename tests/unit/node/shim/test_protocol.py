@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cathedra.node.shim.errors import IncompatibleShim, ShimLost
+from cathedra.node.shim.protocol import IncompatibleShim, ShimLost
 
 
 def test_a_lost_shim_is_a_lost_connection() -> None:
