@@ -23,7 +23,7 @@ from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import SystemClock
-from cathedra.driver.edits import Edits
+from cathedra.driver.claim import Edits
 from cathedra.driver.files import DiskFiles
 from cathedra.driver.preparing.specs import ClaimSpecs
 

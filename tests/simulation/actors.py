@@ -13,7 +13,7 @@ from cathedra.api.struct import from_dict
 from cathedra.client.resources import DEVICECLASSES, EVENTS, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import run_virtual
 from cathedra.driver import Device, DeviceStatus, Pool
-from cathedra.driver.parameters import ConfigModels
+from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
 from cathedra.drivers.example.profile import PrepareContext, Site
 from cathedra.node.runtime.runtime import ContainerSpec

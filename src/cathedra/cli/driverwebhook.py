@@ -14,8 +14,7 @@ from cathedra.cluster.process.plainhealth import endpoint_of
 from cathedra.cluster.process.signals import stop_event
 from cathedra.driver.driver import Driver
 from cathedra.driver.loading import load_driver
-from cathedra.driver.webhook.registration import WebhookAddress
-from cathedra.driver.webhook.serving import serving_webhook
+from cathedra.driver.webhook import WebhookAddress, serving_webhook
 
 __all__ = ["add", "run"]
 

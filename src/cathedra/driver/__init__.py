@@ -24,10 +24,9 @@ the machine, as all drivers say it; `kit` is a bench to try a driver on.
 from __future__ import annotations
 
 from cathedra.api.core.meta_v1 import Condition
-from cathedra.driver.claim import Claim, ClaimedDevice, DeviceStatus, Prepared, Ref
+from cathedra.driver.claim import Claim, ClaimedDevice, DeviceNode, DeviceStatus, Edits, Hook, Mount, Prepared, Ref
 from cathedra.driver.device import Device, Pool, Version
 from cathedra.driver.driver import Driver, PreparedClaim, PreparedDeviceRecord
-from cathedra.driver.edits import DeviceNode, Edits, Hook, Mount
 from cathedra.driver.errors import (
     CallFailed,
     ConfigError,

@@ -2,23 +2,50 @@
 
 A ResourceClaim may hold devices of several drivers and configuration for each. A driver must skip what is not its own;
 here it never sees it (docs/spec/driver-sdk.md §1 and §12).
+
+What a device changes in a container, as an author writes it down.
+
+A driver says what it wants (environment, mounts, device nodes, hooks); the SDK writes the CDI specification that a
+container runtime reads, and names it (docs/spec/node.md §19.3; docs/spec/driver-sdk.md §21.3).
+
+Opaque parameters of claims and classes as objects of the driver's models: strictly, and wherever they are looked at.
+
+A webhook (`cathedra.driver.webhook`) refuses in the same words what a claim (`cathedra.driver.claim`) would be
+refused for when it is prepared (docs/spec/driver-sdk.md §12).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core.meta_v1 import Condition
+from cathedra.api.nulls import convert
 from cathedra.api.quantity import Quantity
+from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice
 from cathedra.driver.device import AttributeValue
-from cathedra.driver.edits import Edits
 from cathedra.driver.errors import ConfigError
-from cathedra.driver.parameters import ConfigModels, decode_parameters
 
-__all__ = ["POD_CLAIM_NAME_ANNOTATION", "Claim", "ClaimedDevice", "DeviceStatus", "Prepared", "Ref"]
+__all__ = [
+    "POD_CLAIM_NAME_ANNOTATION",
+    "Claim",
+    "ClaimedDevice",
+    "ConfigModels",
+    "DeviceNode",
+    "DeviceStatus",
+    "Edits",
+    "Hook",
+    "IntelRdt",
+    "Mount",
+    "Prepared",
+    "Ref",
+    "decode_parameters",
+]
 
 POD_CLAIM_NAME_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 """On claims made from a template: the name in the pod's ``spec.resourceClaims``."""
@@ -212,3 +239,68 @@ def _parameters(
             raise ConfigError(f"{where}.opaque.parameters: a JSON object is expected, found {values!r}")
         found.append((entry.source, f"{where}.opaque.parameters", values))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Everything that a device changes in a container that uses it."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[Mount] = ()
+    device_nodes: Sequence[DeviceNode | str] = ()
+    """A plain path stands for a node that is the same inside and outside."""
+    hooks: Sequence[Hook] = ()
+    additional_gids: Sequence[int] = ()
+    net_devices: Mapping[str, str] = field(default_factory=dict)
+    """Host interface → name in the container."""
+    intel_rdt: IntelRdt | None = None
+
+    def to_cdi(self) -> ContainerEdits:
+        """The edits as a CDI document has them."""
+        return ContainerEdits(
+            env=tuple(f"{name}={value}" for name, value in self.env.items()),
+            device_nodes=tuple(DeviceNode(path=n) if isinstance(n, str) else n for n in self.device_nodes),
+            mounts=tuple(self.mounts),
+            hooks=tuple(self.hooks),
+            additional_gids=tuple(self.additional_gids),
+            net_devices=tuple(
+                NetDevice(host_interface_name=host, name=name) for host, name in self.net_devices.items()
+            ),
+            intel_rdt=self.intel_rdt,
+        )
+
+
+ConfigModels = Mapping[tuple[str, str], type[Any]]
+"""(apiVersion, kind) of opaque parameters → the dataclass or struct that they fill."""
+
+
+def decode_parameters(values: Mapping[str, Any], models: ConfigModels, where: str) -> Any:
+    """Parameters as an object of the driver's model; ``where`` they stand is for errors.
+
+    Raises:
+        ConfigError: the driver has no such kind, a field is unknown, or a value is not what the model takes.
+    """
+    kind = (str(values.get("apiVersion", "")), str(values.get("kind", "")))
+    model = models.get(kind)
+    if model is None:
+        known = ", ".join(f"{version} {name}" for version, name in models)
+        raise ConfigError(f'{where}: no kind "{kind[1]}" is known in "{kind[0]}"; this driver takes {known}')
+    fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
+    _refuse_unknown(fields, model, where)
+    try:
+        return convert(fields, model)
+    except (msgspec.ValidationError, ValueError) as problem:
+        raise ConfigError(f"{where}: {problem}") from problem
+
+
+def _refuse_unknown(values: Mapping[str, Any], model: type[Any], where: str) -> None:
+    # Structs say themselves whether unknown fields are refused; dataclasses cannot, and a typing error in a manifest
+    # that is silently ignored costs its author hours.
+    if not dataclasses.is_dataclass(model):
+        return
+    hints = get_type_hints(model)
+    for name, value in values.items():
+        if name not in hints:
+            raise ConfigError(f'{where}: unknown field "{name}"; {model.__name__} has {", ".join(hints)}')
+        if isinstance(value, dict) and isinstance(hints[name], type):
+            _refuse_unknown(value, hints[name], f"{where}.{name}")

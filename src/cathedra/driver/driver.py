@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cathedra.client.client import Client
-from cathedra.driver.claim import Claim, Prepared, Ref
+from cathedra.driver.claim import Claim, ConfigModels, Edits, Prepared, Ref
 from cathedra.driver.device import Device, Pool
-from cathedra.driver.edits import Edits
 from cathedra.driver.errors import DriverError, DroppedFieldsError
 from cathedra.driver.health import DeviceHealth
-from cathedra.driver.parameters import ConfigModels
 from cathedra.driver.serving.registration import SERVICES
 
 if TYPE_CHECKING:

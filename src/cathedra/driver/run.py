@@ -27,17 +27,13 @@ from cathedra.driver.errors import DriverError, DroppedFieldsError, OptionError,
 from cathedra.driver.files import DiskFiles, Files
 from cathedra.driver.health import HealthBoard
 from cathedra.driver.metrics import Observer, Silent
-from cathedra.driver.preparing.checkpoint import Checkpoint
-from cathedra.driver.preparing.lock import FileLock, NoLock, ProcessLock, Serializer
-from cathedra.driver.preparing.metadata import MetadataFiles
+from cathedra.driver.preparing.checkpoint import Checkpoint, FileLock, NoLock, ProcessLock, Serializer
 from cathedra.driver.preparing.service import ClaimService
-from cathedra.driver.preparing.specs import ClaimSpecs, vendor_for
+from cathedra.driver.preparing.specs import ClaimSpecs, MetadataFiles, vendor_for
 from cathedra.driver.progress import narrate
-from cathedra.driver.publishing.controller import ResourceSliceController
+from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
-from cathedra.driver.publishing.republishing import keep_published
-from cathedra.driver.serving.registration import PluginInfo, Registration, supported_services
-from cathedra.driver.serving.sockets import socket_paths
+from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
 from cathedra.files.waiting import wait_for_files
 
 __all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "only_error", "run"]

@@ -14,7 +14,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.driver.kit.allocating import asked, results_for
+from cathedra.driver.kit.memoryapi import asked, results_for
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from cathedra.api import resource
 from cathedra.api.core import meta_v1
-from cathedra.driver import Claim, ConfigError
+from cathedra.cdi.spec import DeviceNode, Mount, NetDevice
+from cathedra.driver import Claim
+from cathedra.driver.claim import Edits, decode_parameters
+from cathedra.driver.errors import ConfigError
 from tests.unit.driver.world import DRIVER, opaque, result
 
 
@@ -98,3 +102,73 @@ def test_without_models_parameters_stay_as_they_are() -> None:
 
 def test_claim_without_allocation_has_no_devices() -> None:
     assert Claim.of(resource.ResourceClaim(), DRIVER).allocations == ()
+
+
+def test_edits_become_those_of_a_document() -> None:
+    mount = Mount(host_path="/a", container_path="/b")
+    made = Edits(
+        env={"A": "1"},
+        device_nodes=["/dev/x", DeviceNode(path="/dev/y", permissions="r")],
+        mounts=[mount],
+        additional_gids=[44],
+        net_devices={"eth1": "net1"},
+    ).to_cdi()
+    assert made.env == ("A=1",)
+    assert made.device_nodes == (DeviceNode(path="/dev/x"), DeviceNode(path="/dev/y", permissions="r"))
+    assert (made.mounts, made.additional_gids) == ((mount,), (44,))
+    assert made.net_devices == (NetDevice(host_interface_name="eth1", name="net1"),)
+
+
+def test_no_edits_are_none() -> None:
+    assert Edits().to_cdi() == type(Edits().to_cdi())()
+
+
+@dataclass
+class Lampshade:
+    hue: str = "warm"
+
+
+@dataclass
+class LampSettings:
+    level: int = 100
+    shade: Lampshade = field(default_factory=Lampshade)
+
+
+class Loose(msgspec.Struct):
+    """A struct says itself whether unknown fields are refused; this one does not refuse them."""
+
+    level: int = 0
+
+
+SETTINGS = {("lamp/v1", "LampConfig"): LampSettings, ("lamp/v1", "Loose"): Loose}
+
+
+def decoded(kind: str = "LampConfig", version: str = "lamp/v1", **fields: object) -> object:
+    return decode_parameters({"apiVersion": version, "kind": kind, **fields}, SETTINGS, "here")
+
+
+def test_parameters_become_the_model_of_their_kind() -> None:
+    assert decoded(level=3, shade={"hue": "cold"}) == LampSettings(3, Lampshade("cold"))
+    assert decoded("Loose", level=3, more=True) == Loose(3)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kind": "Other"}, 'here: no kind "Other" is known in "lamp/v1"; this driver takes lamp/v1 LampConfig'),
+        ({"version": "lamp/v2"}, 'here: no kind "LampConfig" is known in "lamp/v2"'),
+        ({"levl": 1}, 'here: unknown field "levl"; LampSettings has level, shade'),
+        ({"shade": {"hew": 1}}, 'here.shade: unknown field "hew"; Lampshade has hue'),
+        ({"level": "high"}, "here: Expected `int`, got `str` - at `$.level`"),
+    ],
+    ids=["kind", "version", "field", "inner field", "type"],
+)
+def test_what_the_model_does_not_take_is_refused_with_its_place(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        decoded(**given)  # type: ignore[arg-type]
+    assert str(refusal.value).startswith(said)
+
+
+def test_null_leaves_a_field_as_it_is() -> None:
+    assert decoded(level=None, shade={"hue": None}) == LampSettings()
+    assert decoded("Loose", level=None) == Loose()

@@ -13,7 +13,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.resources import RESOURCESLICES
 from cathedra.client.transport import ListOptions
 from cathedra.driver import Device, Driver, OptionError, PrometheusMetrics, run
-from cathedra.driver.preparing.lock import FileLock, NoLock
+from cathedra.driver.preparing.checkpoint import FileLock, NoLock
 from cathedra.driver.preparing.specs import vendor_for
 from tests.unit.driver.world import Lamps, World, in_real_time, in_virtual_time, running
 

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from cathedra.api.struct import RawJSON, decode
-from cathedra.driver.claim import Claim, Prepared
+from cathedra.driver.claim import Claim, Edits, Prepared
 from cathedra.driver.device import Pool
 from cathedra.driver.driver import Driver
-from cathedra.driver.edits import Edits
 from cathedra.driver.errors import DriverError
 from cathedra.driver.serving.registration import DRA_OF_131
 

@@ -20,8 +20,7 @@ from cathedra._proto import pluginregistration_v1_pb2_grpc
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.classic.nodes.listing import LIST_METHOD, encode_listing
 from cathedra.driver.serving.plugin import RegistrationServicer, listening
-from cathedra.driver.serving.registration import PluginInfo, Registration
-from cathedra.driver.serving.sockets import socket_paths
+from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths
 
 __all__ = ["NodeClaim", "NodeDriver", "StructuredHandle", "serving"]
 

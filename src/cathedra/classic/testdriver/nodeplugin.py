@@ -9,7 +9,7 @@ import msgspec
 from cathedra.api.struct import decode
 from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver
 from cathedra.classic.testdriver.resources import HandleData
-from cathedra.driver.edits import Edits
+from cathedra.driver.claim import Edits
 from cathedra.driver.files import Files
 from cathedra.driver.preparing.specs import ClaimSpecs
 

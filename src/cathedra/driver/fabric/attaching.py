@@ -5,20 +5,27 @@ while no controller ran. The order keeps a device from being lost, whatever dies
 before a device is attached and taken back after it is detached, and a device that stands in one claim's record is
 attached for no other. The scheduler may give a device to the next claim as soon as the last one is deallocated; that
 claim waits here.
+
+What is attached for a claim, kept in the claim itself: an annotation, and a finalizer as long as there is any.
+
+A controller has no disk, and the status forgets the devices when the claim is deallocated; so what has to be detached
+is written into the claim before it is attached, in one write with the finalizer that keeps the claim until it is
+detached. The record names the claim's UID: in the copy of a claim it says nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
-from cathedra.client.objects import ObjectKey, key_of
+from cathedra.client.objects import ObjectKey, key_of, with_metadata
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.driver.claim import Claim, ClaimedDevice, Ref
@@ -34,12 +41,19 @@ from cathedra.driver.fabric.conditions import (
     status_entries,
 )
 from cathedra.driver.fabric.driver import Attachment, FabricDriver
-from cathedra.driver.fabric.record import recorded, with_record
 from cathedra.driver.metrics import FabricObserver
 from cathedra.driver.preparing.status import write_device_status
 from cathedra.driver.publishing.controller import ErrorHandler
 
-__all__ = ["AttachingController", "allocated_attachments", "node_of"]
+__all__ = [
+    "AttachingController",
+    "allocated_attachments",
+    "annotation_of",
+    "finalizer_of",
+    "node_of",
+    "recorded",
+    "with_record",
+]
 
 WORKERS: Final = 16
 """Claims at a time: attaching may take minutes, and is waited for."""
@@ -326,3 +340,46 @@ def _key(attachment: Attachment) -> DeviceKey:
 
 def _failed(error: Exception) -> BindingOutcome:
     return BindingOutcome("AttachFailed", str(error)[:LONGEST_MESSAGE] or type(error).__name__, failed=True)
+
+
+def annotation_of(driver: str) -> str:
+    """The annotation with the record of ``driver``."""
+    return f"{driver}/attachments"
+
+
+def finalizer_of(driver: str) -> str:
+    """The finalizer of claims with a record of ``driver``."""
+    return f"{driver}/attached"
+
+
+def recorded(claim: ResourceClaim, driver: str) -> frozenset[Attachment]:
+    """What ``driver`` may have attached for the claim; nothing if the record is not one of this claim."""
+    try:
+        document = json.loads(claim.metadata.annotations.get(annotation_of(driver), "{}"))
+        if document.get("uid") != claim.metadata.uid:
+            return frozenset()
+        return frozenset(map(_decoded, document["devices"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # Users may write to annotations of their claims; what is written here by another hand is no record.
+        return frozenset()
+
+
+def with_record(claim: ResourceClaim, driver: str, attachments: Iterable[Attachment]) -> ResourceClaim:
+    """The claim with that record, and the finalizer if it is not empty."""
+    key, finalizer = annotation_of(driver), finalizer_of(driver)
+    annotations = {name: text for name, text in claim.metadata.annotations.items() if name != key}
+    finalizers = tuple(name for name in claim.metadata.finalizers if name != finalizer)
+    devices = [_encoded(one) for one in sorted(attachments, key=lambda one: (one.pool, one.device, one.share_id or ""))]
+    if devices:
+        annotations[key] = json.dumps({"uid": claim.metadata.uid, "devices": devices}, separators=(",", ":"))
+        finalizers = (*finalizers, finalizer)
+    return with_metadata(claim, annotations=annotations, finalizers=finalizers)
+
+
+def _encoded(attachment: Attachment) -> dict[str, str]:
+    document = {"pool": attachment.pool, "device": attachment.device, "node": attachment.node}
+    return document if attachment.share_id is None else {**document, "shareID": attachment.share_id}
+
+
+def _decoded(document: dict[str, Any]) -> Attachment:
+    return Attachment(document["pool"], document["device"], document["node"], document.get("shareID"))

@@ -21,9 +21,8 @@ from cathedra.driver.fabric.attaching import AttachingController
 from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.metrics import FabricObserver, Silent
 from cathedra.driver.progress import tell_published
-from cathedra.driver.publishing.controller import ResourceSliceController
+from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
-from cathedra.driver.publishing.republishing import keep_published
 
 __all__ = ["TIMING", "FabricController"]
 

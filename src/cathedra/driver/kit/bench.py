@@ -27,8 +27,7 @@ from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock, SystemClock
 from cathedra.driver.claim import Ref
 from cathedra.driver.driver import Driver
-from cathedra.driver.kit.allocating import asked, results_for
-from cathedra.driver.kit.memoryapi import MemoryAPI
+from cathedra.driver.kit.memoryapi import MemoryAPI, asked, results_for
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
 from cathedra.driver.run import DriverRunner

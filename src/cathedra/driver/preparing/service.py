@@ -22,15 +22,19 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import Clock
-from cathedra.driver.claim import Claim, Prepared, Ref
+from cathedra.driver.claim import Claim, Edits, Prepared, Ref
 from cathedra.driver.driver import Driver, collect, resolve
-from cathedra.driver.edits import Edits
 from cathedra.driver.errors import CallFailed, DeviceInUse, DriverError, Retry
 from cathedra.driver.metrics import Observer, Silent
-from cathedra.driver.preparing.checkpoint import Checkpoint, CheckpointDevice, CheckpointEntry, DeviceAnswer, memory_key
-from cathedra.driver.preparing.lock import Serializer
-from cathedra.driver.preparing.metadata import MetadataFiles, device_document
-from cathedra.driver.preparing.specs import COMMON_DEVICE, ClaimSpecs
+from cathedra.driver.preparing.checkpoint import (
+    Checkpoint,
+    CheckpointDevice,
+    CheckpointEntry,
+    DeviceAnswer,
+    Serializer,
+    memory_key,
+)
+from cathedra.driver.preparing.specs import COMMON_DEVICE, ClaimSpecs, MetadataFiles, device_document
 from cathedra.driver.preparing.status import device_entries, write_device_status
 
 __all__ = ["CALL_TIMEOUT", "ClaimService", "NamedClaim", "PrepareResult"]

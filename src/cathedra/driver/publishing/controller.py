@@ -2,14 +2,20 @@
 
 The driver says what there is and goes on; the controller writes it, tries again when the API server refuses, and puts
 back what others change. Work is queued per pool and done by one worker (docs/spec/driver-sdk.md §11).
+
+Asks a driver for its devices, and again whenever it says that they have changed.
+
+The first answer decides whether the driver starts at all; a later one that fails leaves published what was, until the
+driver's author has corrected it (docs/spec/driver-sdk.md §10).
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -24,10 +30,9 @@ from cathedra.client.resources import NODES, RESOURCESLICES
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
 from cathedra.driver.errors import DroppedFieldsError, PoolError
-from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice, check
-from cathedra.driver.publishing.plan import Plan, Publisher, adopt_taint_times, plan
+from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice, Plan, Publisher, adopt_taint_times, check, plan
 
-__all__ = ["ErrorHandler", "ResourceSliceController", "SliceStatistics"]
+__all__ = ["REPUBLISH_PAUSE", "ErrorHandler", "ResourceSliceController", "SliceStatistics", "keep_published"]
 
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
@@ -346,3 +351,31 @@ def _dropped_features(sent: resource.ResourceSliceSpec, got: resource.ResourceSl
         or lost(lambda d: any(capacity.request_policy for capacity in d.capacity.values())),
     }
     return [feature for feature, is_lost in found.items() if is_lost]
+
+
+REPUBLISH_PAUSE: Final = 0.05
+"""Seconds in which further calls of `Driver.republish` are counted as one."""
+
+
+async def keep_published(
+    slices: ResourceSliceController,
+    desired: Callable[[], Awaitable[Mapping[str, DesiredPool]]],
+    wanted: asyncio.Event,
+    *,
+    clock: Clock,
+    on_error: ErrorHandler,
+) -> None:
+    """Hand what ``desired`` answers to ``slices``, now and after each time that ``wanted`` is set, until cancelled.
+
+    Raises:
+        Exception: what ``desired`` raises at the first attempt.
+    """
+    slices.update(await desired())
+    while True:
+        await wanted.wait()
+        await clock.sleep(REPUBLISH_PAUSE)
+        wanted.clear()
+        try:
+            slices.update(await desired())
+        except Exception as error:
+            on_error(error, "asking the driver for its devices")

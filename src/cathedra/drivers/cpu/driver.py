@@ -2,15 +2,28 @@
 
 A claim's CPUs are given to no other claim. Containers without a claim are kept off them where the configuration says in
 which cgroups they are (`sharedpool`).
+
+In which units CPUs are offered.
+
+cpuDeviceMode: grouped        # or individual: every CPU is a device
+groupBy: numanode             # or machine, socket, cache, core
+reservedCPUs: 0-1             # never given to claims
+publishNodeAllocatableResourceMapping: false
+exposePCIeRoots: false        # the gate DRAListTypeAttributes is needed
+sharedCgroups: [kubepods]     # containers without claims, below these cgroups, are kept off claimed CPUs
+
+Which CPUs of a group a claim gets: whole cores first, near each other, the same ones at every try.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+import msgspec
 
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import NodeAllocatableMapping, NodeAllocatableResource
@@ -29,13 +42,11 @@ from cathedra.driver import (
 from cathedra.driver.claim import ClaimedDevice
 from cathedra.driver.device import AttributeValue
 from cathedra.drivers.configfile import read_config
-from cathedra.drivers.cpu.config import CpuConfig, Grouping
-from cathedra.drivers.cpu.placing import choose
 from cathedra.drivers.cpu.sharedpool import LOCK_FILE, SharedPool
 from cathedra.drivers.cpu.topology import Cpu, pcie_roots, read_topology
 from cathedra.drivers.hooks.cpuset import PREFIX, format_cpus, parse_cpus
 
-__all__ = ["CpuDriver"]
+__all__ = ["CpuConfig", "CpuDriver", "Grouping", "choose"]
 
 CAPACITY: Final = "dra.cpu/cpu"
 _NAMES: Final[Mapping[Grouping, str]] = {
@@ -218,3 +229,57 @@ def _single_name(cpu: Cpu) -> str:
 def _numa(cpu: Cpu) -> dict[str, AttributeValue]:
     """The standard attribute, and the names of before it for drivers that match them."""
     return dict.fromkeys(("resource.kubernetes.io/numaNode", "dra.cpu/numaNodeID", "dra.net/numaNode"), cpu.numa_node)
+
+
+Grouping = Literal["machine", "socket", "numanode", "cache", "core"]
+
+
+class CpuConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file as a whole; the fields are named as in the Kubernetes project's driver."""
+
+    driver: str = "dra.cpu"
+    mode: Literal["grouped", "individual"] = msgspec.field(name="cpuDeviceMode", default="grouped")
+    group_by: Grouping = msgspec.field(name="groupBy", default="numanode")
+    reserved: str = msgspec.field(name="reservedCPUs", default="")
+    node_resources: bool = msgspec.field(name="publishNodeAllocatableResourceMapping", default=False)
+    """Whether the scheduler counts claimed CPUs with the node's (gate ``DRANodeAllocatableResources``)."""
+
+    pcie_roots: bool = msgspec.field(name="exposePCIeRoots", default=False)
+    """Whether devices say which PCIe roots are near them, for claims that want a GPU or a card beside their CPUs."""
+    shared: tuple[str, ...] = msgspec.field(name="sharedCgroups", default=())
+    """A field of our own: where containers are that must keep off claimed CPUs; none: they are left alone."""
+
+    def __post_init__(self) -> None:
+        try:
+            parse_cpus(self.reserved)
+        except ValueError as error:
+            raise ValueError(f"reservedCPUs {self.reserved!r} must be a list of CPUs as 0-1,8") from error
+        for group in self.shared:
+            if not group or group.startswith("/") or ".." in group.split("/"):
+                raise ValueError(f"sharedCgroups {group!r} must be a cgroup below the root, as kubepods")
+
+
+def choose(cpus: Sequence[Cpu], count: int, taken: Collection[int]) -> frozenset[int] | None:
+    """``count`` free CPUs of the group; None if there are fewer.
+
+    Whole cores are given out as long as they fit, those of the cache with most free CPUs first, so that a claim shares
+    its caches with few others; what remains comes from cores that are in use already, else from the next free one.
+    """
+    free = [cpu for cpu in cpus if cpu.id not in taken]
+    if len(free) < count:
+        return None
+    by_cache: dict[int, int] = {}
+    by_core: dict[int, list[Cpu]] = {}
+    for cpu in free:
+        by_cache[cpu.cache] = by_cache.get(cpu.cache, 0) + 1
+        by_core.setdefault(cpu.core, []).append(cpu)
+    whole = sorted(
+        (threads for threads in by_core.values() if len(threads) == threads[0].threads),
+        key=lambda threads: (-by_cache[threads[0].cache], threads[0].cache, threads[0].id),
+    )
+    chosen: list[int] = []
+    for threads in whole:
+        if len(threads) <= count - len(chosen):
+            chosen += [cpu.id for cpu in threads]
+    rest = sorted((cpu for cpu in free if cpu.id not in chosen), key=lambda cpu: (len(by_core[cpu.core]), cpu.id))
+    return frozenset((*chosen, *(cpu.id for cpu in rest[: count - len(chosen)])))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import NodeAllocatableMapping, NodeAllocatableResource
 from cathedra.driver import Device, DeviceStatus, Pool
-from cathedra.driver.parameters import ConfigModels
+from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.profile import PrepareContext, Site
 
 __all__ = ["CpuProfile"]

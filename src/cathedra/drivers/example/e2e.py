@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cathedra.driver import Device, DeviceStatus, Pool
-from cathedra.driver.parameters import ConfigModels
+from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.profile import PrepareContext, Site
 
 __all__ = ["E2EProfile"]

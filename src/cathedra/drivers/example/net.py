@@ -27,7 +27,7 @@ from cathedra.api.resource import (
     NetworkDeviceData,
 )
 from cathedra.driver import Device, DeviceStatus, Pool, Version
-from cathedra.driver.parameters import ConfigModels
+from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid
 
 __all__ = ["BandwidthBurst", "NetConfig", "NetProfile"]

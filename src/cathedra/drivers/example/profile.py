@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from cathedra.driver import Claim, ClaimedDevice, Device, DeviceStatus, Pool
-from cathedra.driver.parameters import ConfigModels
+from cathedra.driver.claim import ConfigModels
 
 __all__ = ["DriverProfile", "PrepareContext", "Site", "device_uuid", "variable_name"]
 

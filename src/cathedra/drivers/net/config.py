@@ -6,18 +6,45 @@ virtual:                         # made anew for each claim
     kind: macvlan                # or ipvlan, veth, dummy
     parent: eth0                 # for macvlan and ipvlan
     addresses: 10.0.0.10-10.0.0.50/24   # one of them for each claim that asks for none
+
+Addresses for interfaces that are made for claims: the next free one of a range that the configuration names.
+
+Nothing else keeps account of the range: it belongs to this driver on this node.
+
+What a claim may ask of its interface: the fields of dranet's NetworkConfig that are served here.
+
+interface:
+  name: eth1
+  addresses: [10.0.0.5/24]
+  mtu: 1400
+  hardwareAddr: 02:00:00:00:00:05
+routes:
+  - destination: 10.1.0.0/16
+    gateway: 10.0.0.1
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from typing import Final, Literal
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
-from cathedra.drivers.net.addresses import read_range
+from cathedra.api.nulls import convert
+from cathedra.driver import ConfigError
 
-__all__ = ["NetDriverConfig", "VirtualLink"]
+__all__ = [
+    "InterfaceParameters",
+    "NetDriverConfig",
+    "NetworkParameters",
+    "RouteParameters",
+    "VirtualLink",
+    "free_address",
+    "read_parameters",
+    "read_range",
+]
 
 _WORD: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 WITH_PARENT: Final = ("macvlan", "ipvlan")
@@ -47,3 +74,90 @@ class NetDriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     driver: str = "dra.net"
     interfaces: tuple[str, ...] = ("*",)
     virtual: tuple[VirtualLink, ...] = ()
+
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def read_range(text: str) -> tuple[_Address, _Address, int]:
+    """First and last address, and the length of the prefix, of ``10.0.0.10-10.0.0.50/24``.
+
+    Raises:
+        ValueError: it is no such range, or leaves its network.
+    """
+    first, dash, rest = text.partition("-")
+    last, slash, length = rest.partition("/")
+    if not dash or not slash:
+        raise ValueError(f"addresses {text!r} must be like 10.0.0.10-10.0.0.50/24")
+    begin, end = ipaddress.ip_interface(f"{first}/{length}"), ipaddress.ip_interface(f"{last}/{length}")
+    if begin.network != end.network or int(begin.ip) > int(end.ip):
+        raise ValueError(f"addresses {text!r} must be of one network, the lower one first")
+    return begin.ip, end.ip, begin.network.prefixlen
+
+
+def free_address(text: str, taken: Collection[str]) -> str | None:
+    """The lowest address of the range that is not taken, with its prefix; None if all are."""
+    first, last, length = read_range(text)
+    for number in range(int(first), int(last) + 1):
+        address = f"{type(first)(number)}/{length}"
+        if address not in taken:
+            return address
+    return None
+
+
+LONGEST_NAME: Final = 15
+_NAME: Final = re.compile(r"[^\s/:]+")
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+
+
+class InterfaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The interface itself."""
+
+    name: str = ""
+    """In the container; "": as on the host, or net0, net1 … for one that is made."""
+    addresses: list[str] = []
+    mtu: int | None = None
+    mac: str = msgspec.field(name="hardwareAddr", default="")
+
+    def __post_init__(self) -> None:
+        if self.name and (len(self.name) > LONGEST_NAME or not _NAME.fullmatch(self.name) or self.name in (".", "..")):
+            raise ValueError(f"name {self.name!r} is no name of an interface")
+        for address in self.addresses:
+            if "/" not in address:
+                raise ValueError(f"address {address!r} must have a prefix length, as 10.0.0.5/24")
+            ipaddress.ip_interface(address)
+        if self.mac and not _MAC.fullmatch(self.mac):
+            raise ValueError(f"hardwareAddr {self.mac!r} must be like 02:00:00:00:00:05")
+
+
+class RouteParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A route over the interface."""
+
+    destination: str
+    gateway: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        ipaddress.ip_network(self.destination)
+        for address in filter(None, (self.gateway, self.source)):
+            ipaddress.ip_address(address)
+
+
+class NetworkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters as a whole."""
+
+    interface: InterfaceParameters = InterfaceParameters()
+    routes: list[RouteParameters] = []
+
+
+def read_parameters(values: Mapping[str, Any]) -> NetworkParameters:
+    """The parameters of a claim; ``apiVersion`` and ``kind`` may be there or not.
+
+    Raises:
+        ConfigError: they say what is not served, or is no address.
+    """
+    fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
+    try:
+        return convert(fields, NetworkParameters)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ConfigError(f"network parameters: {error}") from error

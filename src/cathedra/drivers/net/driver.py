@@ -3,6 +3,11 @@
 Preparing makes what has to be made, on the host, and remembers what an interface of the host had: addresses, routes,
 whether it was up. The hook moves it, once the container's network namespace is there. Unpreparing takes it back out of
 the namespace, under its name, with what it had; an interface that was made is removed.
+
+What a hook tells the driver: which addresses an interface has in the network of its pod.
+
+Whether a pod has a network of its own is known only when its first container is made. So the status of a claim tells
+of its interface after the hook has moved it, and tells what the kernel says of it there (docs/spec/driver-sdk.md §14).
 """
 
 from __future__ import annotations
@@ -11,8 +16,10 @@ import asyncio
 import hashlib
 import logging
 import os
+import socket
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,15 +45,83 @@ from cathedra.driver.claim import ClaimedDevice
 from cathedra.driver.preparing.status import write_device_status
 from cathedra.drivers.configfile import read_config
 from cathedra.drivers.hooks.netns import MovePlan
-from cathedra.drivers.net.addresses import free_address
-from cathedra.drivers.net.config import WITH_PARENT, NetDriverConfig, VirtualLink
+from cathedra.drivers.net.config import (
+    WITH_PARENT,
+    NetDriverConfig,
+    NetworkParameters,
+    VirtualLink,
+    free_address,
+    read_parameters,
+)
 from cathedra.drivers.net.inventory import device_name, host_devices, virtual_device
 from cathedra.drivers.net.links import IpCommand, LinkError
-from cathedra.drivers.net.parameters import NetworkParameters, read_parameters
-from cathedra.drivers.net.reports import REPORT_SOCKET, Report, receiving_reports, report_of
 from cathedra.drivers.uevents import LOST, uevents
 
-__all__ = ["NetDriver"]
+__all__ = ["REPORT_SOCKET", "NetDriver", "Report", "receiving_reports", "report_of"]
+
+
+REPORT_SOCKET: Final = "net.sock"
+"""The socket's name in the driver's directory."""
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """An interface in the network of a pod."""
+
+    namespace: str
+    """The name of the network, by which the claim is found."""
+    name: str
+    mac: str = ""
+    addresses: tuple[str, ...] = ()
+    """As ``10.0.0.5/24``."""
+
+    def data(self) -> NetworkDeviceData:
+        """The same for the status of a claim."""
+        return NetworkDeviceData(interface_name=self.name, ips=self.addresses, hardware_address=self.mac)
+
+
+def report_of(namespace: str, link: Mapping[str, Any]) -> Report:
+    """What is to be told of an interface as ``ip -json address`` shows it."""
+    addresses = tuple(
+        f"{one['local']}/{one['prefixlen']}" for one in link.get("addr_info", ()) if one.get("scope") == "global"
+    )
+    return Report(namespace, str(link["ifname"]), str(link.get("address", "")), addresses)
+
+
+class _Receiver(asyncio.DatagramProtocol):
+    def __init__(self, heard: Callable[[Report], None]) -> None:
+        self._heard = heard
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        try:
+            report = msgspec.json.decode(data, type=Report)
+        except msgspec.DecodeError as error:
+            _LOG.warning("a report of an interface cannot be read: %s", error)
+            return
+        self._heard(report)
+
+
+@asynccontextmanager
+async def receiving_reports(directory: Path, heard: Callable[[Report], None]) -> AsyncIterator[None]:
+    """Hand over what hooks tell while the body runs.
+
+    Raises:
+        OSError: the socket cannot be made.
+    """
+    path = directory / REPORT_SOCKET
+    path.unlink(missing_ok=True)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: _Receiver(heard), local_addr=str(path), family=socket.AF_UNIX
+    )
+    path.chmod(0o600)
+    try:
+        yield
+    finally:
+        transport.close()
+        path.unlink(missing_ok=True)
+
 
 _LOG = logging.getLogger(__name__)
 _MODES: Final = {"macvlan": ("mode", "bridge"), "ipvlan": ("mode", "l2"), "veth": (), "dummy": ()}

@@ -20,7 +20,7 @@ import msgspec
 
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.driver import DriverError
-from cathedra.driver.parameters import ConfigModels
+from cathedra.driver.claim import ConfigModels
 
 __all__ = [
     "CONFIGS",

@@ -2,6 +2,14 @@
 
 A GPU in MIG mode is offered whole and in every partition in every place, all of which consume the counters of the GPU:
 engines, memory, and each slice of memory by its number, which keeps partitions from overlapping.
+
+Makes MIG devices and removes them: a GPU instance in its place, and one compute instance that is all of it.
+
+What a container needs to use a GPU, as NVIDIA's toolkit writes it into CDI documents.
+
+For every container: the nodes that all GPUs share, the libraries and programs of the kernel driver's version, and the
+cache of the dynamic linker brought up to date. For each device: its node, and with a partition the nodes by which the
+kernel knows who may use it. What is not on this machine is left out.
 """
 
 from __future__ import annotations
@@ -10,16 +18,28 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.quantity import Format, Quantity
 from cathedra.api.resource import DeviceTaint
-from cathedra.driver import Device, Pool, Version
+from cathedra.driver import Device, DeviceNode, DriverError, Edits, Hook, Mount, Pool, Version
 from cathedra.driver.attributes import AttributeUnknown, numa_node, pci_bus_id, pcie_root
 from cathedra.driver.device import AttributeValue
-from cathedra.drivers.nvidia.nvml import Gpu, GpuInstanceProfile
+from cathedra.drivers.nvidia.nvml import Gpu, GpuInstanceProfile, Nvml
 
-__all__ = ["Partition", "gpu_name", "partitions_of", "pool_of"]
+__all__ = [
+    "LivePartition",
+    "Partition",
+    "PartitionError",
+    "common_edits",
+    "gpu_edits",
+    "gpu_name",
+    "make_partition",
+    "partition_edits",
+    "partitions_of",
+    "pool_of",
+    "remove_partition",
+]
 
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MIB: Final = 1024 * 1024
@@ -145,3 +165,152 @@ def _counters(capacity: Mapping[str, Quantity], places: range) -> dict[str, Quan
 
 def _bytes(count: int) -> Quantity:
     return Quantity.of_value(count, Format.BINARY_SI)
+
+
+class PartitionError(DriverError):
+    """NVML refuses; the text is its."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePartition:
+    """A MIG device that exists, by the numbers that NVML gave it."""
+
+    instance: int
+    compute: int
+    uuid: str
+
+
+def make_partition(nvml: Nvml, partition: Partition) -> LivePartition:
+    """Make it.
+
+    Raises:
+        PartitionError: the place is taken, or the GPU cannot be cut now.
+    """
+    try:
+        place = nvml.c_nvmlGpuInstancePlacement_t(partition.start, partition.size)
+        handle = partition.gpu.handle
+        instance = nvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, partition.profile.id, place)
+        number = int(nvml.nvmlGpuInstanceGetInfo(instance).id)
+        try:
+            compute = _compute_instance(nvml, instance, partition.profile.slices)
+        except nvml.NVMLError:
+            nvml.nvmlGpuInstanceDestroy(instance)
+            raise
+        return LivePartition(number, compute, _uuid(nvml, partition.gpu, number, compute))
+    except nvml.NVMLError as error:
+        raise PartitionError(f"cannot make {partition.name}: {error}") from error
+
+
+def _compute_instance(nvml: Nvml, instance: Any, slices: int) -> int:
+    """The compute instance with all slices; the profiles are in the order of the table of NVML's header."""
+    profile = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}[slices]
+    shared = nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+    info = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, profile, shared)
+    made = nvml.nvmlGpuInstanceCreateComputeInstance(instance, info.id)
+    return int(nvml.nvmlComputeInstanceGetInfo(made).id)
+
+
+def _uuid(nvml: Nvml, gpu: Gpu, instance: int, compute: int) -> str:
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu.handle)):
+        try:
+            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu.handle, index)
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_NOT_FOUND:
+                raise
+            continue
+        numbers = (nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device))
+        if numbers == (instance, compute):
+            found = nvml.nvmlDeviceGetUUID(device)
+            return found.decode() if isinstance(found, bytes) else str(found)
+    raise PartitionError(f"the MIG device of GPU {gpu.uuid}, instances {instance} and {compute}, does not appear")
+
+
+def remove_partition(nvml: Nvml, gpu: Gpu, live: LivePartition) -> None:
+    """Remove it; no matter if it is gone.
+
+    Raises:
+        PartitionError: it is in use.
+    """
+    try:
+        instance = nvml.nvmlDeviceGetGpuInstanceById(gpu.handle, live.instance)
+        try:
+            nvml.nvmlComputeInstanceDestroy(nvml.nvmlGpuInstanceGetComputeInstanceById(instance, live.compute))
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_NOT_FOUND:
+                raise
+        nvml.nvmlGpuInstanceDestroy(instance)
+    except nvml.NVMLError as error:
+        if error.value != nvml.NVML_ERROR_NOT_FOUND:
+            raise PartitionError(f"cannot remove the MIG device {live.uuid}: {error}") from error
+
+
+_SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+_LIBRARY_FOLDERS: Final = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
+_PROGRAMS: Final = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+)
+_CDI_HOOK: Final = "usr/bin/nvidia-cdi-hook"
+_READ_ONLY: Final = ("ro", "nosuid", "nodev", "bind")
+
+
+def common_edits(version: str, root: Path = Path("/")) -> Edits:
+    """For every container that gets a device of this driver; ``version`` is the kernel driver's, as NVML spells it."""
+    libraries = [
+        path
+        for folder in _LIBRARY_FOLDERS
+        for pattern in ("libcuda.so", "libcudadebugger.so", "libnvidia-*.so", "libnvcuvid.so")
+        for path in sorted((root / folder).glob(f"{pattern}.{version}"))
+    ]
+    programs = [path for name in _PROGRAMS if (path := root / "usr/bin" / name).exists()]
+    nodes = [DeviceNode(path=f"/dev/{name}") for name in _SHARED_NODES if (root / "dev" / name).exists()]
+    folders = list(dict.fromkeys(f"/{path.parent.relative_to(root)}" for path in libraries))
+    return Edits(
+        # Tells an older hook of the toolkit, if there is one, to keep away.
+        env={"NVIDIA_VISIBLE_DEVICES": "void"},
+        device_nodes=nodes,
+        mounts=[_mount(path, root) for path in (*libraries, *programs)],
+        hooks=[_update_cache(folders)] if folders and (root / _CDI_HOOK).exists() else [],
+    )
+
+
+def gpu_edits(gpu: Gpu) -> Edits:
+    """For a whole GPU."""
+    return Edits(device_nodes=[DeviceNode(path=f"/dev/nvidia{gpu.minor}")])
+
+
+def partition_edits(gpu: Gpu, instance: int, compute: int, root: Path = Path("/")) -> Edits:
+    """For a partition: the GPU's node, and those of its two access rights.
+
+    Raises:
+        DriverError: the kernel driver does not say which nodes these are.
+    """
+    minors = _access_minors(root)
+    wanted = (f"gpu{gpu.minor}/gi{instance}/access", f"gpu{gpu.minor}/gi{instance}/ci{compute}/access")
+    missing = [name for name in wanted if name not in minors]
+    if missing:
+        raise DriverError(f"/proc/driver/nvidia-caps/mig-minors does not name {missing[0]}")
+    nodes = [f"/dev/nvidia-caps/nvidia-cap{minors[name]}" for name in wanted]
+    return Edits(device_nodes=[DeviceNode(path=f"/dev/nvidia{gpu.minor}"), *(DeviceNode(path=p) for p in nodes)])
+
+
+def _access_minors(root: Path) -> dict[str, str]:
+    try:
+        lines = (root / "proc/driver/nvidia-caps/mig-minors").read_text().splitlines()
+    except OSError:
+        return {}
+    return dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
+
+
+def _mount(path: Path, root: Path) -> Mount:
+    inside = f"/{path.relative_to(root)}"
+    return Mount(host_path=inside, container_path=inside, options=_READ_ONLY)
+
+
+def _update_cache(folders: list[str]) -> Hook:
+    words = [word for folder in folders for word in ("--folder", folder)]
+    program = f"/{_CDI_HOOK}"
+    return Hook(hook_name="createContainer", path=program, args=("nvidia-cdi-hook", "update-ldcache", *words))

@@ -35,11 +35,20 @@ from cathedra.drivers.nvidia.config import (
     MpsConfig,
     TimeSlicingConfig,
 )
-from cathedra.drivers.nvidia.devices import Partition, gpu_name, partitions_of, pool_of
-from cathedra.drivers.nvidia.edits import common_edits, gpu_edits, partition_edits
+from cathedra.drivers.nvidia.devices import (
+    LivePartition,
+    Partition,
+    common_edits,
+    gpu_edits,
+    gpu_name,
+    make_partition,
+    partition_edits,
+    partitions_of,
+    pool_of,
+    remove_partition,
+)
 from cathedra.drivers.nvidia.monitor import GpuFault, watch_faults
 from cathedra.drivers.nvidia.nvml import Gpu, Nvml, load_nvml, read_gpus
-from cathedra.drivers.nvidia.partitions import LivePartition, make_partition, remove_partition
 from cathedra.drivers.nvidia.sharing import Commands, HostCommands, SharingManager
 
 __all__ = ["NvidiaConfig", "NvidiaDriver"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,6 +12,8 @@ from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES, RESOURCESLICES
 from cathedra.driver import Device, DroppedFieldsError, Pool
+from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
+from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice
 from tests.unit.driver.world import DRIVER, NODE, Lamps, World, in_virtual_time, running
 from tests.unit.spoiled import SPOILED, SpoiledTransport
 
@@ -342,5 +345,52 @@ def test_a_slice_that_cannot_be_decoded_is_replaced() -> None:
             (third,) = await world.slices()
             assert (third.metadata.uid != second.metadata.uid, third.metadata.annotations) == (True, {})
             assert runner.slices.statistics.creates == 2
+
+    in_virtual_time(test)
+
+
+def test_an_answer_that_fails_later_leaves_published_what_was() -> None:
+    async def test(world: World) -> None:
+        errors: list[str] = []
+        answers: list[Mapping[str, DesiredPool] | Exception] = [
+            {"p": DesiredPool("p", (DesiredSlice(),), all_nodes=True)},
+            RuntimeError("the bus is busy"),
+        ]
+
+        async def desired() -> Mapping[str, DesiredPool]:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        def report(error: Exception, message: str) -> None:
+            errors.append(f"{message}: {error}")
+
+        slices = ResourceSliceController(world.client, DRIVER, clock=world.clock, on_error=report)
+        wanted = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(slices.run()),
+                group.create_task(keep_published(slices, desired, wanted, clock=world.clock, on_error=report)),
+            ]
+            await slices.wait_published()
+            wanted.set()
+            await asyncio.sleep(1)
+            assert errors == ["asking the driver for its devices: the bus is busy"]
+            assert [one.spec.pool.name for one in await world.slices()] == ["p"]
+            for task in tasks:
+                task.cancel()
+
+    in_virtual_time(test)
+
+
+def test_a_first_answer_that_fails_is_raised() -> None:
+    async def test(world: World) -> None:
+        async def desired() -> Mapping[str, DesiredPool]:
+            raise RuntimeError("no such bus")
+
+        slices = ResourceSliceController(world.client, DRIVER, clock=world.clock, on_error=lambda *_: None)
+        with pytest.raises(RuntimeError, match="no such bus"):
+            await keep_published(slices, desired, asyncio.Event(), clock=world.clock, on_error=lambda *_: None)
 
     in_virtual_time(test)

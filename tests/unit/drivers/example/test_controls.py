@@ -15,11 +15,12 @@ from cathedra.drivers.example.controls import (
     UNPREPARE,
     Controls,
     OrderError,
+    Orders,
     order,
+    read_orders,
     serving_controls,
 )
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
-from cathedra.drivers.example.orders import Orders, read_orders
 from tests.unit.driver.world import World, in_virtual_time, running
 from tests.unit.drivers.example.bench import Bench
 

@@ -23,9 +23,9 @@ from cathedra._proto import (
 )
 from cathedra.clock import SystemClock
 from cathedra.driver import DiskFiles, DriverRunner
+from cathedra.drivers.example.controls import Orders, write_orders
 from cathedra.drivers.example.driver import ExampleDriver
 from cathedra.drivers.example.e2e import E2EProfile
-from cathedra.drivers.example.orders import Orders, write_orders
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.registration import PluginRegistrar
 from cathedra.node.plugins.registry import PluginRegistry, RegistryListener

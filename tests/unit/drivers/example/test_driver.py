@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cathedra.drivers.example.binding import BINDING_CONDITION, FAILURE_CONDITION
-from cathedra.drivers.example.driver import DriverOptions
+from cathedra.drivers.example.driver import BINDING_CONDITION, FAILURE_CONDITION, DriverOptions
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
 from cathedra.semantics.conditions import is_true
 from tests.unit.driver.world import World, in_virtual_time, result, running

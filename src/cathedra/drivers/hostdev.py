@@ -1,0 +1,293 @@
+"""The driver of device nodes: publishes those that are there, and gives containers theirs.
+
+Which device nodes are offered, and as what.
+
+driver: hostdev.example.com
+devices:
+  - kind: serial
+    paths: [/dev/ttyS*, /dev/ttyUSB*]
+    udev: {ID_BUS: usb}          # only nodes with these properties
+  - kind: fuse
+    paths: [/dev/fuse]
+    shared: true                 # many claims at a time
+
+Device nodes, and what the machine tells of each: udev's database, sysfs, the place on the PCI bus.
+
+Everything is read below ``root``, which tests may put elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import glob
+import hashlib
+import logging
+import os
+import re
+import stat
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from cathedra.client.client import Client
+from cathedra.driver import (
+    Claim,
+    Device,
+    DeviceHealth,
+    DeviceNode,
+    Driver,
+    DriverError,
+    Edits,
+    Health,
+    Prepared,
+)
+from cathedra.driver.attributes import AttributeUnknown, numa_node, pci_bus_id, pcie_root
+from cathedra.driver.device import AttributeValue
+from cathedra.drivers.configfile import read_config
+from cathedra.drivers.uevents import LOST, uevents
+
+__all__ = ["DeviceRule", "HostDevConfig", "HostDevice", "HostDevices", "find"]
+
+_SETTLING: Final = 0.5
+"""Seconds after an event in which udev makes nodes and enters their properties."""
+_LOG = logging.getLogger(__name__)
+
+
+class HostDevices(Driver):
+    """Device nodes of this machine, as a file says."""
+
+    cdi_class = "node"
+
+    def __init__(self, config: Path | None = None, root: Path = Path("/")) -> None:
+        """``root``: below which devices and what the machine tells of them are looked for.
+
+        Raises:
+            OptionError: the file is wrong.
+        """
+        self.config = read_config(config, HostDevConfig)
+        self.name = self.config.driver
+        self._root = root
+        self._seen: dict[str, HostDevice] = {}
+        self._present: set[str] = set()
+        self._changed = asyncio.Event()
+
+    def devices(self) -> list[Device]:
+        """The nodes that are there now, by rule and path."""
+        found = find(self.config.devices, self._root)
+        self._seen.update((device.name, device) for device in found)
+        present = {device.name for device in found}
+        if present != self._present:
+            self._present = present
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+        return [
+            Device(device.name, attributes=device.attributes, multiple_allocations=device.rule.shared)
+            for device in found
+        ]
+
+    def prepare(self, claim: Claim) -> Iterator[Prepared]:
+        """The container gets the node, and a variable with its path.
+
+        Raises:
+            DriverError: the node has gone.
+        """
+        there = {device.name: device for device in find(self.config.devices, self._root)}
+        for allocation in claim.allocations:
+            device = there.get(allocation.device)
+            if device is None:
+                raise DriverError(f"the device node of {allocation.device} is not there")
+            node = DeviceNode(path=device.path, permissions=device.rule.permissions)
+            variable = f"HOSTDEV_{allocation.device.upper().replace('-', '_')}"
+            yield allocation.prepared(
+                Edits(env={variable: device.path}, device_nodes=[node]), metadata=device.attributes
+            )
+
+    async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+        """A node that has gone is unhealthy, until it is there again."""
+        while True:
+            changed = self._changed
+            yield [
+                DeviceHealth(name, Health.HEALTHY)
+                if name in self._present
+                else DeviceHealth(name, Health.UNHEALTHY, pool=self.node_name, message=f"{device.path} has gone")
+                for name, device in sorted(self._seen.items())
+            ]
+            await changed.wait()
+
+    async def background(self, client: Client, directory: Path | None) -> None:
+        """Look again whenever the kernel says that a device has come or gone."""
+        try:
+            async with uevents() as events:
+                async for event in events:
+                    if "DEVNAME" in event or event is LOST:
+                        # Events go on being read meanwhile: hundreds come when a hub is plugged in.
+                        asyncio.get_running_loop().call_later(_SETTLING, self.republish)
+        except OSError as error:
+            _LOG.warning("%s: devices that come later are not noticed: no uevents: %s", self.name, error)
+
+
+_KIND: Final = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
+_PERMISSIONS: Final = re.compile(r"r?w?m?", re.ASCII)
+
+
+class DeviceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Device nodes that are offered as one kind."""
+
+    kind: str
+    """In one word: the beginning of the devices' names, and the attribute ``kind``."""
+    paths: list[str]
+    """Patterns of absolute paths, as a shell has them."""
+    udev: dict[str, str] = {}
+    """Properties of udev, or of the kernel's uevent, that a node must have; values may be patterns."""
+    permissions: str = "rw"
+    """What a container may do: read, write, make nodes (mknod)."""
+    shared: bool = False
+    """Whether many claims may have it at a time."""
+    attributes: dict[str, str | int | bool] = {}
+    """More attributes, the same for all nodes of the rule."""
+
+    def __post_init__(self) -> None:
+        if not _KIND.fullmatch(self.kind):
+            raise ValueError(
+                f"kind {self.kind!r} must be a word of lower case letters, digits and '-', at most 32 long"
+            )
+        if not self.paths or not all(path.startswith("/") for path in self.paths):
+            raise ValueError(f"paths of {self.kind} must be absolute, as /dev/ttyS*, got {self.paths}")
+        if not self.permissions or not _PERMISSIONS.fullmatch(self.permissions):
+            raise ValueError(
+                f"permissions of {self.kind} must be letters of rwm in this order, got {self.permissions!r}"
+            )
+
+
+class HostDevConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file as a whole."""
+
+    driver: str = "hostdev.example.com"
+    devices: list[DeviceRule] = []
+
+
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
+_PCI: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+_LONGEST_VALUE: Final = 64
+_LONGEST_NAME: Final = 63
+_TOLD: Final = {
+    "ID_VENDOR": "vendor",
+    "ID_MODEL": "model",
+    "ID_SERIAL_SHORT": "serial",
+    "ID_VENDOR_ID": "vendorID",
+    "ID_MODEL_ID": "modelID",
+    "DRIVER": "kernelDriver",
+}
+"""Properties that become attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostDevice:
+    """A device node that is offered."""
+
+    name: str
+    path: str
+    """Where it is on the host, and in a container."""
+    rule: DeviceRule
+    attributes: Mapping[str, AttributeValue]
+
+
+def find(rules: list[DeviceRule], root: Path = Path("/")) -> list[HostDevice]:
+    """The nodes that the rules name, by path; a node that several name belongs to the first."""
+    found: dict[str, HostDevice] = {}
+    names: set[str] = set()
+    for rule in rules:
+        for path in _paths(rule, root):
+            device = None if path in found else _device(rule, path, root, names)
+            if device is not None:
+                found[path] = device
+                names.add(device.name)
+    return list(found.values())
+
+
+def _paths(rule: DeviceRule, root: Path) -> Iterator[str]:
+    for pattern in rule.paths:
+        for match in sorted(glob.glob(str(root / pattern.lstrip("/")))):
+            yield "/" + os.path.relpath(match, root)
+
+
+def _device(rule: DeviceRule, path: str, root: Path, names: set[str]) -> HostDevice | None:
+    try:
+        node = os.stat(root / path.lstrip("/"))
+    except OSError:
+        return None  # it has gone since it was listed, or its link leads nowhere
+    if not stat.S_ISCHR(node.st_mode) and not stat.S_ISBLK(node.st_mode):
+        return None
+    letter = "c" if stat.S_ISCHR(node.st_mode) else "b"
+    number = f"{os.major(node.st_rdev)}:{os.minor(node.st_rdev)}"
+    kind = "char" if letter == "c" else "block"
+    place = (root / "sys/dev" / kind / number).resolve()
+    properties = {**_uevent(place), **_udev(root / "run/udev/data" / f"{letter}{number}")}
+    if not all(fnmatch.fnmatchcase(properties.get(key, ""), value) for key, value in rule.udev.items()):
+        return None
+    attributes: dict[str, AttributeValue] = {
+        "kind": rule.kind,
+        "path": path[:_LONGEST_VALUE],
+        "type": kind,
+        **_told(place, properties),
+        **_on_pci(place, root / "sys"),
+        **rule.attributes,
+    }
+    return HostDevice(_name(rule.kind, path, names), path, rule, attributes)
+
+
+def _uevent(place: Path) -> dict[str, str]:
+    """What the kernel says of the device, and of the one that it belongs to."""
+    properties: dict[str, str] = {}
+    for directory in (place / "device", place):
+        try:
+            lines = (directory / "uevent").read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        properties.update((key, value) for key, equals, value in (line.partition("=") for line in lines) if equals)
+    return properties
+
+
+def _udev(path: Path) -> dict[str, str]:
+    """The entries of udev's database, which lines beginning with ``E:`` are."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    entries = (line.removeprefix("E:").partition("=") for line in lines if line.startswith("E:"))
+    return {key: value for key, equals, value in entries if equals}
+
+
+def _told(place: Path, properties: Mapping[str, str]) -> dict[str, AttributeValue]:
+    told: dict[str, AttributeValue] = {
+        name: properties[key][:_LONGEST_VALUE] for key, name in _TOLD.items() if properties.get(key)
+    }
+    subsystem = place / "subsystem"
+    return {**told, "subsystem": subsystem.resolve().name} if subsystem.exists() else told
+
+
+def _on_pci(place: Path, sysfs: Path) -> dict[str, AttributeValue]:
+    """Where the device sits, if it hangs on the PCI bus: the last address on the way to it."""
+    addresses = [part for part in place.parts if _PCI.fullmatch(part)]
+    if not addresses:
+        return {}
+    attributes: dict[str, AttributeValue] = dict(pci_bus_id(addresses[-1]))
+    for ask in (pcie_root, numa_node):
+        try:
+            attributes.update(ask(addresses[-1], sysfs=sysfs))
+        except AttributeUnknown:
+            continue  # a machine need not say
+    return attributes
+
+
+def _name(kind: str, path: str, names: set[str]) -> str:
+    """A DNS label; of two paths that would have the same, the second's ends with a part of its hash."""
+    name = f"{kind}-{_NOT_IN_NAMES.sub('-', path.removeprefix('/dev/').lower()).strip('-')}"
+    if name in names or len(name) > _LONGEST_NAME:
+        digest = hashlib.sha256(path.encode()).hexdigest()[:8]
+        name = f"{name[: _LONGEST_NAME - 9].rstrip('-')}-{digest}"
+    return name
