@@ -1,4 +1,4 @@
-"""Certificates: what they are here, and in `cathedra.certificates.authority` who makes them."""
+"""Key pairs and facts of certificates. `cathedra.certificates.authority` issues them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 
 
 class CertificateFacts(msgspec.Struct, frozen=True):
-    """What a server's certificate is good for (`cathedra.certificates.facts` reads it)."""
+    """Hosts, expiry and issuer of a server's certificate, read by `cathedra.certificates.authority`."""
 
     digest: str
     """SHA-256 of the file, in hexadecimal."""
@@ -25,8 +25,8 @@ class CertificateFacts(msgspec.Struct, frozen=True):
     expires: float
     """Seconds since the Unix epoch."""
     foreign: bool
-    """Whether another authority has signed it."""
+    """True if another authority has signed the certificate."""
 
     def covers(self, hosts: Collection[str], *, until: float) -> bool:
-        """Whether it is for all of ``hosts``, and still good at ``until`` (seconds since the epoch)."""
+        """Return True if the certificate is valid for all of ``hosts`` until ``until`` (seconds since the epoch)."""
         return set(hosts) <= set(self.hosts) and until < self.expires

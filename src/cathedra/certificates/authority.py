@@ -3,23 +3,27 @@
 Elliptic-curve keys (P-256): made in a millisecond, where RSA would cost the start of a server a noticeable time.
 This module costs a start some 60 ms, for the cryptography library: import it where a certificate has to be made, not
 before.
+
+What stands in a certificate; like `cathedra.certificates.authority` it loads the cryptography library.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ipaddress
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cathedra.certificates import KeyPair
+from cathedra.certificates import CertificateFacts, KeyPair
 
-__all__ = ["Authority", "alternative_names", "self_signed", "subject_of"]
+__all__ = ["Authority", "alternative_names", "certificate_facts", "self_signed", "subject_of"]
 
 VALIDITY: Final = datetime.timedelta(days=3650)
 BACKDATE: Final = datetime.timedelta(minutes=5)
@@ -159,3 +163,24 @@ def _signed(
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
+
+
+def certificate_facts(certificate: bytes, authority: bytes) -> CertificateFacts:
+    """The facts of a certificate (PEM); it is foreign unless ``authority`` (PEM) has signed it.
+
+    Raises:
+        ValueError: one of them is no certificate.
+    """
+    read = x509.load_pem_x509_certificate(certificate)
+    try:
+        names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        hosts = [str(value) for kind in (x509.DNSName, x509.IPAddress) for value in names.get_values_for_type(kind)]
+    except x509.ExtensionNotFound:
+        hosts = []
+    try:
+        read.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+        foreign = False
+    except (InvalidSignature, TypeError, ValueError):
+        foreign = True
+    digest = hashlib.sha256(certificate).hexdigest()
+    return CertificateFacts(digest, tuple(sorted(hosts)), read.not_valid_after_utc.timestamp(), foreign)

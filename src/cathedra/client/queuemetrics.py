@@ -1,6 +1,8 @@
 """Metrics of parts of the cluster: work queues under the names of client-go, and counts by labels.
 
 Queues are ``workqueue_*`` with the queue's name as label.
+
+Counters of objects and answers that informers could not use, for ``/metrics`` of their part.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from cathedra.clock import Clock
 
-__all__ = ["QueueMetrics", "QueueObserver", "export_counts"]
+__all__ = ["InformerMetrics", "QueueMetrics", "QueueObserver", "export_counts"]
 
 _BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
 
@@ -119,3 +121,29 @@ def export_counts(
             yield family
 
     registry.register(Counts())
+
+
+class InformerMetrics:
+    """An `cathedra.client.informer.InformerObserver` that counts on a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._undecodable = Counter(
+            "cathedra_undecodable_objects",
+            "Objects, or new versions of them, that a server showed and that could not be decoded.",
+            ["resource", "kind"],
+            registry=registry,
+        )
+        self._failures = Counter(
+            "cathedra_informer_failures",
+            "Handlers that raised, malformed answers, and defects of informers.",
+            ["resource", "reason"],
+            registry=registry,
+        )
+
+    def undecodable(self, resource: str, kind: str) -> None:
+        """Count an object that cannot be decoded."""
+        self._undecodable.labels(resource, kind).inc()
+
+    def informer_failed(self, resource: str, reason: str) -> None:
+        """Count a failure: ``handler``, ``malformed`` or ``defect``."""
+        self._failures.labels(resource, reason).inc()

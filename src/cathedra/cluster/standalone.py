@@ -146,8 +146,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     # Only this part: the others would double the start of its process.
     from prometheus_client import CollectorRegistry
 
-    from cathedra.client.informermetrics import InformerMetrics
-    from cathedra.client.queuemetrics import QueueMetrics
+    from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
     from cathedra.client.resources import RESOURCECLAIMS
     from cathedra.cluster.parts.generations import generation_of
     from cathedra.controllers.controller_manager import ControllerManager, selected, served_resources

@@ -1,7 +1,7 @@
-"""The control loops that keep a cluster's promises; each is level-triggered and keeps its state in the API alone.
+"""Kubernetes' controllers. Each is level-triggered and keeps its state in the API alone.
 
-In the order in which a claim meets them: `resourceclaim` (template → claim, reservations, deallocation), `job` and
-`workloads` (make the pods that use claims), `nodes` (health, taints, pods without a node), `devicetaints` (evicts pods
-from bad devices), `poolstatus` (answers what a pool has left), `garbagecollector` and `namespaces` (take away what has
-no reason to be). `controller_manager` runs them all.
+In the order in which a claim meets them: `resourceclaim` (creates claims from templates, reserves and deallocates
+them), `job` and `workloads` (create the pods that use claims), `nodes` (health, taints, pods without a node),
+`devicetaints` (evicts pods from tainted devices), `poolstatus` (reports the free devices of pools), `garbagecollector`
+and `namespaces` (delete dependents and contents). `controller_manager` runs them.
 """

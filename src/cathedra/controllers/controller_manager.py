@@ -52,9 +52,9 @@ from cathedra.controllers.namespaces.deletion import NamespaceController
 from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from cathedra.controllers.nodes.tainteviction import TaintEvictionController
-from cathedra.controllers.poolstatus.controller import ResourcePoolStatusRequestController
+from cathedra.controllers.poolstatus import ResourcePoolStatusRequestController
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
-from cathedra.controllers.workloads.daemonset.controller import DaemonSetController
+from cathedra.controllers.workloads.daemonset import DaemonSetController
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
 from cathedra.controllers.workloads.statefulset.controller import StatefulSetController

@@ -1,21 +1,32 @@
 """Creates and deletes pods in the name of another object, and tells about it.
 
 All workload controllers share it: events, back-off in growing batches, and the note of what was written.
+
+Which pods are a controller's: those that its selector matches and no other controller has.
+
+Source: ``pkg/controller/controller_ref_manager.go`` (ClaimPods).
+
+The order in which a workload controller gives up pods that it has too many of.
+
+Spec: docs/spec/controllers.md §8. Source: ``pkg/controller/controller_utils.go`` (ActivePodsWithRanks, ActivePods).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import math
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import cmp_to_key
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
+from cathedra.api.core.meta_v1 import KubeObject, LabelSelector, ObjectMeta, OwnerReference
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.api.status import StatusError
-from cathedra.api.struct import to_dict
+from cathedra.api.struct import Time, to_dict
 from cathedra.api.undecodable import rest_of
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -23,16 +34,24 @@ from cathedra.client.resources import PODS
 from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
-from cathedra.semantics.owners import controller_reference, controller_uid
+from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
+from cathedra.semantics.pods import is_ready, is_sidecar, ready_since
 
 __all__ = [
     "BY_CONTROLLER",
+    "DELETION_COST",
+    "ORPHANS",
     "PodControl",
     "PodEventTexts",
     "attempt_all",
+    "claim_pods",
     "controlled_pods",
     "in_batches",
+    "least_done_first",
+    "orphan_namespace",
     "pod_from_template",
+    "selects",
+    "surplus_first",
 ]
 
 T = TypeVar("T")
@@ -234,3 +253,114 @@ class PodControl:
     def _tell(self, owner: KubeObject, reason: str, text: str, pod: Pod, error: Exception | None = None) -> None:
         message = text.format(pod=pod.metadata.name, owner=owner.metadata.name, error=error)
         self._recorder.record(owner, "Normal" if error is None else "Warning", reason, message)
+
+
+ORPHANS: Final = "orphan-pods"
+"""Name of the index of pods without a controller by their namespace."""
+
+
+def orphan_namespace(pod: Pod) -> Iterator[str]:
+    """Index function of `ORPHANS`."""
+    if controller_of(pod) is None:
+        yield pod.metadata.namespace
+
+
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a workload's selector matches; an invalid or empty one matches nothing."""
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return False
+    try:
+        return from_label_selector(selector).matches(labels)
+    except SelectorError:
+        return False
+
+
+async def claim_pods(
+    control: PodControl, pods: Store[Pod], owner: KubeObject, wants: Callable[[Pod], bool], finalizer: str = ""
+) -> None:
+    """Adopt the pods that ``owner`` wants and no other has, release those that it does not want any longer.
+
+    ``finalizer`` comes with adoption and goes with release.
+    """
+    metadata = owner.metadata
+    for pod in tuple(pods.by_index(ORPHANS, metadata.namespace)):
+        if pod.metadata.deletion_timestamp is None and wants(pod):
+            await control.adopt(owner, pod, finalizer)
+    for pod in tuple(pods.by_index(BY_CONTROLLER, metadata.uid)):
+        if not wants(pod):
+            await control.release(owner, pod, finalizer)
+
+
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def surplus_first(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
+    """Active pods in the order in which replica sets give them up.
+
+    Unscheduled before scheduled, Pending before Running, not ready before ready, cheap before dear, pods that share
+    their node with many of the active ``related`` ones before lonely ones, young before old. Pods of about the same
+    age (within a factor of two) are taken by their UIDs, so that not all the young ones go.
+    """
+    crowd: dict[str, int] = {}
+    for pod in related:
+        crowd[pod.spec.node_name] = crowd.get(pod.spec.node_name, 0) + 1
+
+    def compare(one: Pod, other: Pod) -> int:
+        ours = (*_progress(one), _deletion_cost(one), -crowd.get(one.spec.node_name, 0))
+        theirs = (*_progress(other), _deletion_cost(other), -crowd.get(other.spec.node_name, 0))
+        if ours != theirs:
+            return -1 if ours < theirs else 1
+        for moments in ((ready_since(one), ready_since(other)), (_created(one), _created(other))):
+            age = _by_age(*moments, now)
+            if age is not None:
+                return age or (-1 if one.metadata.uid < other.metadata.uid else 1)
+            if _restarts(one) != _restarts(other):
+                return -1 if _restarts(one) > _restarts(other) else 1
+        return 0
+
+    return sorted(pods, key=cmp_to_key(compare))
+
+
+def least_done_first(pods: Iterable[Pod]) -> list[Pod]:
+    """Active pods in the order in which jobs give them up: those that have come least far, then the youngest."""
+
+    def rank(pod: Pod) -> tuple[tuple[bool, int, bool], float, tuple[int, int], float]:
+        regular, sidecars = _restarts(pod)
+        return _progress(pod), -(ready_since(pod) or math.inf), (-regular, -sidecars), -_created(pod)
+
+    return sorted(pods, key=rank)
+
+
+def _progress(pod: Pod) -> tuple[bool, int, bool]:
+    phase = {"Pending": 0, "Unknown": 1, "Running": 2}.get(pod.status.phase, 0)
+    return bool(pod.spec.node_name), phase, is_ready(pod)
+
+
+def _created(pod: Pod) -> float:
+    return (pod.metadata.creation_timestamp or Time(0)).timestamp
+
+
+def _by_age(one: float | None, other: float | None, now: float) -> int | None:
+    """-1 if the first moment is younger, 1 if it is older, 0 if they are about the same; None if they are equal."""
+    if one is None or other is None or one == other:
+        return None
+    if not one or not other:
+        return -1 if not one else 1
+    buckets = [math.trunc(math.log2((now - moment) * 1e9)) if now > moment else -1 for moment in (one, other)]
+    return (buckets[0] > buckets[1]) - (buckets[0] < buckets[1])
+
+
+def _restarts(pod: Pod) -> tuple[int, int]:
+    """The most restarts of a container, and of a sidecar."""
+    sidecars = {container.name for container in pod.spec.init_containers if is_sidecar(container)}
+    regular = max((status.restart_count for status in pod.status.container_statuses), default=0)
+    return regular, max(
+        (status.restart_count for status in pod.status.init_container_statuses if status.name in sidecars), default=0
+    )
+
+
+def _deletion_cost(pod: Pod) -> int:
+    try:
+        return int(pod.metadata.annotations.get(DELETION_COST, "0"))
+    except ValueError:
+        return 0

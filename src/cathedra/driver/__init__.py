@@ -14,11 +14,11 @@
 
     run(Lamps())
 
-In the order of a claim's way: `device` (what there is), `publishing` (ResourceSlices), `serving` (the sockets on
-which the node agent calls), `claim` (what was allocated), `preparing` (checkpoint, CDI files, metadata files),
-`edits` (what changes in a container), `health`; `driver` is the class to derive from, and `run` puts everything to
-work. `fabric` is for devices that no node has until they are attached to one. `attributes` says where a device sits in
-the machine, as all drivers say it; `kit` is a bench to try a driver on.
+In the order in which a claim passes through: `device` (devices and pools), `publishing` (ResourceSlices), `serving`
+(the sockets that the node agent calls), `claim` (the allocation, and the edits of containers), `preparing` (checkpoint,
+CDI files, metadata files), `health`. `driver` is the class to derive from, and `run` runs it. `fabric` is for devices
+that are attached to a node only for a claim. `attributes` computes the standard attributes of a device's position in
+the machine, `webhook` validates parameters on admission, and `kit` runs a driver without a cluster.
 """
 
 from __future__ import annotations

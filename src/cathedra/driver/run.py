@@ -34,7 +34,7 @@ from cathedra.driver.progress import narrate
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
-from cathedra.files.waiting import wait_for_files
+from cathedra.files.inotify import wait_for_files
 
 __all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "only_error", "run"]
 

@@ -1,5 +1,5 @@
-"""Drivers built on the SDK: one whose devices are simulated, and those for what a machine really has.
+"""Drivers built on the SDK: one with simulated devices, and those for hardware.
 
 `example` is the driver that ``cathedra up`` runs on each node, in several profiles; `gpu` is its plain profile as a
-program of its own.
+program of its own. `hostdev`, `cpu`, `net` and `nvidia` publish what a machine really has.
 """

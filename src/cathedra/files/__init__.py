@@ -1,7 +1,7 @@
-"""Small files that must not be found half written, and directories that must not be read by others.
+"""Crash-safe files, private directories, and notification of changes in directories.
 
-`cathedra.files.atomic` replaces a file in one step; `cathedra.files.durable` does so from an event loop while the loop
-goes on; `cathedra.files.private` makes directories for this user alone and closes those that are open;
-`cathedra.files.inotify` hears when names come and go in a directory. All stand on the standard library, because the
-container shim and the device metadata reader may import nothing else.
+`cathedra.files.atomic` replaces a file in one step; `cathedra.files.durable` does so from an event loop, with the sync
+in a thread; `cathedra.files.private` creates directories that only this user can read; `cathedra.files.inotify` reports
+names that appear in and vanish from a directory. All use the standard library alone, because the container shim and the
+device metadata reader may import nothing else.
 """

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from cathedra import histogram
-from cathedra.client.informermetrics import InformerMetrics
+from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.clock import Clock, SystemClock
 
 __all__ = ["SchedulerMetrics"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cathedra.certificates import KeyPair
-from cathedra.certificates.authority import Authority, self_signed
+from cathedra.certificates.authority import Authority, certificate_facts, self_signed
+from cathedra.certificates.requests import make_request, sign_request
 
 NOW = 1_700_000_000.0
 
@@ -62,3 +65,33 @@ def test_a_self_signed_certificate_vouches_for_itself() -> None:
 def test_an_authority_goes_on_from_its_files(authority: Authority) -> None:
     again = Authority(authority.pair)
     parsed(again.client("bob", (), NOW)).verify_directly_issued_by(parsed(authority.pair))
+
+
+ISSUED = 1_800_000_000.0
+
+
+def pem(authority: Authority) -> bytes:
+    return authority.certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def test_a_certificate_says_for_whom_it_is_and_until_when() -> None:
+    authority = Authority.make(ISSUED)
+    request, _ = make_request("server", (), ("localhost", "a.example.com", "127.0.0.1"))
+    certificate = sign_request(authority, request, ("server auth",), 3600.0, ISSUED)
+    facts = certificate_facts(certificate, pem(authority))
+    assert facts.hosts == ("127.0.0.1", "a.example.com", "localhost")
+    assert facts.expires == ISSUED + 3600
+    assert facts.digest == hashlib.sha256(certificate).hexdigest()
+    assert not facts.foreign
+
+
+def test_a_certificate_of_another_authority_is_foreign_whatever_that_is_called() -> None:
+    request, _ = make_request("server", (), ())
+    certificate = sign_request(Authority.make(ISSUED), request, ("server auth",), 3600.0, ISSUED)
+    facts = certificate_facts(certificate, pem(Authority.make(ISSUED)))
+    assert (facts.hosts, facts.foreign) == ((), True)
+
+
+def test_what_is_no_certificate_has_no_facts() -> None:
+    with pytest.raises(ValueError, match="PEM"):
+        certificate_facts(b"nothing", pem(Authority.make(ISSUED)))

@@ -19,7 +19,7 @@ from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.informermetrics import InformerMetrics
+from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import EventType, MalformedAnswer, Page, WatchEvent, undecodable_event
 from cathedra.clock import run_virtual

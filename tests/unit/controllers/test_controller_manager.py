@@ -14,8 +14,8 @@ from cathedra.api.core.core_v1 import Container, Namespace, PodResourceClaim, Po
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
-from cathedra.client.informermetrics import InformerMetrics
 from cathedra.client.leaderelection import LeaderElector
+from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.resources import (
     CONFIGMAPS,
     JOBS,

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from cathedra.api.core.apps_v1 import ReplicaSet
-from cathedra.api.core.core_v1 import PodTemplateSpec
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
+from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta, OwnerReference
+from cathedra.api.struct import from_dict, to_dict
 from cathedra.client.events import EventRecorder
+from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podcontrol import BEGUN_TOGETHER, PodControl, attempt_all, pod_from_template
+from cathedra.controllers.podcontrol import (
+    BEGUN_TOGETHER,
+    DELETION_COST,
+    PodControl,
+    attempt_all,
+    least_done_first,
+    orphan_namespace,
+    pod_from_template,
+    selects,
+    surplus_first,
+)
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import pod
 
@@ -116,3 +130,122 @@ async def test_a_batch_that_is_cancelled_leaves_no_request_behind() -> None:
         await running
     await asyncio.sleep(0)
     assert len(ended) >= BEGUN_TOGETHER
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        (None, False),
+        ({}, False),
+        ({"matchLabels": {"app": "x"}}, True),
+        ({"matchLabels": {"app": "y"}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "Nonsense"}]}, False),
+    ],
+)
+def test_an_empty_or_invalid_selector_selects_nothing(selector: dict[str, Any] | None, selected: bool) -> None:
+    made = from_dict(LabelSelector, selector) if selector is not None else None
+    assert selects(made, {"app": "x"}) is selected
+
+
+def test_only_pods_without_a_controller_are_orphans() -> None:
+    def owned(*, controller: bool) -> OwnerReference:
+        return OwnerReference(api_version="v1", kind="Job", name="j", uid="u", controller=controller)
+
+    assert list(orphan_namespace(pod("p"))) == ["default"]
+    assert list(orphan_namespace(with_metadata(pod("p"), owner_references=(owned(controller=False),)))) == ["default"]
+    assert list(orphan_namespace(with_metadata(pod("p"), owner_references=(owned(controller=True),)))) == []
+
+
+def ranked_pod(
+    name: str,
+    *,
+    node: str = "n1",
+    phase: str = "Running",
+    ready: str = "1970-01-01T00:01:40Z",
+    cost: str = "",
+    restarts: int = 0,
+    created: str = "1970-01-01T00:00:01Z",
+) -> Pod:
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": ready}] if ready else []
+    metadata: dict[str, Any] = {"name": name, "creationTimestamp": created}
+    if cost:
+        metadata["annotations"] = {DELETION_COST: cost}
+    containers = [{"name": "c", "restartCount": restarts}]
+    status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
+    return from_dict(Pod, {"metadata": metadata, "spec": {"nodeName": node}, "status": status})
+
+
+NOW = 10_000.0
+
+
+def names(pods: list[Pod]) -> list[str]:
+    return [one.metadata.name for one in pods]
+
+
+@pytest.mark.parametrize(
+    ("goes", "stays"),
+    [
+        (ranked_pod("a", node=""), ranked_pod("b", phase="Pending", ready="")),
+        (ranked_pod("a", phase="Pending", ready=""), ranked_pod("b", ready="")),
+        (ranked_pod("a", ready=""), ranked_pod("b", cost="-5")),
+        (ranked_pod("a", cost="-5"), ranked_pod("b", cost="not a number")),
+        (ranked_pod("a", ready="1970-01-01T02:00:00Z"), ranked_pod("b")),
+        (ranked_pod("a", restarts=2), ranked_pod("b", restarts=1)),
+        (ranked_pod("a", created="1970-01-01T02:00:00Z"), ranked_pod("b")),
+    ],
+)
+def test_what_matters_most_is_asked_first(goes: Pod, stays: Pod) -> None:
+    assert names(surplus_first([stays, goes], (), NOW)) == ["a", "b"]
+
+
+def test_pods_that_share_their_node_with_many_related_ones_go_first() -> None:
+    pods = [ranked_pod("alone", node="n2"), ranked_pod("x", node="n1")]
+    assert names(surplus_first(pods, [*pods, ranked_pod("other", node="n1")], NOW)) == ["x", "alone"]
+    assert names(surplus_first(pods, [*pods, ranked_pod("one", node="n2"), ranked_pod("two", node="n2")], NOW)) == [
+        "alone",
+        "x",
+    ]
+
+
+def test_pods_of_about_the_same_age_are_taken_by_their_uids() -> None:
+    older = with_metadata(ranked_pod("older", ready="1970-01-01T00:00:10Z"), uid="1")
+    younger = with_metadata(ranked_pod("younger", ready="1970-01-01T00:05:00Z"), uid="2")
+    assert names(surplus_first([younger, older], (), NOW)) == ["older", "younger"]
+
+
+def test_the_order_does_not_depend_on_that_of_the_list() -> None:
+    pods = [ranked_pod(f"p{n}", cost=str(n)) for n in range(10)]
+    shuffled = random.Random(1).sample(pods, len(pods))
+    assert surplus_first(shuffled, pods, NOW) == surplus_first(pods, pods, NOW)
+
+
+@pytest.mark.parametrize(
+    ("goes", "stays"),
+    [
+        (ranked_pod("a", node=""), ranked_pod("b")),
+        (ranked_pod("a", ready=""), ranked_pod("b")),
+        (ranked_pod("a", ready="1970-01-01T00:00:11Z"), ranked_pod("b", ready="1970-01-01T00:00:10Z", cost="-5")),
+        (ranked_pod("a", restarts=2), ranked_pod("b", restarts=1)),
+        (ranked_pod("a", created="1970-01-01T00:00:09Z"), ranked_pod("b")),
+    ],
+)
+def test_jobs_ask_neither_for_costs_nor_for_neighbours(goes: Pod, stays: Pod) -> None:
+    assert names(least_done_first([stays, goes])) == ["a", "b"]
+
+
+def sidecar(restarts: int) -> Pod:
+    made = ranked_pod(f"r{restarts}")
+    init = {"name": "s", "restartPolicy": "Always"}
+    return from_dict(
+        Pod,
+        {
+            **to_dict(made),
+            "spec": {"nodeName": "n1", "initContainers": [init]},
+            "status": {**to_dict(made.status), "initContainerStatuses": [{"name": "s", "restartCount": restarts}]},
+        },
+    )
+
+
+def test_restarts_of_sidecars_are_asked_last_of_restarts() -> None:
+    assert names(surplus_first([sidecar(1), sidecar(3)], (), NOW)) == ["r3", "r1"]

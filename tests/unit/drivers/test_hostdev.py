@@ -109,19 +109,19 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def machine_discovery(tmp_path: Path) -> Machine:
+def machine_with_nodes(tmp_path: Path) -> Machine:
     return Machine(tmp_path / "root")
 
 
-def test_nodes_are_found_by_pattern_and_tell_what_udev_and_pci_know(machine_discovery: Machine) -> None:
-    machine_discovery.add(
+def test_nodes_are_found_by_pattern_and_tell_what_udev_and_pci_know(machine_with_nodes: Machine) -> None:
+    machine_with_nodes.add(
         "/dev/ttyUSB0",
         "/dev/null",
         pci="0000:3b:00.0",
         udev={"ID_VENDOR": "FTDI", "ID_SERIAL_SHORT": "A1", "ID_BUS": "usb"},
         uevent="DRIVER=ftdi_sio\n",
     )
-    (found,) = find([DeviceRule("serial", ["/dev/tty*"])], machine_discovery.root)
+    (found,) = find([DeviceRule("serial", ["/dev/tty*"])], machine_with_nodes.root)
     assert (found.name, found.path) == ("serial-ttyusb0", "/dev/ttyUSB0")
     assert found.attributes == {
         "kind": "serial",
@@ -136,31 +136,31 @@ def test_nodes_are_found_by_pattern_and_tell_what_udev_and_pci_know(machine_disc
     }
 
 
-def test_properties_choose_among_nodes(machine_discovery: Machine) -> None:
-    machine_discovery.add("/dev/video0", "/dev/null", udev={"ID_MODEL": "Camera 5"})
-    machine_discovery.add("/dev/video1", "/dev/zero", udev={"ID_MODEL": "Capture"})
+def test_properties_choose_among_nodes(machine_with_nodes: Machine) -> None:
+    machine_with_nodes.add("/dev/video0", "/dev/null", udev={"ID_MODEL": "Camera 5"})
+    machine_with_nodes.add("/dev/video1", "/dev/zero", udev={"ID_MODEL": "Capture"})
     rule = DeviceRule("camera", ["/dev/video*"], udev={"ID_MODEL": "Camera*"}, attributes={"colour": True})
-    assert [(one.path, one.attributes["colour"]) for one in find([rule], machine_discovery.root)] == [
+    assert [(one.path, one.attributes["colour"]) for one in find([rule], machine_with_nodes.root)] == [
         ("/dev/video0", True)
     ]
 
 
-def test_a_node_belongs_to_the_first_rule_that_names_it(machine_discovery: Machine) -> None:
-    machine_discovery.add("/dev/ttyS0", "/dev/null")
+def test_a_node_belongs_to_the_first_rule_that_names_it(machine_with_nodes: Machine) -> None:
+    machine_with_nodes.add("/dev/ttyS0", "/dev/null")
     rules = [DeviceRule("console", ["/dev/ttyS0"]), DeviceRule("serial", ["/dev/ttyS*"])]
-    assert [one.name for one in find(rules, machine_discovery.root)] == ["console-ttys0"]
+    assert [one.name for one in find(rules, machine_with_nodes.root)] == ["console-ttys0"]
 
 
-def test_what_is_no_device_is_left_out(machine_discovery: Machine) -> None:
-    (machine_discovery.root / "dev/file").write_text("")
-    (machine_discovery.root / "dev/gone").symlink_to("/nowhere")
-    assert find([DeviceRule("any", ["/dev/*"])], machine_discovery.root) == []
+def test_what_is_no_device_is_left_out(machine_with_nodes: Machine) -> None:
+    (machine_with_nodes.root / "dev/file").write_text("")
+    (machine_with_nodes.root / "dev/gone").symlink_to("/nowhere")
+    assert find([DeviceRule("any", ["/dev/*"])], machine_with_nodes.root) == []
 
 
-def test_paths_that_differ_in_case_alone_have_different_names(machine_discovery: Machine) -> None:
-    machine_discovery.add("/dev/ttyA", "/dev/null")
-    machine_discovery.add("/dev/ttya", "/dev/zero")
-    names = [one.name for one in find([DeviceRule("serial", ["/dev/tty*"])], machine_discovery.root)]
+def test_paths_that_differ_in_case_alone_have_different_names(machine_with_nodes: Machine) -> None:
+    machine_with_nodes.add("/dev/ttyA", "/dev/null")
+    machine_with_nodes.add("/dev/ttya", "/dev/zero")
+    names = [one.name for one in find([DeviceRule("serial", ["/dev/tty*"])], machine_with_nodes.root)]
     assert len(set(names)) == 2
     assert all(name.startswith("serial-ttya") for name in names)
 

@@ -121,7 +121,7 @@ class PKI:
         self._note_facts(certificate, noted)
 
     def _note_facts(self, certificate: Path, note: Path) -> CertificateFacts:
-        from cathedra.certificates.facts import certificate_facts  # as in `_authority`
+        from cathedra.certificates.authority import certificate_facts  # as in `_authority`
 
         authority = self._path("ca.crt").read_bytes()
         try:

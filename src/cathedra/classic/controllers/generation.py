@@ -9,7 +9,7 @@ from __future__ import annotations
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, generate_name
+from cathedra.controllers.resourceclaim.maker import POD_CLAIM_NAME, generate_name
 from cathedra.releases import FeatureGates, classic
 from cathedra.semantics.owners import controller_reference
 

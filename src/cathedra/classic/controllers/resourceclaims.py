@@ -26,7 +26,7 @@ from cathedra.client.resources import PODS
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podindexes
-from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME
+from cathedra.controllers.resourceclaim.maker import POD_CLAIM_NAME
 from cathedra.controllers.resourceclaim.release import FINALIZER, DeletedPods
 from cathedra.releases import classic
 from cathedra.semantics.owners import controller_of, is_controlled_by

@@ -1,3 +1,4 @@
-"""What keeps an administrator's settings true: `clusterroles` fills aggregated roles, `quotas` counts what is used,
-`policystatus` checks the types of admission policies, `disruptions` says how many pods may be evicted, `podgroups` lets
-deleted groups go."""
+"""Controllers of cluster settings: `clusterroles` aggregates roles, `quotas` counts usage, `policystatus` type-checks
+admission policies, `disruptions` computes how many pods may be evicted, and `podgroups` removes finalizers of deleted
+groups.
+"""

@@ -1,5 +1,5 @@
-"""Evicts pods from devices that carry a NoExecute taint, and tells how a taint rule is getting on.
+"""Eviction of pods from devices with a NoExecute taint, and the status of taint rules.
 
-`taints` collects the taints of allocated devices, `eviction` decides when a pod has to go, `rulestatus` words the
-condition of a rule, `controller` does the work (docs/spec/controllers.md §3).
+`taints` collects the taints of allocated devices and computes when a pod must be evicted; `controller` evicts and
+writes the rules' conditions (docs/spec/controllers.md §3).
 """

@@ -1,24 +1,40 @@
 """The NoExecute taints of devices, from slices and from rules.
 
 Slices are large and mostly untainted, so what is kept of each is only its tainted devices.
+
+When a pod has to leave its devices (docs/spec/controllers.md §3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from cathedra.api.resource import (
     DeviceRequestAllocationResult,
     DeviceTaint,
     DeviceTaintRule,
+    DeviceToleration,
     ResourceClaim,
     ResourceSlice,
 )
 from cathedra.client.informer import Informer
 from cathedra.client.store import Store
+from cathedra.semantics.tolerations import tolerates_device_taint
 
-__all__ = ["BY_DEVICE", "DeviceTaints", "Tainted", "by_device", "rule_selects", "same_allocation"]
+__all__ = [
+    "BY_DEVICE",
+    "DeviceTaints",
+    "EvictionTime",
+    "Tainted",
+    "by_device",
+    "claim_eviction_time",
+    "earliest",
+    "rule_selects",
+    "same_allocation",
+]
 
 NO_EXECUTE: Final = "NoExecute"
 BY_DEVICE: Final = "claim-device"
@@ -131,3 +147,55 @@ def tainted_devices(slice_: ResourceSlice) -> dict[str, tuple[DeviceTaint, ...]]
 
 def _pool_keys(slice_: ResourceSlice) -> tuple[str, ...]:
     return (f"{slice_.spec.driver}/{slice_.spec.pool.name}",)
+
+
+class EvictionTime(msgspec.Struct, frozen=True):
+    """A pod or a claim's pods have to go: from when on (epoch seconds), and because of which taints."""
+
+    due: float
+    reasons: tuple[Tainted, ...]
+
+
+def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration], *, every_effect: bool = True) -> float | None:
+    """When users of a device with that taint have to go (epoch seconds); None if they may stay.
+
+    ``every_effect``: a toleration that names no effect counts too, as the API says; up to 1.36 it lets a pod come, but
+    not stay.
+    """
+    added = taint.time_added.timestamp if taint.time_added is not None else 0.0
+    counting = [toleration for toleration in tolerations if every_effect or toleration.effect]
+    matching = [toleration for toleration in counting if tolerates_device_taint(toleration, taint)]
+    if not matching:
+        return added
+    limits = [toleration.toleration_seconds for toleration in matching]
+    if any(limit is None for limit in limits):
+        return None
+    return added + min(max(limit, 0) for limit in limits if limit is not None)
+
+
+def claim_eviction_time(
+    claim: ResourceClaim, taints: DeviceTaints, *, every_effect: bool = True
+) -> EvictionTime | None:
+    """Whether and when the users of a claim have to go.
+
+    The tolerations that count are those recorded in the allocation, not those of the claim's spec.
+    """
+    due: float | None = None
+    reasons: dict[Tainted, None] = {}
+    for result in results_of(claim):
+        for tainted in taints.of(result.driver, result.pool, result.device):
+            time = due_time(tainted.taint, result.tolerations, every_effect=every_effect)
+            if time is None:
+                continue
+            reasons[tainted] = None
+            due = time if due is None else min(due, time)
+    return EvictionTime(due, tuple(reasons)) if due is not None else None
+
+
+def earliest(times: Iterable[EvictionTime]) -> EvictionTime | None:
+    """The times of several claims as one."""
+    times = tuple(times)
+    if not times:
+        return None
+    reasons = dict.fromkeys(reason for eviction in times for reason in eviction.reasons)
+    return EvictionTime(min(eviction.due for eviction in times), tuple(reasons))

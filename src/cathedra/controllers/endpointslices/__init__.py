@@ -1,5 +1,5 @@
-"""Endpoint slices of services with selectors: which pods are behind a service, and whether they are ready.
+"""Endpoint slices of services with selectors: the addresses of their pods, and their readiness.
 
-`endpoints` turns a pod into an endpoint, `distribution` spreads endpoints over slices with as few changes as possible,
-`triggertimes` says since when the answer has been another one, and `controller` writes what has changed.
+`controller` turns pods into endpoints and writes the slices that have changed; `distribution` spreads endpoints over
+slices with as few writes as possible.
 """

@@ -1,13 +1,24 @@
-"""The endpoint slice controller: every service with a selector has slices that name the pods behind it."""
+"""The endpoint slice controller: every service with a selector has slices that name the pods behind it.
+
+What an endpoint slice says of one pod (k8s.io/endpointslice, utils.go).
+
+Since when the endpoints of a service have been others: the time that slices carry for those who measure delays.
+
+It is that of the oldest change which a look at the service finds: a pod that became ready or ceased to be, or the
+service itself. Where nothing has a new time, there is none (k8s.io/endpointslice/util, trigger_time_tracker.go).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from cathedra.api.core.core_v1 import Pod, Service
-from cathedra.api.core.discovery_v1 import Endpoint, EndpointSlice
+import msgspec
+
+from cathedra.api.core.core_v1 import Node, ObjectReference, Pod, Service
+from cathedra.api.core.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time
 from cathedra.client.objects import ObjectKey, key_of, with_metadata
@@ -23,13 +34,12 @@ from cathedra.controllers.endpointslices.distribution import (
     Ports,
     distribute,
 )
-from cathedra.controllers.endpointslices.endpoints import address_types, endpoint_of, ports_of
-from cathedra.controllers.endpointslices.triggertimes import TriggerTimes
 from cathedra.controllers.expectations import Expectations
+from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_ready
-from cathedra.semantics.services import is_endpoint, selects_pod
+from cathedra.semantics.services import has_hostname_in, is_endpoint, selects_pod, target_port
 
-__all__ = ["EndpointSliceController"]
+__all__ = ["EndpointSliceController", "TriggerTimes", "address_types", "endpoint_of", "ports_of"]
 
 _WORKERS: Final = 5
 _AFTER_SLICES: Final = 1.0
@@ -214,3 +224,98 @@ def _seen(pod: Pod) -> tuple[object, ...]:
         is_endpoint(pod),
         is_ready(pod),
     )
+
+
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def address_types(service: Service) -> tuple[str, ...]:
+    """The kinds of addresses that the service has, one for each of its families.
+
+    Kubernetes' API server gives every service its families. Here a service may be without: then it has the family of
+    its address, or that of a cluster with one kind of addresses.
+    """
+    spec = service.spec
+    known = tuple(family for family in spec.ip_families if family in ("IPv4", "IPv6"))
+    return known or ("IPv6" if ":" in spec.cluster_ip else "IPv4",)
+
+
+def ports_of(service: Service, pod: Pod) -> tuple[EndpointPort, ...]:
+    """The ports of the pod behind those of the service; ports that the pod does not have are left out."""
+    found: list[EndpointPort] = []
+    for port in service.spec.ports:
+        number = target_port(pod, port)
+        if number is not None:
+            found.append(
+                EndpointPort(
+                    name=port.name, port=number, protocol=port.protocol or "TCP", app_protocol=port.app_protocol
+                )
+            )
+    return tuple(found)
+
+
+def endpoint_of(pod: Pod, node: Node | None, service: Service, address_type: str) -> Endpoint | None:
+    """The pod as an endpoint; None if it has no address of that type."""
+    addresses = tuple(_addresses(pod, address_type))
+    if not addresses:
+        return None
+    serving = is_ready(pod)
+    terminating = pod.metadata.deletion_timestamp is not None
+    ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
+    metadata = pod.metadata
+    return Endpoint(
+        addresses=addresses,
+        conditions=EndpointConditions(ready=ready, serving=serving, terminating=terminating),
+        hostname=pod.spec.hostname if has_hostname_in(service, pod) else None,
+        target_ref=ObjectReference(kind="Pod", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
+        node_name=pod.spec.node_name or None,
+        zone=(node.metadata.labels.get(_ZONE) if node is not None else None) or None,
+    )
+
+
+def _addresses(pod: Pod, address_type: str) -> Iterator[str]:
+    for text in [one.ip for one in pod.status.pod_ips] or [pod.status.pod_ip]:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            continue
+        if f"IPv{address.version}" == address_type:
+            yield str(address)
+
+
+_NEVER = Time(0)
+
+
+class _Known(msgspec.Struct):
+    """The times that were seen last."""
+
+    service: Time = _NEVER
+    pods: dict[str, Time] = msgspec.field(default_factory=dict)
+
+
+class TriggerTimes:
+    """Remembers, by service, the times that were seen."""
+
+    def __init__(self) -> None:
+        self._known: dict[ObjectKey, _Known] = {}
+
+    def changed(self, key: ObjectKey, service: Service, pods: Iterable[Pod]) -> Time | None:
+        """The oldest time that is new since the last look."""
+        before = self._known.get(key, _Known())
+        now = _Known(service.metadata.creation_timestamp or _NEVER)
+        new: list[Time] = []
+        for pod in pods:
+            ready = find_condition(pod.status.conditions, "Ready")
+            if ready is None or ready.last_transition_time is None:
+                continue
+            now.pods[pod.metadata.name] = ready.last_transition_time
+            if ready.last_transition_time > before.pods.get(pod.metadata.name, _NEVER):
+                new.append(ready.last_transition_time)
+        if now.service > before.service:
+            new.append(now.service)
+        self._known[key] = now
+        return min(new, default=None)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The service is gone."""
+        self._known.pop(key, None)

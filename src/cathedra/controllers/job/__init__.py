@@ -1,7 +1,6 @@
-"""Jobs: pods that run until enough of them have succeeded; and cron jobs, which make jobs by the clock.
+"""Jobs (pods that run until enough of them have succeeded) and cron jobs (jobs on a schedule).
 
-`indexes` knows the short form of completed indexes, `pods` makes the pods, `failurepolicy` judges failed ones,
-`backoff` knows the pause after them, `tally` counts them, `outcome` decides when a job is over, `controller` does
-the work, `ttl` deletes finished jobs; `cronjob` makes the jobs of a cron job when they are
-due (docs/spec/controllers.md §7).
+`controller` is the job controller. `pods` creates pods, applies the failure policy and computes the back-off after
+failures; `tally` counts pods and completed indexes; `outcome` decides when a job has finished. `ttl` deletes finished
+jobs, and `cronjob` creates the jobs of a cron job when they are due (docs/spec/controllers.md §7).
 """

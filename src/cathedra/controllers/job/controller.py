@@ -22,22 +22,31 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.job import outcome as outcomes
-from cathedra.controllers.job.backoff import PodFailures, pause_after
 from cathedra.controllers.job.outcome import Outcome, with_condition
 from cathedra.controllers.job.pods import (
     TRACKING,
+    PodFailures,
     all_failures,
     completion_index,
     finish_time,
     is_indexed,
     is_tracked,
     new_pod,
+    pause_after,
     replaces_only_failed,
 )
 from cathedra.controllers.job.tally import entered, settled, tally, uncounted
-from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
-from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, attempt_all, controlled_pods
-from cathedra.controllers.podranking import least_done_first
+from cathedra.controllers.podcontrol import (
+    BY_CONTROLLER,
+    ORPHANS,
+    PodControl,
+    attempt_all,
+    claim_pods,
+    controlled_pods,
+    least_done_first,
+    orphan_namespace,
+    selects,
+)
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 from cathedra.semantics.pods import is_ready, is_terminal

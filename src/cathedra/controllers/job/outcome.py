@@ -10,9 +10,8 @@ import msgspec
 from cathedra.api.core.batch_v1 import Job, JobCondition, JobStatus
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import Time, replace
-from cathedra.controllers.job.indexes import parse_indexes
 from cathedra.controllers.job.pods import is_indexed
-from cathedra.controllers.job.tally import Tally
+from cathedra.controllers.job.tally import Tally, parse_indexes
 from cathedra.semantics.conditions import is_true, with_condition_restarted
 
 __all__ = ["Outcome", "deadline_in", "decide", "has_finished", "reached_completions", "with_condition"]

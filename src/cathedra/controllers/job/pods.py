@@ -1,22 +1,35 @@
-"""The pods of a job: how they are made, and what their status says to the job."""
+"""The pods of a job: how they are made, and what their status says to the job.
+
+What the failure of one pod means for its job (podFailurePolicy).
+
+The pause before pods that failed are replaced: it doubles with every failure since the last success.
+
+The pods that failed may be gone by then, so their number and the time of the last one are remembered, as in Kubernetes
+(``pkg/controller/job/backoff_utils.go``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from cathedra.api.core.batch_v1 import Job
-from cathedra.api.core.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
+import msgspec
+
+from cathedra.api.core.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
+from cathedra.api.core.core_v1 import Container, ContainerStatus, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
-from cathedra.controllers.job.failurepolicy import judge
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_reference
 
 __all__ = [
     "FAILURE_COUNT",
+    "FIRST_FAILURE_DELAY",
     "INDEX",
+    "LONGEST_FAILURE_DELAY",
     "TRACKING",
+    "PodFailures",
+    "PolicyMatch",
     "all_failures",
     "completion_index",
     "failure_count",
@@ -25,7 +38,9 @@ __all__ = [
     "has_valid_index",
     "is_indexed",
     "is_tracked",
+    "judge",
     "new_pod",
+    "pause_after",
     "replaces_only_failed",
 ]
 
@@ -150,3 +165,82 @@ def _with_index_variable(containers: Iterable[Container]) -> tuple[Container, ..
         else replace(container, env=(*container.env, variable))
         for container in containers
     )
+
+
+class PolicyMatch(msgspec.Struct, frozen=True):
+    """``action`` is Count, Ignore, FailJob or FailIndex; ``message`` says why when the job fails."""
+
+    action: str
+    message: str = ""
+
+
+def judge(job: Job, pod: Pod) -> PolicyMatch:
+    """The first rule that fits decides; without one the failure counts."""
+    policy = job.spec.pod_failure_policy
+    if policy is None:
+        return PolicyMatch("Count")
+    for number, rule in enumerate(policy.rules):
+        message = _match(rule, number, pod)
+        if message is not None:
+            return PolicyMatch(rule.action, message)
+    return PolicyMatch("Count")
+
+
+def _match(rule: PodFailurePolicyRule, number: int, pod: Pod) -> str | None:
+    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.on_exit_codes is not None:
+        container = next(_matching_containers(rule.on_exit_codes, pod), None)
+        if container is None or container.state.terminated is None:
+            return None
+        return (
+            f"Container {container.name} for pod {where} failed with exit code "
+            f"{container.state.terminated.exit_code} matching {rule.action} rule at index {number}"
+        )
+    for pattern in rule.on_pod_conditions:
+        for condition in pod.status.conditions:
+            if (condition.type, condition.status) == (pattern.type, pattern.status or "True"):
+                return f"Pod {where} has condition {condition.type} matching {rule.action} rule at index {number}"
+    return None
+
+
+def _matching_containers(rule: PodFailurePolicyOnExitCodesRequirement, pod: Pod) -> Iterator[ContainerStatus]:
+    for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        if rule.container_name is not None and status.name != rule.container_name:
+            continue
+        ended = status.state.terminated
+        if ended is None or ended.exit_code == 0:
+            continue
+        if (ended.exit_code in rule.values) == (rule.operator == "In"):
+            yield status
+
+
+FIRST_FAILURE_DELAY: Final = 10.0
+LONGEST_FAILURE_DELAY: Final = 600.0
+
+
+class PodFailures(msgspec.Struct, frozen=True):
+    """Failures in a row, and when the last one ended (epoch seconds)."""
+
+    count: int = 0
+    last: float = 0.0
+
+    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod], now: float) -> PodFailures:
+        """With the pods that have ended since; a success forgives what failed before it."""
+        successes = sorted(finish_time(pod, now) for pod in succeeded)
+        failures = sorted(finish_time(pod, now) for pod in failed)
+        if not successes:
+            return PodFailures(self.count + len(failures), failures[-1]) if failures else self
+        failures = [end for end in failures if end > successes[-1]]
+        return PodFailures(len(failures), failures[-1]) if failures else PodFailures()
+
+    def pause(self, now: float) -> float:
+        """Seconds until a pod may be created again."""
+        return pause_after(self.count, self.last, now)
+
+
+def pause_after(failures: int, last: float, now: float) -> float:
+    """Seconds to wait after so many failures, of which the last one ended at ``last`` (epoch seconds)."""
+    if failures == 0:
+        return 0.0
+    delay = min(FIRST_FAILURE_DELAY * 2.0 ** min(failures - 1, 10), LONGEST_FAILURE_DELAY)
+    return max(0.0, last + delay - now)

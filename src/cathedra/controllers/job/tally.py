@@ -2,6 +2,8 @@
 
 A finished pod is first written down by uid in ``status.uncountedTerminatedPods``, then loses its finalizer, and only
 then raises a counter; so a crash at any point neither forgets nor repeats it (docs/spec/controllers.md §7).
+
+Sets of completion indexes in their short form, as ``0,2-4``.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ import msgspec
 from cathedra.api.core.batch_v1 import Job, JobStatus, UncountedTerminatedPods
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import replace
-from cathedra.controllers.job.failurepolicy import PolicyMatch, judge
-from cathedra.controllers.job.indexes import format_indexes, parse_indexes
 from cathedra.controllers.job.pods import (
+    PolicyMatch,
     all_failures,
     completion_index,
     failure_count,
@@ -24,10 +25,11 @@ from cathedra.controllers.job.pods import (
     has_valid_index,
     is_indexed,
     is_tracked,
+    judge,
 )
 from cathedra.semantics.pods import is_active, is_ready, is_terminal
 
-__all__ = ["CountingRound", "Tally", "entered", "settled", "tally", "uncounted"]
+__all__ = ["CountingRound", "Tally", "entered", "format_indexes", "parse_indexes", "settled", "tally", "uncounted"]
 
 MOST_PER_SYNC = 500
 """So many finished pods are counted in one go, which bounds the size of the status."""
@@ -215,3 +217,34 @@ def settled(status: JobStatus, tracked: frozenset[str]) -> JobStatus:
         failed=status.failed + len(known.failed) - len(failed),
         uncounted_terminated_pods=UncountedTerminatedPods(succeeded=succeeded, failed=failed),
     )
+
+
+def parse_indexes(text: str, completions: int) -> frozenset[int]:
+    """The indexes that ``text`` names, as far as they are below ``completions``; what is malformed is left out."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if first.isdigit() and (not dash or last.isdigit()):
+            found.update(range(int(first), min(int(last if dash else first) + 1, completions)))
+    return frozenset(found)
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """The short form: three and more neighbours become a range, as do two (``1,2`` stays two numbers)."""
+    parts: list[str] = []
+    run: list[int] = []
+    for index in [*sorted(set(indexes)), None]:
+        if index is not None and run and index == run[-1] + 1:
+            run.append(index)
+            continue
+        if run:
+            parts.append(_run(run))
+        run = [index] if index is not None else []
+    return ",".join(parts)
+
+
+def _run(run: list[int]) -> str:
+    if len(run) == 1:
+        return str(run[0])
+    separator = "," if len(run) == 2 else "-"
+    return f"{run[0]}{separator}{run[-1]}"

@@ -3,37 +3,43 @@
 A node is alive as long as its Lease or its Ready heartbeat changes; what counts is when the change was seen here, so
 clocks need not agree. NoSchedule taints follow the conditions at once. NoExecute taints are set slowly, and not at all
 when so much is broken that the fault is probably not the nodes' (docs/spec/controllers.md §9.1 and §9.2).
+
+Taints of nodes: which ones a node's state asks for, and which tolerations cover them.
+
+Spec: docs/spec/controllers.md §9.2 and §9.3.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from cathedra.api.core.coordination_v1 import Lease
-from cathedra.api.core.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
+from cathedra.api.core.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint, Toleration
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.resources import LEASES, NODES, PODS
 from cathedra.client.workqueue import WorkQueue, one_of_many, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.nodes.taints import (
-    MANAGED_NO_SCHEDULE,
-    NOT_READY,
-    UNREACHABLE,
-    no_execute_key,
-    no_schedule_keys,
-)
 from cathedra.semantics.conditions import find_condition, with_condition
 from cathedra.semantics.nodes import ready_status
 from cathedra.semantics.pods import is_ready
+from cathedra.semantics.tolerations import tolerates
 
-__all__ = ["LifecycleTiming", "NodeLifecycleController"]
+__all__ = [
+    "NOT_READY",
+    "UNREACHABLE",
+    "LifecycleTiming",
+    "NodeLifecycleController",
+    "eviction_delay",
+    "no_execute_key",
+    "no_schedule_keys",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -293,3 +299,53 @@ def _zones(nodes: Sequence[Node]) -> dict[str, list[Node]]:
         labels = node.metadata.labels
         zones.setdefault(f"{labels.get(_REGION, '')}/{labels.get(_ZONE, '')}", []).append(node)
     return zones
+
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+
+_CONDITION_TAINTS: Final = {
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+}
+MANAGED_NO_SCHEDULE: Final = frozenset({*_CONDITION_TAINTS.values(), UNSCHEDULABLE})
+
+
+def no_schedule_keys(node: Node) -> frozenset[str]:
+    """The NoSchedule taints that conditions and ``spec.unschedulable`` ask for."""
+    keys = {
+        key
+        for condition in node.status.conditions
+        if (key := _CONDITION_TAINTS.get((condition.type, condition.status))) is not None
+    }
+    if find_condition(node.status.conditions, "Ready") is None:
+        keys.add(NOT_READY)
+    if node.spec.unschedulable:
+        keys.add(UNSCHEDULABLE)
+    return frozenset(keys)
+
+
+def no_execute_key(node: Node) -> str:
+    """The NoExecute taint that the node's health asks for, "" for a healthy node."""
+    return {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready_status(node), "")
+
+
+def eviction_delay(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
+    """For how many seconds a pod may stay under these NoExecute taints; None for ever, 0 not at all.
+
+    Of several tolerations of a taint the first one counts.
+    """
+    tolerations = tuple(tolerations)
+    used: list[Toleration] = []
+    for taint in taints:
+        match = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+        if match is None:
+            return 0.0
+        used.append(match)
+    limits = [float(max(0, t.toleration_seconds)) for t in used if t.toleration_seconds is not None]
+    return min(limits, default=None)

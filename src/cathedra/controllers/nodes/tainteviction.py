@@ -16,8 +16,7 @@ from cathedra.client.resources import NODES, PODS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.eviction import evict
-from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node, same_node
-from cathedra.controllers.nodes.taints import eviction_delay
+from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node, eviction_delay, same_node
 from cathedra.semantics.tolerations import first_untolerated
 
 __all__ = ["TaintEvictionController"]

@@ -1,5 +1,5 @@
-"""From template to claim, from pod to reservation, and back: the controller between pods and claims.
+"""The resourceclaim controller: creates claims from templates for pods, and releases them afterwards.
 
-`podclaims` says which claim an entry of a pod means, `generation` makes a claim from a template, `controller` does the
-work (docs/spec/controllers.md §2).
+`maker` creates claims, `release` computes which reservations are no longer needed, `podindexes` finds the pods of a
+claim, template or group, and `controller` reconciles claims (docs/spec/controllers.md §2).
 """

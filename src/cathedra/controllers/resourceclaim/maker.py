@@ -3,6 +3,8 @@
 Four things keep a claim from being made twice: the name recorded in the owner's status, the annotation on a claim
 that was made before a crash, the memory of claims made a moment ago that the informer has not shown yet, and, after an
 answer was lost, a question to the API server.
+
+A claim made from a template, for a pod or a PodGroup (docs/spec/controllers.md §2.4).
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
 from cathedra.api.undecodable import Undecodable, UndecodableObject
@@ -20,11 +22,19 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
-from cathedra.controllers.resourceclaim.generation import POD_CLAIM_NAME, claim_from_template
 from cathedra.releases import FeatureGates
-from cathedra.semantics.owners import controller_of
+from cathedra.semantics.owners import controller_of, controller_reference
 
-__all__ = ["ClaimMaker", "ClaimRefused", "ClaimUndecodable", "TemplateMissing"]
+__all__ = [
+    "POD_CLAIM_NAME",
+    "ClaimMaker",
+    "ClaimRefused",
+    "ClaimUndecodable",
+    "FeatureDisabled",
+    "TemplateMissing",
+    "claim_from_template",
+    "generate_name",
+]
 
 _BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
@@ -188,3 +198,54 @@ def _owner_and_entry(claim: ResourceClaim) -> tuple[str, ...]:
 def _same_owner_and_entry(old: ResourceClaim, new: ResourceClaim) -> bool:
     before, after = old.metadata, new.metadata
     return before.annotations is after.annotations and before.owner_references is after.owner_references
+
+
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of a generated claim: the entry of the pod that it was made for."""
+
+_LONGEST_PREFIX: Final = 57
+"""What the API server's five random characters leave of a name that fits a DNS label, less one."""
+
+
+class FeatureDisabled(Exception):
+    """The template asks for something that is switched off."""
+
+
+def generate_name(owner: str, entry: str) -> str:
+    """The prefix of a generated claim's name; both parts are cut in proportion when they are too long."""
+    prefix = f"{owner}-{entry}-"
+    total = len(prefix)
+    if total <= _LONGEST_PREFIX:
+        return prefix
+    return f"{owner[: len(owner) * _LONGEST_PREFIX // total]}-{entry[: len(entry) * _LONGEST_PREFIX // total]}"
+
+
+def claim_from_template(
+    template: ResourceClaimTemplate, owner: KubeObject, entry: str, gates: FeatureGates
+) -> ResourceClaim:
+    """The claim to create for the entry of ``owner``.
+
+    Raises:
+        FeatureDisabled: the template uses a feature that is off.
+    """
+    admin = choice = False
+    for request in template.spec.spec.devices.requests or ():
+        admin = admin or bool(request.exactly and request.exactly.admin_access)
+        choice = choice or bool(request.first_available)
+    if admin and not gates.admin_access:
+        raise FeatureDisabled("admin access is requested, but the feature is disabled")
+    if choice and not gates["DRAPrioritizedList"]:
+        raise FeatureDisabled("template includes a prioritized list of subrequests, but the feature is disabled")
+    metadata = owner.metadata
+    # The deletion of a pod need not wait for its claims.
+    reference = controller_reference(owner, block_owner_deletion=None)
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            generate_name=generate_name(metadata.name, entry),
+            namespace=metadata.namespace,
+            labels=template.spec.metadata.labels,
+            annotations={**template.spec.metadata.annotations, POD_CLAIM_NAME: entry},
+            owner_references=(reference,),
+        ),
+        spec=template.spec.spec,
+    )

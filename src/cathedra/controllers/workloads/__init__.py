@@ -1,7 +1,6 @@
-"""Replica sets, replication controllers, deployments, stateful sets and daemon sets: pods that are to run for ever.
+"""Replica sets, replication controllers, deployments, stateful sets and daemon sets.
 
-`workload` is what all of them do alike, `templates` compares and hashes pod templates, `rollout` says how many pods of
-which version there should be; `replicasets` sizes the replica sets of a deployment, and `deploymentstatus` tells how
-far it has come. The others are controllers (docs/spec/controllers.md §8). Claims in a template are passed through
-unchanged: each pod that comes of it gets its own.
+`workload` is what they share, `templates` compares and hashes pod templates and computes the sizes of a rollout, and
+`replicasets` sizes the replica sets of a deployment and computes its conditions. The other modules are controllers
+(docs/spec/controllers.md §8). Claims in a template are copied unchanged: each pod gets claims of its own.
 """

@@ -22,34 +22,37 @@ from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podadoption import selects
-from cathedra.controllers.podcontrol import BY_CONTROLLER
-from cathedra.controllers.workloads.deploymentstatus import (
-    creation_failed,
-    numbers,
-    paused_status,
-    rollout_status,
-    seconds_left,
-)
+from cathedra.controllers.podcontrol import BY_CONTROLLER, selects
 from cathedra.controllers.workloads.replicasets import (
     REVISION,
     by_age,
     copied_annotations,
+    creation_failed,
     has_newest_form,
     is_being_scaled,
     newest_annotations,
     newest_of,
+    numbers,
     only_or_latest,
+    paused_status,
     proportional_sizes,
     replicas_of,
     revision_of,
+    rollout_status,
+    seconds_left,
     size_annotations,
     size_of,
     surge_of,
     unavailable_of,
 )
-from cathedra.controllers.workloads.rollout import down_step, limits, up_step
-from cathedra.controllers.workloads.templates import POD_TEMPLATE_HASH, template_hash, with_label
+from cathedra.controllers.workloads.templates import (
+    POD_TEMPLATE_HASH,
+    down_step,
+    limits,
+    template_hash,
+    up_step,
+    with_label,
+)
 from cathedra.semantics.owners import controller_of, controller_reference, controller_uid, is_controlled_by, same_owners
 from cathedra.semantics.pods import is_terminal
 

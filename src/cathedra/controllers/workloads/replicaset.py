@@ -11,8 +11,7 @@ from cathedra.api.core.meta_v1 import KubeObject, LabelSelector
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import REPLICASETS, REPLICATIONCONTROLLERS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.podcontrol import BY_CONTROLLER, pod_from_template
-from cathedra.controllers.podranking import surplus_first
+from cathedra.controllers.podcontrol import BY_CONTROLLER, pod_from_template, surplus_first
 from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.conditions import with_condition_moved_last
 from cathedra.semantics.owners import controller_uid, same_owners

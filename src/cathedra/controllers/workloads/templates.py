@@ -1,4 +1,7 @@
-"""Pod templates as versions: equality, hash, and the name that makes of it."""
+"""Pod templates as versions: equality, hash, and the name that makes of it.
+
+How many pods of the new version, and how many of the old ones: the arithmetic of rolling updates. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,17 @@ from typing import Final
 from cathedra.api.core.core_v1 import PodTemplateSpec
 from cathedra.api.struct import encode, replace
 
-__all__ = ["POD_TEMPLATE_HASH", "REVISION_HASH", "same_template", "template_hash", "with_label"]
+__all__ = [
+    "POD_TEMPLATE_HASH",
+    "REVISION_HASH",
+    "down_step",
+    "limits",
+    "resolve",
+    "same_template",
+    "template_hash",
+    "up_step",
+    "with_label",
+]
 
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
 REVISION_HASH: Final = "controller-revision-hash"
@@ -38,3 +51,35 @@ def template_hash(template: PodTemplateSpec, collisions: int) -> str:
     for byte in encode(template) + (str(collisions).encode() if collisions else b""):
         digest = (digest ^ byte) * 16777619 & 0xFFFFFFFF
     return "".join(_SAFE[ord(character) % len(_SAFE)] for character in str(digest))
+
+
+def resolve(value: int | str | None, total: int, *, round_up: bool, default: int | str) -> int:
+    """An absolute number, or a percentage of ``total``."""
+    value = default if value is None else value
+    if isinstance(value, int):
+        return value
+    percent = int(value.rstrip("%") or 0) * total
+    return -(-percent // 100) if round_up else percent // 100
+
+
+def limits(replicas: int, max_surge: int | str | None, max_unavailable: int | str | None) -> tuple[int, int]:
+    """Pods allowed above ``replicas``, and unavailable pods allowed below; never both zero."""
+    surge = resolve(max_surge, replicas, round_up=True, default="25%")
+    unavailable = resolve(max_unavailable, replicas, round_up=False, default="25%")
+    if surge == 0 and unavailable == 0:
+        # A rollout that may do neither could not move at all.
+        unavailable = 1
+    return surge, min(unavailable, replicas) if replicas else unavailable
+
+
+def up_step(replicas: int, surge: int, new: int, total: int) -> int:
+    """To how many pods the new version may grow, with ``total`` pods of all versions wanted now."""
+    if new >= replicas:
+        return replicas
+    room = replicas + surge - total
+    return new + min(max(room, 0), replicas - new)
+
+
+def down_step(replicas: int, unavailable: int, total: int, new_unavailable: int) -> int:
+    """How many pods of old versions may go so that enough stay available."""
+    return max(0, total - (replicas - unavailable) - new_unavailable)

@@ -16,8 +16,16 @@ from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
-from cathedra.controllers.podadoption import ORPHANS, claim_pods, orphan_namespace, selects
-from cathedra.controllers.podcontrol import BY_CONTROLLER, PodControl, PodEventTexts, controlled_pods
+from cathedra.controllers.podcontrol import (
+    BY_CONTROLLER,
+    ORPHANS,
+    PodControl,
+    PodEventTexts,
+    claim_pods,
+    controlled_pods,
+    orphan_namespace,
+    selects,
+)
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 
 __all__ = ["WorkloadController"]

@@ -1,4 +1,4 @@
-"""Devices that are in no node until they are attached to one: over a network, or a fabric of switches.
+"""Devices that belong to no node until they are attached to one, over a network or a fabric of switches.
 
     from cathedra.driver import Device, FabricDriver, Pool
 
@@ -14,7 +14,7 @@
         async def detach(self, ref, attachment):
             await self.switch.disconnect(attachment.device, attachment.node)
 
-In the order of a claim's way: `driver` (the class to derive from), `record` (what is attached, kept in the claim),
-`conditions` (what the scheduler waits for), `attaching` (claims brought to what their allocations say), `controller`
-(one leader of several instances does that, and publishes the pools). KEP-5007; docs/spec/driver-sdk.md §14 and §15.
+In the order in which a claim passes through: `driver` (the class to derive from), `conditions` (binding conditions that
+the scheduler waits for), `attaching` (attaches and detaches devices as allocations require, and records it in the
+claim), `controller` (runs this on the leader, and publishes the pools). KEP-5007; docs/spec/driver-sdk.md §14 and §15.
 """

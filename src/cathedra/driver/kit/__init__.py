@@ -1,12 +1,12 @@
-"""A bench for drivers: try one without a cluster, and find out whether it keeps the contract.
+"""Test bench for drivers: run one without a cluster, and check that it keeps the contract.
 
     async with Kit(Lamps) as kit:
         claim = await kit.claim("lamp-0")
         devices = await kit.prepare(claim)
         assert kit.edits(devices).env == ("LAMP=lamp-0",)
 
-`bench` is the `Kit`: a driver at work against an API server in memory (`memoryapi`). `conformance` has what any driver
-must do, as checks that each begin with a fresh kit; ``python -m cathedra.driver.kit my_module:Lamps`` runs them all.
+`bench` is the `Kit`: a running driver with an API server in memory (`memoryapi`). `conformance` checks what every
+driver must do, each check with a fresh kit; ``python -m cathedra.driver.kit my_module:Lamps`` runs all of them.
 """
 
 from __future__ import annotations

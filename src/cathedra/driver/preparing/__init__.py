@@ -1,6 +1,6 @@
-"""What happens between the node agent's call and the driver's answer, and what is left on disk afterwards.
+"""Preparing and unpreparing claims, and the files that this leaves on disk.
 
-In the order of a call: `service` (reads the claims, guards, calls the driver), `lock` (one call at a time, also between
-two processes), `checkpoint` (which claims are prepared, over restarts), `specs` (CDI files), `metadata` (device
-metadata files), `status` (what the driver says about devices in the claim).
+`service` reads the claims, checks them and calls the driver; `checkpoint` stores the prepared claims across restarts
+and serializes calls, also between two processes; `specs` writes CDI and metadata files; `status` writes the device
+status into the claim.
 """

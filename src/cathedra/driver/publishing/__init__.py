@@ -1,6 +1,5 @@
-"""Devices on their way into the cluster: from pools to ResourceSlices, and what keeps them there.
+"""Publishing devices: from pools to ResourceSlices.
 
-In the order of data flow: `layout` (pools → slices within the API's limits, checked), `plan` (what must change so
-that the cluster shows exactly these slices), `controller` (does it, watches, repairs),
-`republishing` (asks the driver again).
+`layout` divides pools into slices within the API's limits and plans the writes; `controller` executes them, watches the
+slices, repairs them, and publishes again when the driver's devices change.
 """

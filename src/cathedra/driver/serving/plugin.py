@@ -42,7 +42,7 @@ from cathedra.driver.serving.registration import (
     HEALTH_V1ALPHA1,
     Registration,
 )
-from cathedra.files.waiting import wait_for_files
+from cathedra.files.inotify import wait_for_files
 
 __all__ = ["PluginServers", "RegistrationServicer", "listening"]
 

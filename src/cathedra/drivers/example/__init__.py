@@ -1,7 +1,7 @@
-"""The example driver: devices that do not exist and behave, as far as Kubernetes can see, as real ones do.
+"""The example driver: simulated devices that behave, as far as Kubernetes can see, as real ones do.
 
-What the devices are is a `profile`: `gpu` (whole, in equal parts, in shares), `mig` (parts as data centre GPUs have
-them), `net`, `cpu` and `e2e`; `profiles` makes one by its name. `driver` does with any profile what a driver has to do,
-`binding` satisfies binding conditions, and `controls` takes orders while it runs: taints, health, faults
+A `profile` defines the devices: `gpu` (whole, partitioned, shared), `mig` (partitions as data centre GPUs have them),
+`net`, `cpu` and `e2e`; `profiles` selects one by name. `driver` implements the SDK's driver for any profile, with
+binding conditions; `controls` injects taints, health and faults while it runs, and `recording` records calls
 (docs/spec/driver-sdk.md §17 and §18).
 """

@@ -1,8 +1,8 @@
-"""A driver for NVIDIA GPUs, by NVML: whole GPUs, and their MIG partitions, made when a claim gets them.
+"""A driver for NVIDIA GPUs over NVML: whole GPUs, and MIG partitions that are created when a claim is prepared.
 
-`nvml` asks the library what there is; `devices` makes devices, counters and attributes of the answers, named as those
-of NVIDIA's own driver; `partitions` makes and removes MIG devices; `edits` says what a container needs, as NVIDIA's
-toolkit does; `monitor` listens to errors, which become taints and health; `driver` puts them together.
+`nvml` calls the library; `devices` publishes devices, counters and attributes with the names of NVIDIA's own driver,
+creates and deletes MIG devices, and computes the edits of containers as NVIDIA's toolkit does; `sharing` configures
+time-slicing and MPS; `monitor` turns errors into taints and health; `driver` implements the SDK's driver.
 
     cathedra driver --module cathedra.drivers.nvidia:NvidiaDriver --node node-0
 

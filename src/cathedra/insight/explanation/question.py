@@ -21,7 +21,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace
-from cathedra.controllers.resourceclaim.generation import FeatureDisabled, claim_from_template
+from cathedra.controllers.resourceclaim.maker import FeatureDisabled, claim_from_template
 from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.insight.reading.state import ClusterState, key_of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec, PodStatus
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import (
@@ -34,7 +36,7 @@ from cathedra.api.resource import (
 from cathedra.api.struct import Time, replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
+from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController, dry_run, progress
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
 from tests.unit.controllers.world import World, play
@@ -229,3 +231,18 @@ def test_until_134_rules_choose_devices_by_class_and_expression() -> None:
     for release in ("1.33", "1.34"):
         gates = FeatureGates.for_release(release, {"DynamicResourceAllocation": True, "DRADeviceTaints": True})
         play(DeviceTaintEvictionController, story, gates=gates)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (progress("NoExecute", 3, 2, 0), "3 pods need to be evicted in 2 different namespaces."),
+        (progress("NoExecute", 0, 0, 0), ""),
+        (progress("NoSchedule", 0, 0, 0), "Eviction only happens for the NoExecute effect."),
+    ],
+)
+def test_conditions_are_worded_as_kubernetes_does(made: Any, expected: str) -> None:
+    assert made.message == expected
+    assert dry_run(1, 1, 2, 3, 0).message.startswith(
+        "1 published device selected. 1 allocated device selected. 2 pods would be evicted in 3 different namespaces if"
+    )

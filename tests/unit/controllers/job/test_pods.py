@@ -6,18 +6,24 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.struct import from_dict, replace
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import Time, from_dict, replace
 from cathedra.controllers.job.pods import (
     FAILURE_COUNT,
     INDEX,
     TRACKING,
+    PodFailures,
+    PolicyMatch,
     completion_index,
     failure_count,
     finish_time,
     has_failed,
     is_tracked,
+    judge,
     new_pod,
+    pause_after,
 )
 from tests.unit.controllers.job.objects import job
 
@@ -78,3 +84,58 @@ def test_the_last_container_ends_the_pod() -> None:
     statuses = [ended("a", "1970-01-01T00:00:10Z"), ended("b", "1970-01-01T00:00:20Z")]
     made = from_dict(Pod, {"status": {"phase": "Succeeded", "containerStatuses": statuses}})
     assert finish_time(made, 99.0) == 20.0
+
+
+def job_with_rules(*rules: dict[str, Any]) -> Job:
+    return from_dict(Job, {"metadata": {"name": "j"}, "spec": {"podFailurePolicy": {"rules": list(rules)}}})
+
+
+def failed(code: int, container: str = "main", **status: Any) -> Pod:
+    ended = {"name": container, "state": {"terminated": {"exitCode": code}}}
+    metadata = {"name": "p", "namespace": "default"}
+    return from_dict(Pod, {"metadata": metadata, "status": {"containerStatuses": [ended], **status}})
+
+
+def codes(action: str, operator: str, *values: int, **more: Any) -> dict[str, Any]:
+    return {"action": action, "onExitCodes": {"operator": operator, "values": list(values), **more}}
+
+
+def test_without_a_policy_every_failure_counts() -> None:
+    assert judge(Job(), failed(1)) == PolicyMatch("Count")
+    assert judge(job_with_rules(codes("FailJob", "In", 42)), failed(1)) == PolicyMatch("Count")
+
+
+def test_the_first_rule_that_fits_decides() -> None:
+    rules = (codes("Ignore", "In", 42), codes("FailJob", "In", 42))
+    assert judge(job_with_rules(*rules), failed(42)).action == "Ignore"
+    assert judge(job_with_rules(*reversed(rules)), failed(42)) == PolicyMatch(
+        "FailJob", "Container main for pod default/p failed with exit code 42 matching FailJob rule at index 0"
+    )
+
+
+def test_a_container_that_ended_well_fits_no_rule() -> None:
+    assert judge(job_with_rules(codes("FailJob", "NotIn", 42)), failed(0)).action == "Count"
+    assert judge(job_with_rules(codes("FailJob", "NotIn", 42)), failed(1)).action == "FailJob"
+
+
+def test_a_rule_may_be_about_one_container() -> None:
+    rule = codes("FailJob", "In", 42, containerName="main")
+    assert judge(job_with_rules(rule), failed(42)).action == "FailJob"
+    assert judge(job_with_rules(rule), failed(42, container="other")).action == "Count"
+
+
+def test_conditions_of_the_pod_can_decide_too() -> None:
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    disrupted = failed(137, conditions=[{"type": "DisruptionTarget", "status": "True"}])
+    assert judge(job_with_rules(rule), disrupted).message == (
+        "Pod default/p has condition DisruptionTarget matching Ignore rule at index 0"
+    )
+    assert judge(job_with_rules(rule), failed(137)).action == "Count"
+
+
+def test_pauses_double_up_to_ten_minutes_and_a_success_ends_them() -> None:
+    assert [pause_after(failures, 100.0, 100.0) for failures in (0, 1, 2, 3, 7, 50)] == [0, 10, 20, 40, 600, 600]
+    assert PodFailures(3, 100.0).pause(130.0) == 10
+    ended = Pod(metadata=ObjectMeta(creation_timestamp=Time(120)))
+    assert PodFailures(3, 100.0).after((), (ended,), 120.0) == PodFailures(4, 120.0)
+    assert PodFailures(3, 100.0).after((ended,), (ended,), 120.0) == PodFailures()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import from_dict, replace
 from cathedra.controllers.job.pods import TRACKING
-from cathedra.controllers.job.tally import entered, settled, tally, uncounted
+from cathedra.controllers.job.tally import entered, format_indexes, parse_indexes, settled, tally, uncounted
 from tests.unit.controllers.job.objects import job
 
 
@@ -80,3 +80,13 @@ def test_pods_beyond_the_completions_are_neither_counted_nor_kept_for_their_repl
     entry = entered(made, pods, counted, is_over=False, rest_fails=False)
     assert {one.metadata.name for one in entry.released} == {"out", "done", "none"}
     assert uncounted(replace(made, status=entry.status)).failed == ()
+
+
+@given(st.frozensets(st.integers(0, 200)))
+def test_the_short_form_of_indexes_is_lossless(indexes: frozenset[int]) -> None:
+    assert parse_indexes(format_indexes(indexes), 201) == indexes
+
+
+def test_the_short_form_of_indexes() -> None:
+    assert format_indexes([0, 2, 3, 4, 7, 8]) == "0,2-4,7,8"
+    assert format_indexes([]) == ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from cathedra.controllers.resourceclaim.maker import ClaimMaker, TemplateMissing
+from cathedra.controllers.resourceclaim.maker import ClaimMaker, TemplateMissing, generate_name
 from cathedra.releases import FeatureGates
 from tests.unit.controllers.resourceclaim.objects import template
 from tests.unit.inprocess import API, with_api
@@ -52,3 +54,16 @@ def test_a_claim_is_known_before_the_informer_shows_it() -> None:
         assert made.find(user, "other") is None
 
     with_api(body)
+
+
+@given(st.text("abc", min_size=1, max_size=80), st.text("xyz", min_size=1, max_size=63))
+def test_generated_names_leave_room_for_five_characters(owner: str, entry: str) -> None:
+    prefix = generate_name(owner, entry)
+    assert len(prefix) <= 57 + 1
+    assert len(prefix) + 5 <= 63
+    if len(owner) + len(entry) + 2 <= 57:
+        assert prefix == f"{owner}-{entry}-"
+
+
+def test_long_names_are_cut_in_proportion() -> None:
+    assert generate_name("p" * 60, "g") == "p" * 54 + "-"

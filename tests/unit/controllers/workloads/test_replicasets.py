@@ -9,20 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core.apps_v1 import Deployment, ReplicaSet
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.controllers.workloads.replicasets import (
     by_age,
+    has_deadline,
     is_being_scaled,
     newest_of,
+    numbers,
     only_or_latest,
+    paused_status,
     proportional_sizes,
     replicas_of,
     revision_of,
+    rollout_status,
     size_annotations,
     size_of,
     surge_of,
     unavailable_of,
 )
+from cathedra.semantics.conditions import find_condition
 
 PREFIX = "deployment.kubernetes.io/"
 
@@ -126,3 +131,64 @@ def test_all_sets_together_get_just_what_is_allowed(replicas: int, sizes: list[i
     found = [size for _, size in proportional_sizes(deployment(replicas, 2), sets)]
     assert sum(found) == replicas + 2
     assert min(found) >= 0
+
+
+def progressing_deployment(**spec: Any) -> Deployment:
+    return from_dict(Deployment, {"metadata": {"name": "web", "generation": 3}, "spec": {"replicas": 2, **spec}})
+
+
+def replica_set(name: str, replicas: int, available: int) -> ReplicaSet:
+    status = {"replicas": replicas, "readyReplicas": available, "availableReplicas": available}
+    return from_dict(ReplicaSet, {"metadata": {"name": name}, "spec": {"replicas": replicas}, "status": status})
+
+
+def test_numbers_are_sums_and_only_the_newest_is_updated() -> None:
+    old, new = replica_set("old", 1, 1), replica_set("new", 2, 1)
+    status = numbers(progressing_deployment(), [old, new], new, 0.0)
+    assert (status.replicas, status.updated_replicas, status.available_replicas) == (3, 2, 2)
+    assert (status.unavailable_replicas, status.observed_generation) == (1, 3)
+
+
+@pytest.mark.parametrize(("available", "expected"), [(2, "True"), (0, "False")])
+def test_a_deployment_is_available_when_no_more_are_missing_than_may(available: int, expected: str) -> None:
+    new = replica_set("new", 2, available)
+    condition = find_condition(numbers(progressing_deployment(), [new], new, 0.0).conditions, "Available")
+    assert condition is not None
+    assert condition.status == expected
+
+
+def test_progress_is_told_only_with_a_deadline() -> None:
+    new = replica_set("new", 2, 2)
+    assert not has_deadline(progressing_deployment())
+    assert not has_deadline(progressing_deployment(progressDeadlineSeconds=2**31 - 1))
+    timed = progressing_deployment(progressDeadlineSeconds=600)
+    told = find_condition(rollout_status(timed, [new], new, created=True, now=0.0).conditions, "Progressing")
+    assert told is not None
+    assert (told.reason, told.message) == ("NewReplicaSetCreated", 'Created new replica set "new"')
+    silent = rollout_status(progressing_deployment(), [new], new, created=True, now=0.0)
+    assert find_condition(silent.conditions, "Progressing") is None
+
+
+def test_a_pause_is_told_once() -> None:
+    paused = progressing_deployment(progressDeadlineSeconds=600, paused=True)
+    told = find_condition(paused_status(paused, 0.0).conditions, "Progressing")
+    assert told is not None
+    assert told.reason == "DeploymentPaused"
+    running = progressing_deployment(progressDeadlineSeconds=600)
+    assert paused_status(running, 0.0) == running.status
+
+
+def test_the_end_of_a_pause_is_told() -> None:
+    paused = progressing_deployment(progressDeadlineSeconds=600, paused=True)
+    resumed = replace(progressing_deployment(progressDeadlineSeconds=600), status=paused_status(paused, 0.0))
+    told = find_condition(paused_status(resumed, 1.0).conditions, "Progressing")
+    assert told is not None
+    assert (told.status, told.reason, told.message) == ("Unknown", "DeploymentResumed", "Deployment is resumed")
+
+
+def test_a_replica_set_that_was_found_is_told_otherwise_than_one_that_was_made() -> None:
+    new = replica_set("new", 2, 2)
+    timed = progressing_deployment(progressDeadlineSeconds=600)
+    told = find_condition(rollout_status(timed, [new], new, created=False, now=0.0).conditions, "Progressing")
+    assert told is not None
+    assert (told.reason, told.message) == ("FoundNewReplicaSet", 'Found new replica set "new"')

@@ -196,7 +196,7 @@ def test_a_pod_grows_as_soon_as_another_is_gone() -> None:
     run_virtual(main())
 
 
-NODE_RESIZING = {"cpu": Quantity("8"), "memory": Quantity("8Gi")}
+ALLOCATABLE = {"cpu": Quantity("8"), "memory": Quantity("8Gi")}
 
 
 def pod(cpu: str, memory: str = "1Gi", **container: Any) -> Pod:
@@ -217,7 +217,7 @@ def pod(cpu: str, memory: str = "1Gi", **container: Any) -> Pod:
     ],
 )
 def test_more_than_there_is_comes_later_or_never(wanted: Pod, refusal: tuple[str, str] | None) -> None:
-    found = postponement(wanted, NODE_RESIZING, [pod("3950m")], GATES)
+    found = postponement(wanted, ALLOCATABLE, [pod("3950m")], GATES)
     expected = None if refusal is None else Postponement(refusal[0], f"Node didn't have enough {refusal[1]}")
     assert found == expected
 

@@ -1,1 +1,1 @@
-"""Stateful sets: `ordinals` numbers their pods, `volumeclaims` keeps what these store, `controller` does the work."""
+"""Stateful sets: `volumeclaims` numbers pods and maintains their volume claims, `controller` reconciles the sets."""

@@ -19,10 +19,15 @@ from cathedra.client.workqueue import RetryLater
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.podcontrol import PodEventTexts, in_batches, pod_from_template
 from cathedra.controllers.workloads.revisions import Revisions
-from cathedra.controllers.workloads.rollout import resolve
-from cathedra.controllers.workloads.statefulset.ordinals import is_member, ordinal_of, ordinals_of
-from cathedra.controllers.workloads.statefulset.volumeclaims import VolumeClaimError, VolumeClaims, pod_volumes
-from cathedra.controllers.workloads.templates import REVISION_HASH
+from cathedra.controllers.workloads.statefulset.volumeclaims import (
+    VolumeClaimError,
+    VolumeClaims,
+    is_member,
+    ordinal_of,
+    ordinals_of,
+    pod_volumes,
+)
+from cathedra.controllers.workloads.templates import REVISION_HASH, resolve
 from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_available, is_ready, is_terminal

@@ -8,6 +8,7 @@ import pytest
 
 from cathedra.api.core.apps_v1 import (
     StatefulSet,
+    StatefulSetOrdinals,
     StatefulSetPersistentVolumeClaimRetentionPolicy,
     StatefulSetSpec,
 )
@@ -19,10 +20,18 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, PODS, RESOURCEQUOTAS, STATEFULSETS
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.workloads.statefulset.controller import StatefulSetController
-from cathedra.controllers.workloads.statefulset.volumeclaims import is_owned_as_wanted, wanted_owners
+from cathedra.controllers.workloads.statefulset.volumeclaims import (
+    is_member,
+    is_owned_as_wanted,
+    is_wanted,
+    ordinal_of,
+    ordinals_of,
+    wanted_owners,
+)
 from cathedra.semantics.owners import controller_reference
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
 from tests.unit.controllers.world import World, play
+from tests.unit.scheduler.objects import pod
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 DATA = from_dict(PersistentVolumeClaim, {"metadata": {"name": "data", "labels": {"tier": "db"}}, "spec": CLAIM})
@@ -164,3 +173,34 @@ def test_an_owner_that_does_not_control_is_made_the_controller() -> None:
     assert not is_owned_as_wanted(SET, POD, loose)
     assert wanted_owners(SET, POD, loose) == (controller_reference(SET),)
     assert is_owned_as_wanted(SET, POD, owned(controller_reference(SET)))
+
+
+def made(replicas: int | None = 3, start: int = 0) -> StatefulSet:
+    return StatefulSet(
+        metadata=meta("w-a"), spec=StatefulSetSpec(replicas=replicas, ordinals=StatefulSetOrdinals(start=start))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "ordinal"),
+    [
+        ("w-a-0", True, 0),
+        ("w-a-12", True, 12),
+        ("w-a-2147483647", True, 2147483647),
+        ("w-a-2147483648", True, None),
+        ("w-a-99999999999999", True, None),
+        ("w-a", False, None),
+        ("w-a-x", False, None),
+        ("w-0", False, None),
+        ("w-a-0-0", False, None),
+    ],
+)
+def test_a_pod_is_a_member_by_its_name(name: str, member: bool, ordinal: int | None) -> None:
+    assert (is_member(made(), pod(name)), ordinal_of(made(), pod(name))) == (member, ordinal)
+
+
+def test_ordinals_begin_where_the_set_says() -> None:
+    assert list(ordinals_of(made(2, start=5))) == [5, 6]
+    assert list(ordinals_of(made(None))) == [0]
+    assert is_wanted(made(2, start=5), 6)
+    assert not is_wanted(made(2, start=5), 4)
