@@ -123,7 +123,6 @@ async def receiving_reports(directory: Path, heard: Callable[[Report], None]) ->
         path.unlink(missing_ok=True)
 
 
-_LOG = logging.getLogger(__name__)
 _MODES: Final = {"macvlan": ("mode", "bridge"), "ipvlan": ("mode", "l2"), "veth": (), "dummy": ()}
 
 
