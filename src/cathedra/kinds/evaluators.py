@@ -15,8 +15,7 @@ from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.scheme import GroupResource
 from cathedra.kinds.core.pods.usage import missing_resources, pod_in_scopes, pod_usage, tracked_pod_resources
 from cathedra.kinds.core.quotas import object_usage
-from cathedra.kinds.resource.claims.extended import beyond_pod, paying_pod
-from cathedra.kinds.resource.claims.usage import claim_usage, tracked_claim_resources
+from cathedra.kinds.resource.claims.usage import beyond_pod, claim_usage, paying_pod, tracked_claim_resources
 
 __all__ = ["CLAIMS", "PODS", "QuotaEvaluator", "QuotaLookups", "evaluator_of"]
 

@@ -1,8 +1,11 @@
-"""A walk through an object with the tags of its type, as the generated functions of Kubernetes do it.
+"""Validation by the tags of a type, as Kubernetes' generated functions do it.
 
-What did not change is not looked at again; an element of a list is compared with the stored element that has its key,
-and where elements have no key, each counts as new (k8s.io/apimachinery, pkg/api/validate: each.go, update.go,
-union.go).
+An unchanged part is not validated again. An element of a list is compared with the stored element of the same key;
+without keys each element counts as new (k8s.io/apimachinery, pkg/api/validate: each.go, update.go, union.go).
+
+`with_tags` merges the result with the errors of the kind's own rules. If a tag reports an error of the same type for
+the same field, the rule's error is left out. Errors of tags come last and have the paths of the request's version
+(k8s.io/apimachinery, pkg/api/validate/errors.go: FilterCoveredHandwrittenErrors).
 """
 
 from __future__ import annotations
@@ -18,8 +21,13 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import KubeStruct, json_names, to_dict
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.identity import KnownObjects, KnownValues
+from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["declared_errors"]
+__all__ = [
+    "declared_errors",
+    "merged",
+    "with_tags",
+]
 
 
 def declared_errors(tags: TypeTags, new: KubeStruct, old: KubeStruct | None, *, beta: bool) -> ErrorList:
@@ -257,3 +265,33 @@ def _reader(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
 @cache
 def _getter(kind: type[KubeStruct], names: tuple[str, ...]) -> attrgetter[Any]:
     return attrgetter(*(_attributes(kind)[name][0] for name in names))
+
+
+def _same(path: str) -> str:
+    return path
+
+
+def with_tags(
+    handwritten: ErrorList,
+    tags: TypeTags,
+    new: KubeStruct,
+    old: KubeStruct | None,
+    gates: FeatureGates,
+    normalized: Callable[[str], str] = _same,
+) -> ErrorList:
+    """What the rules of a kind found, with what the tags of its type do; ``old`` is what ``new`` replaces.
+
+    Until 1.36 tags of kinds that have rules were only compared with them.
+    """
+    if not (tags.fields or tags.union) or not gates.has(behaviours.DECLARED_TAGS_ENFORCED):
+        return handwritten
+    declared = declared_errors(tags, new, old, beta=gates["DeclarativeValidationBeta"])
+    return merged(handwritten, declared, normalized) if declared else handwritten
+
+
+def merged(handwritten: ErrorList, declared: ErrorList, normalized: Callable[[str], str] = _same) -> ErrorList:
+    """The errors that a client sees. ``normalized`` makes a path of the request's version one that the kind's rules
+    would give."""
+    covered = {(error.type, normalized(error.field), error.origin) for error in declared}
+    kept = [error for error in handwritten if (error.type, error.field, error.origin) not in covered]
+    return ErrorList([*kept, *declared])

@@ -24,8 +24,8 @@ from cathedra.kinds.declarative.formats import (
     short_name,
     uuid,
 )
-from cathedra.kinds.declarative.merging import with_tags
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative.walking import with_tags
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.versions import Shapes
 from cathedra.releases import FeatureGates, behaviours

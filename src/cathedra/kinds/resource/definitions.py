@@ -5,7 +5,7 @@ from __future__ import annotations
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.resource.claims.strategy import claim_definition, template_definition
 from cathedra.kinds.resource.classes import class_definition
-from cathedra.kinds.resource.poolstatusrequests.strategy import pool_status_request_definition
+from cathedra.kinds.resource.poolstatusrequests import pool_status_request_definition
 from cathedra.kinds.resource.slices.strategy import slice_definition
 from cathedra.kinds.resource.taintrules import taint_rule_definition
 from cathedra.kinds.resource.versions import GROUP

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.struct import KubeStruct, always
+from cathedra.kinds.declarative import walking
 from cathedra.kinds.declarative.formats import max_length, maximum, minimum, short_name
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.declarative.walking import declared_errors
-from tests.unit.kinds.objects import texts
+from cathedra.kinds.declarative.walking import declared_errors, merged
+from tests.unit.kinds.objects import gates, texts
 
 
 class Part(KubeStruct, frozen=True):
@@ -179,3 +183,47 @@ def test_without_the_gate_only_stable_rules_speak() -> None:
     tags = one(name=FieldTags(required=True), part=FieldTags(of=inner))
     assert len(found(tags, Whole(part=Part()))) == 3
     assert found(tags, Whole(part=Part()), beta=False) == ["part.name: Required value"]
+
+
+def errors(*found: FieldError) -> ErrorList:
+    return ErrorList(found)
+
+
+def required(field: str) -> FieldError:
+    return FieldError(ErrorType.REQUIRED, field, "", "by hand")
+
+
+def declared(field: str) -> FieldError:
+    return FieldError(ErrorType.REQUIRED, field, "", "by tag")
+
+
+def test_an_error_of_a_rule_gives_way_to_that_of_a_tag() -> None:
+    found = merged(errors(required("a"), required("b")), errors(declared("a"), declared("c")))
+    assert texts(found) == [
+        "b: Required value: by hand",
+        "a: Required value: by tag",
+        "c: Required value: by tag",
+    ]
+
+
+def test_errors_of_another_type_or_origin_stay() -> None:
+    other = FieldError(ErrorType.INVALID, "a", 1, "by hand")
+    beside = FieldError(ErrorType.REQUIRED, "a", "", "beside", origin="another rule")
+    assert merged(errors(other, beside), errors(declared("a"))) == [other, beside, declared("a")]
+
+
+def test_paths_of_another_version_mean_the_same_field() -> None:
+    found = merged(
+        errors(required("spec.a")), errors(declared("spec.basic.a")), lambda path: path.replace("basic.", "")
+    )
+    assert texts(found) == ["spec.basic.a: Required value: by tag"]
+
+
+def test_without_tags_nothing_changes() -> None:
+    assert merged(errors(required("a")), ErrorList()) == [required("a")]
+
+
+def test_a_type_without_tags_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "declared_errors", None)
+    found = errors(required("a"))
+    assert walking.with_tags(found, TypeTags(), ConfigMap(), None, gates()) is found

@@ -20,8 +20,7 @@ from cathedra.classic.controlplane.kinds.types import (
 from cathedra.classic.kinds.validation import validate_deallocation
 from cathedra.kinds.columns import age
 from cathedra.kinds.definition import RequestContext
-from cathedra.kinds.resource.claims.columns import claim_state
-from cathedra.kinds.resource.claims.strategy import ClaimStatusStrategy, ClaimStrategy, TemplateStrategy
+from cathedra.kinds.resource.claims.strategy import ClaimStatusStrategy, ClaimStrategy, TemplateStrategy, claim_state
 from cathedra.kinds.resource.names import validate_driver_name
 
 __all__ = [

@@ -1,25 +1,41 @@
-"""Strategy and definition of the job: its pods carry its own uid."""
+"""Defaults, strategy, columns and definition of jobs. A job's pods carry its UID (docs/spec/controllers.md §7)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.core import batch_v1
 from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
-from cathedra.kinds.batch.jobs.columns import JOB_COLUMNS, job_cells
-from cathedra.kinds.batch.jobs.defaults import default_job
 from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_update
 from cathedra.kinds.builtin import builtin
-from cathedra.kinds.core.pods.templates import with_template_labels
+from cathedra.kinds.columns import AGE, NAME, age, human_duration
+from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.templates import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    container_cells,
+    selector_text,
+    with_template_labels,
+)
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
-from cathedra.kinds.definition import RequestContext, ResourceDefinition
+from cathedra.kinds.defaults import absent
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules, states_propagation
 from cathedra.kinds.strategies import GenerationStrategy, ObjectRules
 
-__all__ = ["JobStrategy", "job_definition", "with_selector"]
+__all__ = [
+    "JOB_COLUMNS",
+    "JobStrategy",
+    "default_job",
+    "default_job_spec",
+    "job_cells",
+    "job_definition",
+    "with_selector",
+]
 
 ORPHAN_WARNING: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
@@ -87,3 +103,77 @@ def job_definition() -> ResourceDefinition[batch_v1.Job]:
         deletion=JobDeletion(),
         field_selectors={"status.successful": lambda job: str(job.status.succeeded)},
     )
+
+
+JOB_COLUMNS: Final = (
+    NAME,
+    Column("Status", description="How the job is doing."),
+    Column("Completions", description="Pods that succeeded, of those wanted."),
+    Column("Duration", description="How long the job has run."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+
+
+def job_cells(job: batch_v1.Job, now: float) -> list[Any]:
+    """Cells of a Job."""
+    return [
+        job.metadata.name,
+        _job_status(job),
+        _completions(job),
+        _job_duration(job, now),
+        age(job.metadata.creation_timestamp, now),
+        *container_cells(job.spec.template),
+        selector_text(job.spec.selector),
+    ]
+
+
+def _job_status(job: batch_v1.Job) -> str:
+    true = {condition.type for condition in job.status.conditions if condition.status == "True"}
+    for word in ("Complete", "Failed"):
+        if word in true:
+            return word
+    if job.metadata.deletion_timestamp is not None:
+        return "Terminating"
+    for word in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if word in true:
+            return word
+    return "Running"
+
+
+def _completions(job: batch_v1.Job) -> str:
+    if job.spec.completions is not None:
+        return f"{job.status.succeeded}/{job.spec.completions}"
+    parallelism = job.spec.parallelism or 0
+    return f"{job.status.succeeded}/1 of {parallelism}" if parallelism > 1 else f"{job.status.succeeded}/1"
+
+
+def _job_duration(job: batch_v1.Job, now: float) -> str:
+    if job.status.start_time is None:
+        return ""
+    end = job.status.completion_time.timestamp if job.status.completion_time else now
+    return human_duration(end - job.status.start_time.timestamp)
+
+
+def default_job(job: batch_v1.Job) -> batch_v1.Job:
+    """A job that says how often, how parallel and how stubborn it is."""
+    return with_template_labels(replace(job, spec=default_job_spec(job.spec)), job.spec.template)
+
+
+def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
+    """The same for the job of a CronJob."""
+    changes: dict[str, Any] = {"template": default_pod_template(spec.template)}
+    if spec.completions is None and spec.parallelism is None:
+        changes["completions"] = 1
+    changes |= absent(
+        spec,
+        parallelism=1,
+        backoff_limit=2**31 - 1 if spec.backoff_limit_per_index is not None else 6,
+        completion_mode="NonIndexed",
+        suspend=False,
+        manual_selector=False,
+        pod_replacement_policy="Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed",
+    )
+    return replace(spec, **changes)

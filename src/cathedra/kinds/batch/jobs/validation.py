@@ -1,25 +1,28 @@
-"""Rules of jobs (docs/spec/controllers.md §7)."""
+"""Rules of jobs, with their failure policies, success policies and limits per index (docs/spec/controllers.md §7)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from cathedra.api.core import batch_v1, core_v1
-from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import dns_subdomain
+from cathedra.api.field import OMITTED, ErrorList, FieldPath
+from cathedra.api.formats import dns_subdomain, qualified_name
 from cathedra.api.struct import replace
-from cathedra.kinds.batch.jobs.policies import (
-    validate_failure_policy,
-    validate_limits_per_index,
-    validate_replacement,
-    validate_success_policy,
-)
 from cathedra.kinds.core.pods.validation import validate_pod_template
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import is_true
 
-__all__ = ["validate_job", "validate_job_spec", "validate_job_update"]
+__all__ = [
+    "validate_failure_policy",
+    "validate_job",
+    "validate_job_spec",
+    "validate_job_update",
+    "validate_limits_per_index",
+    "validate_replacement",
+    "validate_success_policy",
+]
 
 LONGEST_MANAGER: Final = 63
 _SPEC = FieldPath("spec")
@@ -154,3 +157,222 @@ def _resized(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) ->
             pairs = zip(old, new, strict=True)
             resized[name] = tuple(replace(one, resources=other.resources) for one, other in pairs)
     return replace(before, spec=replace(before.spec, **resized))
+
+
+MOST_RULES: Final = 20
+MOST_PATTERNS: Final = 20
+MOST_VALUES: Final = 255
+LONGEST_INDEXES: Final = 64 * 1024
+MOST_INDEXES: Final = 100_000
+"""So many pods of an indexed job may run at once, and so many indexes fail."""
+MOST_WITH_MANY: Final = 10_000
+"""The same where each index has a limit and there are more than `MOST_INDEXES` completions."""
+
+_ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS: Final = ("In", "NotIn")
+_STATUSES: Final = ("False", "True", "Unknown")
+_NEGATIVE: Final = "must be greater than or equal to 0"
+_NEEDS_INDEXES: Final = "requires indexed completion mode"
+
+
+class BadIndexes(ValueError):
+    """A text does not list indexes."""
+
+
+def validate_limits_per_index(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
+    """Limits on the failures of single indexes, and on how many indexes may fail."""
+    most = spec.max_failed_indexes
+    if spec.completion_mode != "Indexed":
+        for name, value in (("backoffLimitPerIndex", spec.backoff_limit_per_index), ("maxFailedIndexes", most)):
+            if value is not None:
+                errors.invalid(path.child(name), value, _NEEDS_INDEXES)
+        return
+    parallelism, completions = spec.parallelism, spec.completions
+    if parallelism is not None and parallelism > MOST_INDEXES:
+        text = f"must be less than or equal to {MOST_INDEXES} when completion mode is Indexed"
+        errors.invalid(path.child("parallelism"), parallelism, text)
+    if completions is None:
+        return
+    where = path.child("maxFailedIndexes")
+    if most is not None and most > completions:
+        errors.invalid(where, most, "must be less than or equal to completions")
+    if most is not None and most > MOST_INDEXES:
+        errors.invalid(where, most, f"must be less than or equal to {MOST_INDEXES}")
+    if completions <= MOST_INDEXES or spec.backoff_limit_per_index is None:
+        return
+    if most is None:
+        errors.required(where, f"must be specified when completions is above {MOST_INDEXES}")
+    limit = (
+        f"must be less than or equal to {MOST_WITH_MANY} when completions are above {MOST_INDEXES} "
+        "and used with backoff limit per index"
+    )
+    if parallelism is not None and parallelism > MOST_WITH_MANY:
+        errors.invalid(path.child("parallelism"), parallelism, limit)
+    if most is not None and most > MOST_WITH_MANY:
+        errors.invalid(where, most, limit)
+
+
+def validate_failure_policy(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
+    """What is done about failed pods, by exit code or condition."""
+    if spec.pod_failure_policy is None:
+        return
+    rules, where = spec.pod_failure_policy.rules, path.child("rules")
+    if len(rules) > MOST_RULES:
+        errors.too_many(where, len(rules), MOST_RULES)
+    pod = spec.template.spec
+    containers = {container.name for container in (*(pod.containers or ()), *pod.init_containers)}
+    for number, rule in enumerate(rules):
+        _failure_rule(errors, where.index(number), rule, containers, per_index=spec.backoff_limit_per_index is not None)
+
+
+def _failure_rule(
+    errors: ErrorList,
+    path: FieldPath,
+    rule: batch_v1.PodFailurePolicyRule,
+    containers: Collection[str],
+    *,
+    per_index: bool,
+) -> None:
+    action = path.child("action")
+    if rule.action == "FailIndex":
+        if not per_index:
+            errors.invalid(action, rule.action, "requires the backoffLimitPerIndex to be set")
+    else:
+        _one_of(errors, action, rule.action, _ACTIONS)
+    if rule.on_exit_codes is not None:
+        _exit_codes(errors, path.child("onExitCodes"), rule.on_exit_codes, containers)
+    _patterns(errors, path.child("onPodConditions"), rule.on_pod_conditions)
+    if rule.on_exit_codes is not None and rule.on_pod_conditions:
+        errors.invalid(path, OMITTED, "specifying both OnExitCodes and OnPodConditions is not supported")
+    if rule.on_exit_codes is None and not rule.on_pod_conditions:
+        errors.invalid(path, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
+
+
+def _exit_codes(
+    errors: ErrorList,
+    path: FieldPath,
+    codes: batch_v1.PodFailurePolicyOnExitCodesRequirement,
+    containers: Collection[str],
+) -> None:
+    _one_of(errors, path.child("operator"), codes.operator, _OPERATORS)
+    name = codes.container_name
+    if name is not None and name not in containers:
+        text = "must be one of the container or initContainer names in the pod template"
+        errors.invalid(path.child("containerName"), name, text)
+    where = path.child("values")
+    if not codes.values:
+        errors.invalid(where, codes.values, "at least one value is required")
+    elif len(codes.values) > MOST_VALUES:
+        errors.too_many(where, len(codes.values), MOST_VALUES)
+    seen: set[int] = set()
+    for number, code in enumerate(codes.values):
+        if codes.operator == "In" and code == 0:
+            errors.invalid(where.index(number), code, "must not be 0 for the In operator")
+        if code in seen:
+            errors.duplicate(where.index(number), code)
+        seen.add(code)
+    if list(codes.values) != sorted(codes.values):
+        errors.invalid(where, codes.values, "must be ordered")
+
+
+def _patterns(
+    errors: ErrorList, path: FieldPath, patterns: tuple[batch_v1.PodFailurePolicyOnPodConditionsPattern, ...]
+) -> None:
+    if len(patterns) > MOST_PATTERNS:
+        errors.too_many(path, len(patterns), MOST_PATTERNS)
+    for number, pattern in enumerate(patterns):
+        where = path.index(number)
+        for problem in qualified_name(pattern.type):
+            errors.invalid(where.child("type"), pattern.type, problem)
+        _one_of(errors, where.child("status"), pattern.status, _STATUSES)
+
+
+def _one_of(errors: ErrorList, path: FieldPath, value: str, known: tuple[str, ...]) -> None:
+    if not value:
+        quoted = " ".join(f'"{one}"' for one in known)
+        errors.required(path, f"valid values: [{quoted}]")
+    elif value not in known:
+        errors.not_supported(path, value, known)
+
+
+def validate_success_policy(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
+    """When an indexed job has succeeded although not every index has."""
+    policy = spec.success_policy
+    if policy is None:
+        return
+    if spec.completion_mode != "Indexed":
+        errors.invalid(path, policy, _NEEDS_INDEXES)
+        return
+    where = path.child("rules")
+    if not policy.rules:
+        errors.required(where, "at least one rules must be specified when the successPolicy is specified")
+    if len(policy.rules) > MOST_RULES:
+        errors.too_many(where, len(policy.rules), MOST_RULES)
+    for number, rule in enumerate(policy.rules):
+        _success_rule(errors, where.index(number), rule, spec.completions or 0)
+
+
+def _success_rule(errors: ErrorList, path: FieldPath, rule: batch_v1.SuccessPolicyRule, completions: int) -> None:
+    indexes, count = rule.succeeded_indexes, rule.succeeded_count
+    if indexes is None and count is None:
+        errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")
+    total = 0
+    if indexes is not None:
+        where = path.child("succeededIndexes")
+        if len(indexes) > LONGEST_INDEXES:
+            errors.too_long(where, LONGEST_INDEXES)
+        try:
+            total = count_indexes(indexes, completions)
+        except BadIndexes as error:
+            errors.invalid(where, indexes, f"error parsing succeededIndexes: {error}")
+    if count is None:
+        return
+    where, at_most = path.child("succeededCount"), "must be less than or equal to"
+    if count < 0:
+        errors.invalid(where, count, _NEGATIVE)
+    if count > completions:
+        errors.invalid(where, count, f"{at_most} {completions} (the number of specified completions)")
+    if indexes is not None and count > total:
+        text = f"{at_most} {total} (the number of indexes in the specified succeededIndexes field)"
+        errors.invalid(where, count, text)
+
+
+def count_indexes(text: str, completions: int) -> int:
+    """How many indexes ``text`` lists: «0,2-4».
+
+    Raises:
+        BadIndexes: it is no ascending list of indexes below ``completions``.
+    """
+    total, last = 0, -1
+    for fragment in text.split(",") if text else ():
+        parts = fragment.split("-")
+        if len(parts) > 2:
+            rule = "an index interval can have at most two parts separated by '-'"
+            raise BadIndexes(f'the fragment "{fragment}" violates the requirement that {rule}')
+        limits = [_index(part, completions) for part in parts]
+        if len(limits) == 2 and limits[0] >= limits[1]:
+            raise BadIndexes(f"non-increasing order, previous: {limits[0]}, current: {limits[1]}")
+        if last >= limits[0]:
+            raise BadIndexes(f"non-increasing order, previous: {last}, current: {limits[0]}")
+        last = limits[-1]
+        total += last - limits[0] + 1
+    return total
+
+
+_MOST_DIGITS: Final = 18
+
+
+def _index(text: str, completions: int) -> int:
+    # Python refuses to read thousands of digits, and Go any number beyond 64 bits.
+    if not (text.isascii() and text.removeprefix("+").isdigit()) or len(text.lstrip("+0")) > _MOST_DIGITS:
+        raise BadIndexes(f'cannot convert string to integer for index: "{text}"')
+    if int(text) >= completions:
+        raise BadIndexes(f'too large index: "{text}"')
+    return int(text)
+
+
+def validate_replacement(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
+    """When a failed pod is replaced; a failure policy must see how it failed first."""
+    known = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
+    if spec.pod_replacement_policy is not None and spec.pod_replacement_policy not in known:
+        errors.not_supported(path, spec.pod_replacement_policy, known)

@@ -1,4 +1,4 @@
-"""Strategies and definition of the pod: created pending, bound by its scheduler, reported on by its node."""
+"""Strategies, deletion and definition of pods (docs/spec/api.md §6; docs/spec/apimachinery.md §7)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from functools import cache
 from typing import Final
 
 from cathedra.api.core import core_v1
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.field import ErrorList
-from cathedra.api.struct import Time, replace
+from cathedra.api.struct import Quantity, Time, replace
 from cathedra.kinds.builtin import builtin
 from cathedra.kinds.core.pods import validation
 from cathedra.kinds.core.pods.columns import POD_COLUMNS, pod_cells
 from cathedra.kinds.core.pods.defaults import default_new_pod, default_pod
-from cathedra.kinds.core.pods.deletion import PodDeletion
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
-from cathedra.kinds.core.pods.qos import qos_class
 from cathedra.kinds.core.pods.warnings import pod_warnings
 from cathedra.kinds.definition import (
     PROXY_VERBS,
@@ -24,9 +23,20 @@ from cathedra.kinds.definition import (
     ResourceDefinition,
     Strategy,
 )
+from cathedra.kinds.deletion import DeletionRules
+from cathedra.kinds.identity import by_identity
 from cathedra.kinds.strategies import GenerationStrategy, next_generation
+from cathedra.semantics.pods import is_terminal
 
-__all__ = ["EphemeralContainersStrategy", "PodStatusStrategy", "PodStrategy", "ResizeStrategy", "pod_definition"]
+__all__ = [
+    "EphemeralContainersStrategy",
+    "PodDeletion",
+    "PodStatusStrategy",
+    "PodStrategy",
+    "ResizeStrategy",
+    "pod_definition",
+    "qos_class",
+]
 
 POD_FIELDS: Final[Mapping[str, Callable[[core_v1.Pod], str]]] = {
     "spec.nodeName": lambda pod: pod.spec.node_name,
@@ -202,3 +212,57 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         field_selectors=POD_FIELDS,
         deletion=PodDeletion(),
     )
+
+
+_ZERO: Final = Quantity("0")
+
+
+def qos_class(spec: core_v1.PodSpec) -> str:
+    """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
+    if spec.resources is not None:
+        return _class_of(spec.resources)
+    return _class_of(*[container.resources for container in (*spec.containers, *spec.init_containers)])
+
+
+@by_identity
+def _class_of(*sources: core_v1.ResourceRequirements) -> str:
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+    guaranteed = True
+    for resources in sources:
+        for name in ("cpu", "memory"):
+            request, limit = resources.requests.get(name, _ZERO), resources.limits.get(name, _ZERO)
+            if request.sign() > 0:
+                requests[name] = requests.get(name, _ZERO) + request
+            if limit.sign() > 0:
+                limits[name] = limits.get(name, _ZERO) + limit
+            else:
+                guaranteed = False
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+
+
+DEFAULT_GRACE: Final = 30
+"""Seconds for a pod whose spec says nothing."""
+
+
+class PodDeletion(DeletionRules[Pod]):
+    """A pod ends within its grace period; its node then deletes it with none."""
+
+    announced = True
+
+    def grace_period(self, obj: Pod, wanted: int | None) -> int:
+        """What the request wants, else what the spec says; nothing for a pod without a node or one that has ended."""
+        grace = wanted
+        if grace is None:
+            grace = obj.spec.termination_grace_period_seconds
+        if grace is None:
+            grace = DEFAULT_GRACE
+        if grace < 0:
+            grace = 1
+        if not obj.spec.node_name or is_terminal(obj):
+            return 0
+        if obj.metadata.deletion_timestamp is not None:
+            return min(grace, obj.metadata.deletion_grace_period_seconds or 0)
+        return grace

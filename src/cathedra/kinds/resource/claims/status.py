@@ -66,7 +66,7 @@ def validate_differing(status: resource.ResourceClaimStatus) -> ErrorList:
     """Apply the rules of what differs between claims of one template: places, nodes and consumers.
 
     They are among those of `validate_status_update`, and run for each status even if one like it was valid before
-    (`cathedra.kinds.resource.claims.allocations`).
+    (`cathedra.kinds.resource.claims.strategy`).
     """
     errors = ErrorList()
     for result in _results(status):

@@ -1,23 +1,33 @@
-"""Strategies and definitions of claims and templates (docs/spec/api.md §1.6, §3.3, §3.5)."""
+"""Strategies and definitions of claims and templates (docs/spec/api.md §1.6, §3.3, §3.5).
+
+The status has permissions of its own parts: allocation and reservations (``resourceclaims/binding``), and each driver's
+device status (``resourceclaims/driver``). No such sub-resources exist. A refusal is an error of the field, not of the
+request, and is therefore found by validation (docs/spec/api.md §B.1; KEP-4817).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import not_
-from typing import Final
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter, not_
+from typing import Any, Final
 
 from cathedra.api import resource
 from cathedra.api.field import ErrorList, FieldError
+from cathedra.api.resource import AllocatedDeviceStatus, AllocationResult, ResourceClaim
 from cathedra.api.struct import replace
-from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
-from cathedra.kinds.definition import ExpressionChecker, RequestContext, ResourceDefinition, Strategy
-from cathedra.kinds.resource.claims.access import validate_status_access
-from cathedra.kinds.resource.claims.allocations import allocation_key
-from cathedra.kinds.resource.claims.columns import CLAIM_COLUMNS, claim_cells
+from cathedra.kinds.columns import AGE, NAME, NAME_AND_AGE, age, name_and_age
+from cathedra.kinds.definition import (
+    Column,
+    ExpressionChecker,
+    FieldAccess,
+    RequestContext,
+    ResourceDefinition,
+    Strategy,
+)
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
 from cathedra.kinds.resource.claims.defaults import default_claim, default_template
 from cathedra.kinds.resource.claims.disabled_fields import enabled_claim_spec, enabled_claim_status
-from cathedra.kinds.resource.claims.status import validate_status_update
+from cathedra.kinds.resource.claims.status import validate_differing, validate_status_update
 from cathedra.kinds.resource.claims.validation import (
     validate_admin_access,
     validate_claim,
@@ -31,13 +41,44 @@ from cathedra.kinds.resource.expressions import many_selectors
 from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import kept_metadata
 from cathedra.releases import FeatureGates, behaviours
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import IDENTITY, everything_but, numbered, remembered
 
-__all__ = ["ClaimStatusStrategy", "ClaimStrategy", "TemplateStrategy", "claim_definition", "template_definition"]
-
+__all__ = [
+    "CLAIM_COLUMNS",
+    "EXCLUDED",
+    "ClaimStatusStrategy",
+    "ClaimStrategy",
+    "TemplateStrategy",
+    "allocation_key",
+    "claim_cells",
+    "claim_definition",
+    "claim_state",
+    "template_definition",
+    "validate_status_access",
+]
 
 _NO_STATUS: Final = resource.ResourceClaimStatus()
 """The very same in all new claims, so that nothing has to be looked for in it."""
+
+
+CLAIM_COLUMNS: Final = (NAME, Column("State", description="Whether the claim is allocated, reserved, deleted."), AGE)
+
+
+def claim_state(claim: resource.ResourceClaim) -> str:
+    """The claim's state in words, joined by commas: «allocated,reserved»."""
+    states = ["deleted"] if claim.metadata.deletion_timestamp else []
+    if claim.status.allocation is not None:
+        states.append("allocated")
+        if claim.status.reserved_for:
+            states.append("reserved")
+    elif not states:
+        states.append("pending")
+    return ",".join(states)
+
+
+def claim_cells(claim: resource.ResourceClaim, now: float) -> list[Any]:
+    """Cells of a ResourceClaim."""
+    return [claim.metadata.name, claim_state(claim), age(claim.metadata.creation_timestamp, now)]
 
 
 @remembered("new claims without errors", key=IDENTITY, size=64, keep=not_)
@@ -99,6 +140,88 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
             return ErrorList()  # Until then the stored spec was looked at, too; tags have to do with what has changed.
         found = paths_of_release(validate_claim_update(new, old, context), context.gates)
         return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
+
+
+_BELOW: Final = "its own fields are in the key"
+
+
+_EACH_TIME: Final = "it differs from claim to claim; validate_differing runs each time"
+
+
+_PERMISSIONS: Final = "permissions are checked each time"
+
+
+EXCLUDED: Final[Mapping[type[Any], Mapping[str, str]]] = {
+    resource.ResourceClaimStatus: {"allocation": _BELOW, "reserved_for": _BELOW},
+    resource.AllocationResult: {
+        "devices": _BELOW,
+        "node_selector": _EACH_TIME,
+        "allocation_timestamp": "it differs from claim to claim; there is no rule for it",
+    },
+    resource.DeviceAllocationResult: {"results": _BELOW},
+    resource.DeviceRequestAllocationResult: {"pool": _EACH_TIME, "device": _EACH_TIME},
+    resource.ResourceClaimConsumerReference: {"name": _EACH_TIME, "uid": _EACH_TIME},
+    RequestContext: {
+        "gates": "they are numbered in the key",
+        "now": "no rule of a status depends on the time",
+        "namespace_labels": "they matter for admin access alone, which has no key",
+        "interrupted": "it says when to stop, not what is wrong",
+        "access": _PERMISSIONS,
+        **dict.fromkeys(("user", "groups", "uid", "extra"), _PERMISSIONS),
+    },
+}
+"""The fields that are not in the key as they are, and why."""
+
+
+_status, _allocation, _devices, _result, _consumer, _context = (
+    everything_but(kind, reasons) for kind, reasons in EXCLUDED.items()
+)
+
+
+_spec_number: Final = numbered("specs of allocated claims", size=64)
+
+
+_gates_number: Final = numbered("gates of allocated claims", size=64)
+
+
+_has_admin_access: Final = attrgetter("admin_access")
+
+
+_FRESH: Final = resource.ResourceClaimStatus()
+
+
+_FEW: Final = 8
+"""Results up to which there is a key: thousands of keys are kept, and none may be large."""
+
+
+def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> Hashable:
+    """Return all that the rules of a status depend on that gives a new claim its allocation, without what differs from
+    claim to claim. None if it is another change, if it may be large, or if a rule for what differs is broken."""
+    status, allocation = new.status, new.status.allocation
+    if (
+        allocation is None
+        or len(allocation.devices.results) > _FEW
+        or allocation.devices.config
+        or status.devices
+        or len(status.reserved_for) > 1
+        or new.spec is not old.spec
+        or new.metadata.deletion_timestamp is not None
+        or old.status != _FRESH
+    ):
+        return None
+    results = allocation.devices.results
+    if any(map(_has_admin_access, results)) or validate_differing(status):
+        return None
+    return (
+        _spec_number(new.spec),
+        _gates_number(context.gates),
+        _context(context),
+        _status(status),
+        _allocation(allocation),
+        _devices(allocation.devices),
+        tuple(map(_result, results)),
+        tuple(map(_consumer, status.reserved_for)),
+    )
 
 
 @remembered("sound allocations", key=allocation_key, size=4096, keep=bool)
@@ -213,3 +336,72 @@ def template_definition(gates: FeatureGates) -> ResourceDefinition[resource.Reso
         columns=NAME_AND_AGE,
         cells=name_and_age,
     )
+
+
+_GATE: Final = "DRAResourceClaimGranularStatusAuthorization"
+
+
+def validate_status_access(errors: ErrorList, new: ResourceClaim, old: ResourceClaim, context: RequestContext) -> None:
+    """Each change of the status needs its own permission; without an authorizer in the context, none."""
+    access = context.access
+    if access is None or not context.gates.get(_GATE, False):
+        return
+    if new.status.allocation != old.status.allocation or new.status.reserved_for != old.status.reserved_for:
+        _validate_binding(errors, access)
+    if not (new.status.devices or old.status.devices):
+        return
+    if new.status.allocation is not None and context.gates.get("DRAResourceClaimDeviceStatus", False):
+        for driver in _drivers_changed(new.status.devices, old.status.devices):
+            _validate_driver(errors, access, driver, new)
+
+
+def _validate_binding(errors: ErrorList, access: FieldAccess) -> None:
+    why = access.refusal("binding", access.verb)
+    if why:
+        errors.forbidden(
+            "status.allocation",
+            'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '
+            f'verb="{access.verb}" permission: {why}',
+        )
+
+
+def _validate_driver(errors: ErrorList, access: FieldAccess, driver: str, claim: ResourceClaim) -> None:
+    verbs = [f"arbitrary-node:{access.verb}"]
+    allocation = claim.status.allocation
+    if access.node and allocation is not None and access.node == _only_node(allocation):
+        verbs.insert(0, f"associated-node:{access.verb}")
+    refusals = []
+    for verb in verbs:
+        why = access.refusal("driver", verb, namespace=claim.metadata.namespace, name=driver)
+        if not why:
+            return
+        refusals.append(why)
+    errors.forbidden(
+        "status.devices",
+        f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" '
+        f"permission: {refusals[0]}",
+    )
+
+
+def _drivers_changed(new: Iterable[AllocatedDeviceStatus], old: Iterable[AllocatedDeviceStatus]) -> list[str]:
+    """The drivers, sorted, of whose entries some were added, changed or removed; their order does not matter."""
+    before, after = ({_key(entry): entry for entry in entries} for entries in (old, new))
+    return sorted({key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)})
+
+
+def _key(entry: AllocatedDeviceStatus) -> tuple[str, str, str, str | None]:
+    return entry.driver, entry.pool, entry.device, entry.share_id
+
+
+def _only_node(allocation: AllocationResult) -> str:
+    """The node that an allocation is on, if its selector says exactly that; else ""."""
+    selector = allocation.node_selector
+    if selector is None or len(selector.node_selector_terms) != 1:
+        return ""
+    term = selector.node_selector_terms[0]
+    if term.match_expressions or len(term.match_fields) != 1:
+        return ""
+    field = term.match_fields[0]
+    if field.key != "metadata.name" or field.operator != "In" or len(field.values) != 1:
+        return ""
+    return field.values[0]

@@ -1,27 +1,34 @@
-"""Rules of one device in a slice (docs/spec/api.md §3.6 and §3.7)."""
+"""Rules of one device in a slice, with its capacity's request policies and node resources (docs/spec/api.md §3.6, §3.7)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
+from cathedra.api.quantity import NANO, Quantity
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_binding_conditions
 from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import validate_qualified_name
-from cathedra.kinds.resource.slices.capacity import validate_policy
 from cathedra.kinds.resource.slices.counters import validate_consumptions
 from cathedra.kinds.resource.slices.defaults import BareName
-from cathedra.kinds.resource.slices.node_resources import validate_mappings, validate_node_resources
 from cathedra.kinds.resource.taints import validate_taint
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["DeviceRules", "shortened", "validate_attribute"]
+__all__ = [
+    "DeviceRules",
+    "is_node_resource",
+    "shortened",
+    "validate_attribute",
+    "validate_mappings",
+    "validate_node_resources",
+    "validate_policy",
+]
 
 MAX_PROPERTIES: Final = 32
 MAX_VALUES: Final = 48
@@ -200,3 +207,234 @@ def _version(errors: ErrorList, path: FieldPath, version: str) -> None:
     check(errors, path, version, formats.semver)
     if longer_than(version, MAX_VALUE):
         errors.too_long(path, MAX_VALUE)
+
+
+MAX_VALID_VALUES: Final = 10
+_MILLI: Final = 10**6
+"""Nano-units of a thousandth."""
+_MAX_INT64: Final = 2**63 - 1
+
+
+def validate_policy(
+    errors: ErrorList,
+    path: FieldPath,
+    policy: resource.CapacityRequestPolicy,
+    value: Quantity,
+    gates: FeatureGates,
+) -> None:
+    """What is wrong with a policy for a capacity of ``value``."""
+    if policy.valid_values and policy.valid_range is not None:
+        errors.forbidden(
+            path,
+            'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time',
+        )
+        return
+    if policy.valid_values:
+        if policy.default is None:
+            errors.required(path.child("default"), "required when validValues is defined")
+        else:
+            _values(errors, path.child("validValues"), policy, policy.default, value, gates)
+    elif policy.valid_range is not None:
+        if policy.default is None:
+            errors.required(path.child("default"), "required when validRange is defined")
+        else:
+            _range(errors, path.child("validRange"), policy.valid_range, policy.default, value, gates)
+
+
+def _values(
+    errors: ErrorList,
+    path: FieldPath,
+    policy: resource.CapacityRequestPolicy,
+    default: Quantity,
+    value: Quantity,
+    gates: FeatureGates,
+) -> None:
+    values = policy.valid_values
+    for position in range(1, len(values)):
+        if values[position] < values[position - 1]:
+            errors.invalid(path.index(position), values[position], "values must be sorted in ascending order")
+    if len(values) > MAX_VALID_VALUES:
+        errors.too_many(path, len(values), MAX_VALID_VALUES)
+    else:
+        for position, item in enumerate(values):
+            if item > value:
+                errors.invalid(path.index(position), item, f"option is larger than capacity value: {value}")
+        seen: set[int] = set()
+        for position, item in enumerate(values):
+            amount = item.nanos if gates["DRAFractionalCapacityRange"] else item.value()
+            if amount in seen:
+                shown = _decimal(amount) if gates["DRAFractionalCapacityRange"] else str(amount)
+                errors.duplicate(path.index(position), shown)
+            seen.add(amount)
+    if default not in values:
+        errors.invalid(path, default, "default value is not valid according to the requestPolicy")
+
+
+def _range(
+    errors: ErrorList,
+    path: FieldPath,
+    bounds: resource.CapacityRequestPolicyRange,
+    default: Quantity,
+    value: Quantity,
+    gates: FeatureGates,
+) -> None:
+    least, most, step = bounds.min, bounds.max, bounds.step
+    strict = gates.has(behaviours.CAPACITY_RANGE_STRICT)
+    if least is None:
+        errors.required(path.child("min"), "required when validRange is defined")
+        return
+    if least > value:
+        errors.invalid(path.child("min"), least, f"min is larger than capacity value: {value}")
+    if default < least:
+        where = path.child("default" if strict else "min")
+        errors.invalid(where, default, f"default is less than min: {least}")
+    if most is not None:
+        if least > most:
+            errors.invalid(path.child("max"), least, f"min is larger than max: {most}")
+        if most > value:
+            errors.invalid(path.child("max"), most, f"max is larger than capacity value: {value}")
+        if default > most:
+            where = path.child("default" if strict else "max")
+            errors.invalid(where, default, f"default is more than max: {most}")
+    fractional = gates["DRAFractionalCapacityRange"] and any(
+        amount is not None and amount.nanos % NANO for amount in (least, most, step, default)
+    )
+    if fractional and _unfit(errors, path, bounds, default, _in_thousandths):
+        return
+    if step is not None:
+        _step(errors, path, bounds, default, value, gates, fractional=fractional)
+
+
+def _unfit(
+    errors: ErrorList,
+    path: FieldPath,
+    bounds: resource.CapacityRequestPolicyRange,
+    default: Quantity,
+    problem: Callable[[Quantity], str],
+) -> bool:
+    """Tell the amounts that the arithmetic of steps has no room for; whether there are any."""
+    named = (("default", default), ("min", bounds.min), ("max", bounds.max), ("step", bounds.step))
+    found = [(name, amount, text) for name, amount in named if amount is not None and (text := problem(amount))]
+    for name, amount, text in found:
+        errors.invalid(path.child(name), amount, text)
+    return bool(found)
+
+
+def _in_thousandths(amount: Quantity) -> str:
+    if amount.nanos % _MILLI or not -(2**63) <= amount.nanos // _MILLI < 2**63:
+        return "value cannot be represented as a milli value"
+    return ""
+
+
+def _in_int64(amount: Quantity) -> str:
+    if amount.sign() < 0:
+        return "must be greater than or equal to 0"
+    return f"must not be larger than {_MAX_INT64}" if amount.nanos > _MAX_INT64 * NANO else ""
+
+
+def _step(
+    errors: ErrorList,
+    path: FieldPath,
+    bounds: resource.CapacityRequestPolicyRange,
+    default: Quantity,
+    value: Quantity,
+    gates: FeatureGates,
+    *,
+    fractional: bool,
+) -> None:
+    least, step = bounds.min, bounds.step
+    if least is None or step is None:
+        return
+    strict, where = gates.has(behaviours.CAPACITY_RANGE_STRICT), path.child("step")
+    if step.sign() == 0 or (strict and step.sign() < 0):
+        errors.invalid(where, step, "must be greater than zero")
+        return
+    if least + step > value:
+        errors.invalid(where, step, f"one step {least + step} is larger than capacity value: {value}")
+    if strict and not fractional and _unfit(errors, path, bounds, default, _in_int64):
+        return
+    for amount in (default, bounds.max):
+        if amount is not None and _is_off_step(amount, least, step, fractional=fractional):
+            errors.invalid(where, amount, f"value is not a multiple of a given step ({step}) from ({least})")
+
+
+def _is_off_step(amount: Quantity, least: Quantity, step: Quantity, *, fractional: bool) -> bool:
+    if fractional:
+        return (amount.nanos - least.nanos) % step.nanos != 0
+    unit = step.value()
+    return unit == 0 or (amount.value() - least.value()) % unit != 0
+
+
+def _decimal(nanos: int) -> str:
+    """An amount without suffix, as the keys of a set of quantities are shown."""
+    whole, rest = divmod(abs(nanos), NANO)
+    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
+    return f"{'-' if nanos < 0 else ''}{whole}{fraction}"
+
+
+def is_node_resource(name: str) -> bool:
+    """Whether a name is one of a node's own resources: without a domain, or in Kubernetes' own."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def validate_mappings(errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
+    """The form of release 1.36."""
+    for name, mapping in sorted(device.node_allocatable_resource_mappings.items()):
+        where = path.key(name)
+        if not is_node_resource(name):
+            errors.invalid(where, name, "must be a node allocatable resource name")
+        if mapping.capacity_key is not None:
+            _capacity_key(errors, where.child("capacityKey"), mapping.capacity_key, device)
+        multiplier = mapping.allocation_multiplier
+        if multiplier is not None and multiplier.sign() <= 0:
+            errors.invalid(where.child("allocationMultiplier"), multiplier, "must be positive")
+
+
+def _capacity_key(errors: ErrorList, path: FieldPath, key: str, device: resource.Device) -> None:
+    if not key:
+        errors.invalid(path, key, "capacityKey must not be an empty string")
+    elif key not in device.capacity:
+        errors.not_found(path, key)
+
+
+def validate_node_resources(errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
+    """The form of release 1.37."""
+    for name, taken in sorted(device.node_allocatable_resources.items()):
+        where = path.key(name)
+        if not is_node_resource(name):
+            errors.invalid(where, name, "must be a node allocatable resource name")
+        if taken.mapping is None and taken.overhead is None:
+            errors.required(where, "at least one of mapping or overhead must be set")
+        if taken.mapping is not None:
+            _mapping(errors, where.child("mapping"), taken.mapping, device)
+        if taken.overhead is not None:
+            _overhead(errors, where.child("overhead"), taken.overhead)
+
+
+def _mapping(
+    errors: ErrorList, path: FieldPath, mapping: resource.NodeAllocatableMapping, device: resource.Device
+) -> None:
+    """Tags say that one of the multipliers is given."""
+    if mapping.capacity_key is not None:
+        _capacity_key(errors, path.child("capacityKey"), mapping.capacity_key, device)
+        if mapping.capacity_multiplier is None:
+            text = "capacityMultiplier is required when capacityKey is set"
+            errors.required(path.child("capacityMultiplier"), text)
+        else:
+            _positive(errors, path.child("capacityMultiplier"), mapping.capacity_multiplier)
+    _positive(errors, path.child("deviceMultiplier"), mapping.device_multiplier)
+    if mapping.capacity_multiplier is not None and mapping.capacity_key is None:
+        errors.required(path.child("capacityKey"), "capacityKey is required when capacityMultiplier is set")
+
+
+def _positive(errors: ErrorList, path: FieldPath, amount: Quantity | None) -> None:
+    if amount is not None and amount.sign() <= 0:
+        errors.invalid(path, amount, "must be positive")
+
+
+def _overhead(errors: ErrorList, path: FieldPath, overhead: resource.NodeAllocatableOverhead) -> None:
+    if overhead.per_pod is None and overhead.per_container is None:
+        errors.invalid(path, "", "at least one of perPod or perContainer must be set")
+    for name, amount in (("perPod", overhead.per_pod), ("perContainer", overhead.per_container)):
+        if amount is not None and amount.sign() < 0:
+            errors.invalid(path.child(name), amount, "must be non-negative")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.api.core import batch_v1
+from cathedra.api.core.batch_v1 import Job, JobSpec
 from cathedra.api.struct import from_dict, replace
-from cathedra.kinds.batch.jobs.strategy import with_selector
-from tests.unit.kinds.objects import context, created, definition_of, problems_of, updated
+from cathedra.kinds.batch.jobs.strategy import default_job, default_job_spec, with_selector
+from tests.unit.kinds.objects import context, created, definition_of, problems_of, row, updated
 
 
 def job(**spec: Any) -> dict[str, Any]:
@@ -91,3 +94,111 @@ def test_a_selector_of_two_jobs_never_takes_the_same_pods() -> None:
 def test_jobs_are_selected_by_how_many_pods_succeeded() -> None:
     made = from_dict(batch_v1.Job, {"status": {"succeeded": 2}})
     assert definition_of("jobs").field_selectors["status.successful"](made) == "2"
+
+
+def job_of_columns(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: Any) -> Job:
+    return from_dict(Job, {"metadata": {"name": "j", **metadata}, "spec": spec or {}, "status": status or {}})
+
+
+def conditions(*true: str) -> dict[str, Any]:
+    return {"conditions": [{"type": name, "status": "True"} for name in true]}
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (job_of_columns(), "Running"),
+        (job_of_columns(status=conditions("Complete", "SuccessCriteriaMet")), "Complete"),
+        (job_of_columns(status=conditions("FailureTarget", "Failed")), "Failed"),
+        (job_of_columns(status=conditions("Suspended")), "Suspended"),
+        (job_of_columns(status=conditions("Suspended"), deletionTimestamp="2023-01-01T00:00:00Z"), "Terminating"),
+        (job_of_columns(status={"conditions": [{"type": "Complete", "status": "False"}]}), "Running"),
+    ],
+)
+def test_the_status_is_the_strongest_true_condition(made: Job, wanted: str) -> None:
+    assert row("jobs", made)["Status"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [({"completions": 5}, "2/5"), ({"parallelism": 3}, "2/1 of 3"), ({"parallelism": 1}, "2/1"), ({}, "2/1")],
+)
+def test_completions_are_of_what_the_job_says(spec: dict[str, Any], wanted: str) -> None:
+    assert row("jobs", job_of_columns(spec, {"succeeded": 2}))["Completions"] == wanted
+
+
+def test_the_duration_stands_still_when_the_job_is_complete() -> None:
+    begun = {"startTime": "2023-11-14T22:12:20Z"}
+    assert row("jobs", job_of_columns())["Duration"] == ""
+    assert row("jobs", job_of_columns(status=begun))["Duration"] == "60s"
+    assert row("jobs", job_of_columns(status={**begun, "completionTime": "2023-11-14T22:12:27Z"}))["Duration"] == "7s"
+
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never"}}
+
+
+def filled(**spec: Any) -> JobSpec:
+    return default_job_spec(from_dict(JobSpec, {"template": TEMPLATE, **spec}))
+
+
+@pytest.mark.parametrize(
+    ("written", "completions", "parallelism"),
+    [
+        ({}, 1, 1),
+        ({"completions": 4}, 4, 1),
+        ({"parallelism": 3}, None, 3),
+        ({"parallelism": 0}, None, 0),
+        ({"completions": 2, "parallelism": 2}, 2, 2),
+    ],
+)
+def test_a_job_ends_after_one_pod_unless_it_says_how_many_at_once(
+    written: dict[str, int], completions: int | None, parallelism: int
+) -> None:
+    """A parallelism without completions makes a work queue: any pod that succeeds ends the job."""
+    spec = filled(**written)
+    assert (spec.completions, spec.parallelism) == (completions, parallelism)
+
+
+@pytest.mark.parametrize(
+    ("written", "limit"), [({}, 6), ({"backoffLimitPerIndex": 1}, 2**31 - 1), ({"backoffLimit": 0}, 0)]
+)
+def test_a_job_fails_after_six_retries_unless_each_index_has_a_limit_of_its_own(
+    written: dict[str, int], limit: int
+) -> None:
+    assert filled(**written).backoff_limit == limit
+
+
+@pytest.mark.parametrize(
+    ("written", "policy"),
+    [
+        ({}, "TerminatingOrFailed"),
+        ({"podFailurePolicy": {"rules": []}}, "Failed"),
+        ({"podReplacementPolicy": "Failed"}, "Failed"),
+    ],
+)
+def test_pods_are_replaced_once_they_end_unless_a_policy_must_see_how_they_failed(
+    written: dict[str, Any], policy: str
+) -> None:
+    assert filled(**written).pod_replacement_policy == policy
+
+
+def test_a_job_runs_at_once_counts_pods_and_chooses_its_own_selector() -> None:
+    spec = filled()
+    assert (spec.suspend, spec.completion_mode, spec.manual_selector) == (False, "NonIndexed", False)
+
+
+def test_a_job_without_labels_takes_those_of_its_template() -> None:
+    assert default_job(from_dict(Job, {"spec": {"template": TEMPLATE}})).metadata.labels == {"a": "b"}
+
+
+maybe = st.none() | st.integers(0, 3)
+
+
+@given(maybe, maybe, maybe, st.booleans())
+def test_defaults_are_filled_in_once(
+    completions: int | None, parallelism: int | None, backoff: int | None, suspend: bool
+) -> None:
+    written = {"completions": completions, "parallelism": parallelism, "backoffLimit": backoff, "suspend": suspend}
+    once = filled(**{name: value for name, value in written.items() if value is not None})
+    assert default_job_spec(once) == once
+    assert once.suspend is suspend

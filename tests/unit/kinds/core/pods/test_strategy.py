@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import core_v1
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import from_dict, replace
-from cathedra.kinds.core.pods.strategy import pod_definition
+from cathedra.kinds.core.pods.strategy import PodDeletion, pod_definition, qos_class
 from tests.unit.kinds.objects import NOW, context, created, definition_of, pod, updated
 
 STRATEGY = definition_of("pods").strategy
@@ -117,3 +118,48 @@ def test_a_change_of_the_status_alone_leaves_the_spec_as_it_was_stored() -> None
     assert STATUS.default_change(new, old, context()) is new
     sent = replace(new, spec=from_dict(core_v1.PodSpec, {"containers": [{"name": "c"}]}))
     assert STATUS.default_change(sent, old, context()) == STATUS.default(sent, context())
+
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "wanted"),
+    [
+        ([{}], "BestEffort"),
+        ([{"resources": {"requests": {"example.com/x": "1"}}}], "BestEffort"),
+        ([{"resources": {"requests": {"cpu": "0"}}}], "BestEffort"),
+        ([{"resources": {"requests": {"cpu": "1"}}}], "Burstable"),
+        ([{"resources": {"requests": BOTH, "limits": BOTH}}], "Guaranteed"),
+        ([{"resources": {"requests": BOTH, "limits": BOTH}}, {}], "Burstable"),
+        ([{"resources": {"requests": {**BOTH, "cpu": "500m"}, "limits": BOTH}}], "Burstable"),
+    ],
+)
+def test_a_class_follows_from_cpu_and_memory_of_all_containers(containers: list[dict[str, Any]], wanted: str) -> None:
+    assert qos_class(pod(*containers).spec) == wanted
+
+
+def grace(wanted: int | None = None, *, said: int | None = None, node: str = "n", phase: str = "Running") -> int:
+    values = {"spec": {"nodeName": node, "terminationGracePeriodSeconds": said}, "status": {"phase": phase}}
+    return PodDeletion().grace_period(from_dict(Pod, values), wanted)
+
+
+def test_the_request_comes_before_the_spec_and_the_spec_before_the_default() -> None:
+    assert (grace(7, said=5), grace(said=5), grace()) == (7, 5, 30)
+
+
+def test_none_is_immediate_and_less_than_none_is_a_second() -> None:
+    assert (grace(0), grace(-3), grace(said=-1)) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_what_does_not_run_needs_no_time(phase: str) -> None:
+    assert grace(7, phase=phase) == 0
+    assert grace(7, node="") == 0
+
+
+def test_a_second_request_shortens_the_time_and_never_lengthens_it() -> None:
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 10}
+    leaving = from_dict(Pod, {"metadata": metadata, "spec": {"nodeName": "n"}})
+    assert PodDeletion().grace_period(leaving, 5) == 5
+    assert PodDeletion().grace_period(leaving, 60) == 10

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
 from cathedra.api import resource
-from cathedra.api.struct import from_dict, replace
-from tests.unit.kinds.objects import claim, context, created, definition_of, exactly, updated
+from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import KubeStruct, Quantity, Time, from_dict, replace
+from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.resource.claims import strategy
+from cathedra.kinds.resource.claims.strategy import EXCLUDED, allocation_key, validate_status_access
+from cathedra.remembering import IS_ON, forget
+from tests.unit.kinds.objects import claim, context, created, definition_of, exactly, row, texts, updated
+from tests.unit.kinds.structs import values_of, variants_of
 
 STRATEGY = definition_of("resourceclaims").strategy
 STATUS = definition_of("resourceclaims").subresources["status"]
@@ -68,3 +85,256 @@ def test_a_template_never_changes_and_keeps_what_it_uses() -> None:
 def test_claims_and_templates_are_namespaced_and_only_claims_have_a_status() -> None:
     kinds = [definition_of("resourceclaims"), definition_of("resourceclaimtemplates")]
     assert [(kind.namespaced, set(kind.subresources)) for kind in kinds] == [(True, {"status"}), (True, set())]
+
+
+ALLOCATION = {
+    "devices": {"results": [{"request": "r", "driver": "a.example.com", "pool": "p", "device": "d"}]},
+    "nodeSelector": {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+    },
+}
+
+
+@dataclass
+class Access:
+    """Grants what is listed, and notes every question."""
+
+    granted: frozenset[tuple[str, str]] = frozenset()
+    verb: str = "update"
+    node: str = ""
+    asked: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def refusal(self, subresource: str, verb: str, *, namespace: str = "", name: str = "") -> str:
+        self.asked.append((subresource, verb, namespace, name))
+        return "" if (subresource, verb) in self.granted else f"no {verb} of {subresource}"
+
+
+def report(driver: str, **more: Any) -> dict[str, Any]:
+    return {"driver": driver, "pool": "p", "device": "d", **more}
+
+
+def with_status(status: Mapping[str, Any]) -> ResourceClaim:
+    return claim(status=status)
+
+
+def refusals(new: ResourceClaim, old: ResourceClaim, access: Access | None, **gates: bool) -> list[str]:
+    errors = ErrorList()
+    opened = context("1.37", **{"DRAResourceClaimGranularStatusAuthorization": True, **gates})
+    validate_status_access(errors, new, old, replace(opened, access=access))
+    return [str(error) for error in errors]
+
+
+def test_allocating_needs_the_binding_permission() -> None:
+    new, old = with_status({"allocation": ALLOCATION}), with_status({})
+    assert refusals(new, old, Access(frozenset({("binding", "update")}))) == []
+    (text,) = refusals(new, old, Access())
+    assert text.startswith("status.allocation: Forbidden: changing status.allocation or status.reservedFor requires")
+    assert 'resource="resourceclaims/binding", verb="update" permission: no update of binding' in text
+
+
+def test_each_driver_whose_report_changes_is_a_permission_of_its_own() -> None:
+    old = with_status({"allocation": ALLOCATION, "devices": [report("a"), report("b"), report("c")]})
+    changed = [report("b", data={"x": 1}), report("a"), report("d")]
+    access = Access(frozenset({("driver", "arbitrary-node:update")}))
+    assert refusals(with_status({"allocation": ALLOCATION, "devices": changed}), old, access) == []
+    assert [name for _, _, _, name in access.asked] == ["b", "c", "d"]
+    assert {namespace for _, _, namespace, _ in access.asked} == {"default"}
+
+
+@pytest.mark.parametrize(
+    ("node", "verbs"), [("n1", ["associated-node:update", "arbitrary-node:update"]), ("n2", ["arbitrary-node:update"])]
+)
+def test_a_token_of_the_allocations_node_may_have_the_smaller_permission(node: str, verbs: list[str]) -> None:
+    old = with_status({"allocation": ALLOCATION})
+    new = with_status({"allocation": ALLOCATION, "devices": [report("a")]})
+    access = Access(node=node)
+    (text,) = refusals(new, old, access)
+    assert f'verb="[{" ".join(verbs)}]" permission: no {verbs[0]} of driver' in text
+    assert [verb for _, verb, _, _ in access.asked] == verbs
+
+
+def test_without_gate_or_authorizer_nothing_is_checked() -> None:
+    new, old = with_status({"allocation": ALLOCATION}), with_status({})
+    access = Access()
+    assert refusals(new, old, access, DRAResourceClaimGranularStatusAuthorization=False) == []
+    assert refusals(new, old, None) == []
+    assert access.asked == []
+
+
+DEFINITION = definition_of("resourceclaims", "1.37")
+STATUS_ALLOCATIONS = DEFINITION.subresources["status"]
+WARM = context("1.37")
+CLAIM, _ = created(DEFINITION.strategy, claim(exactly("a"), exactly("b")), WARM)
+RESULT_ALLOCATIONS = {"request": "a", "driver": "gpu.example.com", "pool": "a", "device": "a"}
+NODE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}
+SOUND = from_dict(
+    resource.ResourceClaimStatus,
+    {
+        "allocation": {"devices": {"results": [RESULT_ALLOCATIONS]}, "nodeSelector": NODE},
+        "reservedFor": [{"resource": "pods", "name": "a", "uid": "1"}],
+    },
+)
+ALLOCATED_ALLOCATIONS = replace(CLAIM, status=SOUND)
+
+
+def found(new: resource.ResourceClaim, old: resource.ResourceClaim = CLAIM, *, is_new: bool = False) -> list[str]:
+    if is_new:
+        return texts(DEFINITION.strategy.validate_create(new, WARM))
+    return texts(STATUS_ALLOCATIONS.validate_update(new, old, WARM))
+
+
+def found_cold(new: resource.ResourceClaim, old: resource.ResourceClaim = CLAIM, *, is_new: bool = False) -> list[str]:
+    forget()
+    return found(new, old, is_new=is_new)
+
+
+@given(st.lists(variants_of(SOUND), min_size=1, max_size=4), st.sampled_from((CLAIM, ALLOCATED_ALLOCATIONS)))
+def test_a_status_is_validated_alike_whatever_was_validated_before(
+    statuses: list[resource.ResourceClaimStatus], old: resource.ResourceClaim
+) -> None:
+    given_ = [ALLOCATED_ALLOCATIONS, *[replace(old, status=status) for status in statuses]]
+    cold = [found_cold(new, old) for new in given_]
+    forget()
+    assert [found(new, old) for new in given_] == cold
+    assert [found(new, old) for new in given_] == cold
+
+
+@given(st.lists(variants_of(CLAIM.spec), min_size=1, max_size=4))
+def test_a_new_claim_is_validated_alike_whatever_was_validated_before(specs: list[resource.ResourceClaimSpec]) -> None:
+    given_ = [replace(CLAIM, spec=spec) for spec in specs]
+    cold = [found_cold(new, is_new=True) for new in given_]
+    forget()
+    assert [found(new, is_new=True) for new in given_] == cold
+    assert [found(new, is_new=True) for new in given_] == cold
+
+
+PATHS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("allocation",),
+    ("allocation", "devices"),
+    ("allocation", "devices", "results"),
+    ("reserved_for",),
+)
+"""Where the structs of a status are; of a list the first element."""
+
+
+def at(struct: Any, path: tuple[str, ...]) -> KubeStruct:
+    for name in path:
+        value = getattr(struct, name)
+        struct = value[0] if isinstance(value, tuple) else value
+    return struct
+
+
+def with_field(struct: Any, path: tuple[str, ...], field: str, value: Any) -> Any:
+    if not path:
+        return replace(struct, **{field: value})
+    below = getattr(struct, path[0])
+    changed = with_field(below[0] if isinstance(below, tuple) else below, path[1:], field, value)
+    return replace(struct, **{path[0]: (changed,) if isinstance(below, tuple) else changed})
+
+
+def fields_in_key(path: tuple[str, ...]) -> list[str]:
+    """The fields of a struct of which a key has all, in themselves or in theirs."""
+    struct = at(SOUND, path)
+    below = ("allocation", "devices", "results", "reserved_for")
+    return [name for name in struct.__struct_fields__ if name in below or name not in EXCLUDED[type(struct)]]
+
+
+@pytest.mark.parametrize(("path", "field"), [(path, field) for path in PATHS for field in fields_in_key(path)])
+@given(st.data())
+def test_a_rule_that_is_added_for_any_field_of_a_status_is_heeded_after_a_sound_one(
+    path: tuple[str, ...], field: str, data: st.DataObject
+) -> None:
+    value = data.draw(values_of(get_type_hints(type(at(SOUND, path)), include_extras=True)[field]))
+    assume(value != getattr(at(SOUND, path), field))
+    changed = with_field(SOUND, path, field, value)
+    validate = strategy.validate_status_update
+
+    def stricter(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+        errors = validate(new, old, context)
+        if new.status == changed:
+            errors.forbidden("status", "refused by the added rule")
+        return errors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy, "validate_status_update", stricter)
+        assert found(ALLOCATED_ALLOCATIONS) == []
+        assert "status: Forbidden: refused by the added rule" in found(replace(CLAIM, status=changed))
+
+
+def test_two_kinds_of_consumed_capacity_can_be_refused_after_a_sound_allocation() -> None:
+    validate = strategy.validate_status_update
+
+    def stricter(new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext) -> ErrorList:
+        errors = validate(new, old, context)
+        allocation = new.status.allocation
+        if allocation is not None and any(len(one.consumed_capacity) > 1 for one in allocation.devices.results):
+            errors.forbidden("status", "too much")
+        return errors
+
+    both = {"memory": Quantity("1"), "bandwidth": Quantity("2")}
+    refused = with_field(SOUND, ("allocation", "devices", "results"), "consumed_capacity", both)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy, "validate_status_update", stricter)
+        assert found(ALLOCATED_ALLOCATIONS) == []
+        assert found(replace(CLAIM, status=refused)) == ["status: Forbidden: too much"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        (("allocation", "devices", "results"), "pool", "a//b"),
+        (("allocation", "devices", "results"), "device", "A"),
+        (("allocation",), "node_selector", core_v1.NodeSelector()),
+        (("reserved_for",), "name", ""),
+        (("reserved_for",), "uid", ""),
+    ],
+)
+def test_what_differs_from_claim_to_claim_is_validated_after_a_sound_status(
+    path: tuple[str, ...], field: str, value: Any
+) -> None:
+    assert found(ALLOCATED_ALLOCATIONS) == []
+    assert found(replace(CLAIM, status=with_field(SOUND, path, field, value))) != []
+
+
+def test_allocations_of_one_request_have_one_key() -> None:
+    other = with_field(SOUND, ("allocation", "devices", "results"), "device", "b")
+    other = with_field(with_field(other, ("reserved_for",), "uid", "2"), ("allocation",), "node_selector", None)
+    key = allocation_key(ALLOCATED_ALLOCATIONS, CLAIM, WARM)
+    assert key is not None
+    if IS_ON:
+        assert key == allocation_key(replace(CLAIM, status=other), CLAIM, WARM)
+
+
+@pytest.mark.parametrize("field", sorted(set(RequestContext.__struct_fields__) - set(EXCLUDED[RequestContext])))
+def test_a_key_has_what_rules_may_know_of_a_request(field: str) -> None:
+    other = msgspec.structs.replace(WARM, **{field: "other"})
+    assert allocation_key(ALLOCATED_ALLOCATIONS, CLAIM, WARM) != allocation_key(ALLOCATED_ALLOCATIONS, CLAIM, other)
+
+
+def many(number: int) -> resource.ResourceClaim:
+    assert SOUND.allocation is not None
+    results = SOUND.allocation.devices.results * number
+    return replace(CLAIM, status=with_field(SOUND, ("allocation", "devices"), "results", results))
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (CLAIM, CLAIM),
+        (many(9), CLAIM),
+        (ALLOCATED_ALLOCATIONS, ALLOCATED_ALLOCATIONS),
+        (replace(ALLOCATED_ALLOCATIONS, spec=replace(CLAIM.spec)), CLAIM),
+        (replace(ALLOCATED_ALLOCATIONS, metadata=replace(CLAIM.metadata, deletion_timestamp=Time(1.0))), CLAIM),
+    ],
+)
+def test_other_changes_have_no_key(new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:
+    assert allocation_key(new, old, WARM) is None
+
+
+def test_a_claim_says_whether_it_is_allocated_and_reserved() -> None:
+    assert row("resourceclaims", claim())["State"] == "pending"
+    allocation = {"devices": {"results": []}}
+    assert row("resourceclaims", claim(status={"allocation": allocation}))["State"] == "allocated"
+    reserved = {"allocation": allocation, "reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}]}
+    assert row("resourceclaims", claim(status=reserved))["State"] == "allocated,reserved"

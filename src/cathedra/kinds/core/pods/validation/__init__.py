@@ -1,10 +1,8 @@
-"""Rules of pods (docs/spec/api.md §6; docs/spec/apimachinery.md §16.2), in the order in which Kubernetes reports.
+"""Rules of pods, in the order in which Kubernetes reports errors (docs/spec/api.md §6; docs/spec/apimachinery.md §16.2).
 
-A pod's spec is read by `spec`, which calls `volumes`, `claims`, `containers` (with `resources`, `handlers` and
-`security`), `dns` and `scheduling`;
-`changes` holds what an update or a new ephemeral container may do, `differences` shows what it did, `resizing` what a
-resize may do, and `status` checks what node, scheduler and controllers report. Templates of workloads obey the same
-rules as pods.
+`spec` validates a spec and calls `volumes`, `resources`, `containers` and `security`. `changes` has the rules of
+updates and of new ephemeral containers, `resizing` those of a resize, and `status` those of what nodes, scheduler and
+controllers report. Templates of workloads obey the same rules as pods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
-"""Rules of volumes and of what containers mount: names that agree, one source each."""
+"""Rules of volumes, of their files, and of mounts.
+
+References to fields and resources of the pod (the downward API) are validated here for volumes and for environment
+variables: otherwise only the node would find a wrong name, when it starts the container.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from operator import attrgetter
 from typing import Any, Final
 
@@ -10,10 +14,20 @@ from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
+from cathedra.api.quantity import Quantity
 from cathedra.api.struct import json_names
-from cathedra.kinds.core.pods.validation.files import validate_files
 
-__all__ = ["validate_mounts", "validate_volumes"]
+__all__ = [
+    "ENVIRONMENT_FIELDS",
+    "VOLUME_FIELDS",
+    "validate_container_resource_reference",
+    "validate_descending_path",
+    "validate_field_reference",
+    "validate_files",
+    "validate_mounts",
+    "validate_resource_reference",
+    "validate_volumes",
+]
 
 _ATTRIBUTES: Final = tuple(attribute for attribute in json_names(core_v1.Volume) if attribute != "name")
 _SOURCES: Final = tuple(json_names(core_v1.Volume)[attribute] for attribute in _ATTRIBUTES)
@@ -103,3 +117,247 @@ def validate_mounts(
             errors.invalid(
                 where.child("subPathExpr"), mount.sub_path_expr, "subPathExpr and subPath are mutually exclusive"
             )
+
+
+def validate_descending_path(errors: ErrorList, path: FieldPath, value: str) -> None:
+    """A relative path without a step up."""
+    if value.startswith("/"):
+        errors.invalid(path, value, "must be a relative path")
+    if ".." in value.split("/"):
+        errors.invalid(path, value, "must not contain '..'")
+
+
+_KNOWN: Final = frozenset(
+    (
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.host",
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+    )
+)
+"""Fields of a pod that have a name at all; which of them can be had depends on where they go."""
+ENVIRONMENT_FIELDS: Final = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+VOLUME_FIELDS: Final = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_RESOURCES: Final = tuple(
+    f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+)
+_HUGE_PAGES: Final = ("limits.hugepages-", "requests.hugepages-")
+_CPU_UNITS: Final = ("1m", "1")
+_UNITS: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+_SHOWN: Final = {"ephemeral-storage": "local ephemeral storage"}
+_HOST: Final = "spec.host"
+_VERSIONS: Final = frozenset({"", "v1"})
+"""In which fields of pods have names; without defaults none may be said."""
+
+
+def validate_field_reference(
+    errors: ErrorList, path: FieldPath, reference: core_v1.ObjectFieldSelector, allowed: tuple[str, ...]
+) -> None:
+    """A field of the pod that may go there, or one annotation or label."""
+    where, name = path.child("fieldPath"), reference.field_path
+    if not name:
+        errors.required(where)
+        return
+    if reference.api_version not in _VERSIONS:
+        errors.invalid(where, name, f"error converting fieldPath: unsupported pod version: {reference.api_version}")
+        return
+    # Not by a pattern: that would look for the end once for each beginning in a long text.
+    field, opening, key = name.partition("['")
+    if field and opening and key.endswith("']"):
+        _subscript(errors, path, name, field, key[:-2])
+        return
+    if name not in _KNOWN:
+        errors.invalid(where, name, f"error converting fieldPath: field label not supported: {name}")
+        return
+    shown = "spec.nodeName" if name == _HOST else name
+    if shown not in allowed:
+        errors.string_not_among(where, shown, sorted(allowed))
+
+
+def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: str) -> None:
+    if field == "metadata.annotations":
+        key = key.lower()
+    elif field != "metadata.labels":
+        errors.invalid(
+            path.child("fieldPath"), name, f"error converting fieldPath: field label does not support subscript: {name}"
+        )
+        return
+    for problem in formats.label_key(key):
+        errors.invalid(path, key, problem)
+
+
+def validate_resource_reference(errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector) -> None:
+    """A limit or a request that containers have, in units that there are."""
+    _resource(errors, path.child("resource"), reference.resource)
+    _divisor(errors, path.child("divisor"), reference.resource, reference.divisor)
+
+
+def validate_container_resource_reference(
+    errors: ErrorList, path: FieldPath, reference: core_v1.ResourceFieldSelector
+) -> None:
+    """The same outside of a container, which has to be named there."""
+    if reference.container_name:
+        validate_resource_reference(errors, path, reference)
+        return
+    errors.required(path.child("containerName"))
+    _divisor(errors, path.child("divisor"), reference.resource, reference.divisor)
+
+
+def _resource(errors: ErrorList, path: FieldPath, name: str) -> None:
+    if not name:
+        errors.required(path)
+    elif name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
+        errors.string_not_among(path, name, sorted(_RESOURCES))
+
+
+def _divisor(errors: ErrorList, path: FieldPath, name: str, divisor: Quantity) -> None:
+    if divisor == Quantity("0"):
+        return
+    _, _, resource = name.partition(".")
+    kind = "hugepages" if name.startswith(_HUGE_PAGES) else resource if name in _RESOURCES else ""
+    units = _CPU_UNITS if kind == "cpu" else _UNITS
+    if kind and divisor.text not in units:
+        one = " and ".join(units) if kind == "cpu" else ", ".join(units)
+        shown = _SHOWN.get(kind, kind)
+        errors.invalid(path, name, f"only divisor's values {one} are supported with the {shown} resource")
+
+
+_MODES: Final = range(0o1000)
+_MODE_TEXT: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+_CONFLICT: Final = "conflicting duplicate paths"
+_TOKEN_SECONDS: Final = range(600, 2**32 + 1)
+
+
+def validate_files(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
+    """What a Secret, a ConfigMap, the downward API or several of them together put into a volume."""
+    if volume.secret is not None:
+        _mode(errors, path.child("secret", "defaultMode"), volume.secret.default_mode)
+        _keys(errors, path.child("secret", "items"), volume.secret.items)
+    if volume.downward_api is not None:
+        where = path.child("downwardAPI")
+        _mode(errors, where.child("defaultMode"), volume.downward_api.default_mode)
+        for file in volume.downward_api.items:
+            _downward(errors, where, file)
+    if volume.config_map is not None:
+        _mode(errors, path.child("configMap", "defaultMode"), volume.config_map.default_mode)
+        _keys(errors, path.child("configMap", "items"), volume.config_map.items)
+    if volume.projected is not None:
+        where = path.child("projected")
+        _mode(errors, where.child("defaultMode"), volume.projected.default_mode)
+        taken: set[str] = set()
+        for position, source in enumerate(volume.projected.sources):
+            _projection(errors, where, where.child("sources").index(position), source, taken)
+
+
+def _projection(
+    errors: ErrorList, volume: FieldPath, path: FieldPath, source: core_v1.VolumeProjection, taken: set[str]
+) -> None:
+    """One source of several; ``taken`` are the paths of those before it. What is taken twice is said of the volume."""
+    for name, keys in (("secret", source.secret), ("configMap", source.config_map)):
+        if keys is None:
+            continue
+        if not keys.name:
+            errors.required(path.child(name, "name"))
+        _keys(errors, path.child(name, "items"), keys.items)
+        for item in keys.items:
+            _take(errors, volume, item.path, keys.name, taken)
+    if source.downward_api is not None:
+        for file in source.downward_api.items:
+            _downward(errors, path.child("downwardAPI"), file)
+            _take(errors, volume, file.path, file.path, taken)
+    if source.service_account_token is not None:
+        _token(errors, volume, path.child("serviceAccountToken"), source.service_account_token)
+    given = (
+        source.secret,
+        source.downward_api,
+        source.config_map,
+        source.service_account_token,
+        source.cluster_trust_bundle,
+        source.pod_certificate,
+    )
+    if sum(one is not None for one in given) > 1:
+        errors.forbidden(path, "may not specify more than 1 volume type per source")
+
+
+def _token(errors: ErrorList, volume: FieldPath, path: FieldPath, token: core_v1.ServiceAccountTokenProjection) -> None:
+    seconds = token.expiration_seconds
+    if seconds is not None and seconds not in _TOKEN_SECONDS:
+        short = seconds < _TOKEN_SECONDS.start
+        text = "less than 10 minutes" if short else "larger than 2^32 seconds"
+        errors.invalid(path.child("expirationSeconds"), seconds, f"may not specify a duration {text}")
+    if not token.path:
+        errors.required(volume.child("path"))
+    else:
+        _place(errors, volume.child("path"), token.path)
+
+
+def _take(errors: ErrorList, volume: FieldPath, path: str, shown: str, taken: set[str]) -> None:
+    if path and path in taken:
+        errors.invalid(volume, shown, _CONFLICT)
+    taken.add(path)
+
+
+def _keys(errors: ErrorList, path: FieldPath, items: Iterable[core_v1.KeyToPath]) -> None:
+    for position, item in enumerate(items):
+        where = path.index(position)
+        if not item.key:
+            errors.required(where.child("key"))
+        if not item.path:
+            errors.required(where.child("path"))
+        _place(errors, where.child("path"), item.path)
+        _mode(errors, where.child("mode"), item.mode)
+
+
+def _downward(errors: ErrorList, path: FieldPath, file: core_v1.DownwardAPIVolumeFile) -> None:
+    if not file.path:
+        errors.required(path.child("path"))
+    _place(errors, path.child("path"), file.path)
+    if file.field_ref is not None:
+        validate_field_reference(errors, path.child("fieldRef"), file.field_ref, VOLUME_FIELDS)
+        if file.resource_field_ref is not None:
+            errors.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+    elif file.resource_field_ref is not None:
+        where, reference = path.child("resourceFieldRef"), file.resource_field_ref
+        validate_container_resource_reference(errors, where, reference)
+    else:
+        errors.required(path, "one of fieldRef and resourceFieldRef is required")
+    _mode(errors, path.child("mode"), file.mode)
+
+
+def _mode(errors: ErrorList, path: FieldPath, mode: int | None) -> None:
+    if mode is not None and mode not in _MODES:
+        errors.invalid(path, mode, _MODE_TEXT)
+
+
+def _place(errors: ErrorList, path: FieldPath, place: str) -> None:
+    """A path below the volume, that is none of the names that the node keeps for itself."""
+    validate_descending_path(errors, path, place)
+    if place.startswith("..") and not place.startswith("../"):
+        errors.invalid(path, place, "must not start with '..'")
