@@ -38,8 +38,7 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
-from cathedra.cdi.files import write_spec
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec, write_spec
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.node.shim import kernel
 from tests.integration.real_node import FOREVER, RealNode, read_all, running

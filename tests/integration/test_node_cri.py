@@ -29,8 +29,7 @@ from cathedra.api.core.core_v1 import (
     VolumeMount,
 )
 from cathedra.api.quantity import Quantity
-from cathedra.cdi.files import write_spec
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec, write_spec
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from tests.integration.containerd import IMAGE, MISSING, USER_IMAGE, Containerd, containerd
 from tests.integration.real_node import RealNode, read_all, running

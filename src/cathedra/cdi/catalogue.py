@@ -14,9 +14,8 @@ from typing import Final
 import msgspec
 
 from cathedra.cdi.errors import InvalidName, InvalidSpec, UnresolvableDevices
-from cathedra.cdi.files import EXTENSIONS, read_spec
 from cathedra.cdi.names import QualifiedName
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec
+from cathedra.cdi.spec import EXTENSIONS, CDIDevice, ContainerEdits, Spec, read_spec
 
 __all__ = ["DEFAULT_DIRECTORIES", "Catalogue", "CatalogueEntry", "load"]
 

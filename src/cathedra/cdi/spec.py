@@ -1,21 +1,28 @@
-"""The CDI document: what it may say, which version of the format that needs, and what is wrong with it.
+"""CDI documents: their form, their validation, the version that they need, and their files.
 
-docs/spec/node.md §19.3 to §19.5. Decoding is strict: an unknown field rejects the document, because a runtime
-that ignores an edit starts a container without its device.
+Decoding is strict: an unknown field rejects the document, because a runtime that ignored an edit would start a
+container without its device. A document is written to a temporary file in the same directory and renamed. Names that
+begin with a dot or have no known extension are no documents, so the temporary file is never read (docs/spec/node.md
+§19.1, §19.3 to §19.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.nesting import load_json
 from cathedra.api.nulls import without_nulls
 from cathedra.cdi.errors import InvalidName, InvalidSpec
 from cathedra.cdi.names import validate_device_name, validate_kind
+from cathedra.files.atomic import write_atomic
 
 __all__ = [
+    "EXTENSIONS",
     "VERSIONS",
     "CDIDevice",
     "ContainerEdits",
@@ -25,9 +32,13 @@ __all__ = [
     "Mount",
     "NetDevice",
     "Spec",
+    "file_name",
     "minimum_version",
+    "read_spec",
+    "remove_spec",
     "spec_from_plain",
     "validate",
+    "write_spec",
 ]
 
 VERSIONS: Final = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
@@ -245,3 +256,57 @@ def _validate_net_devices(devices: tuple[NetDevice, ...]) -> None:
         raise InvalidSpec("invalid container edits, invalid net device, empty interface name")
     if len(set(hosts)) < len(hosts) or len(set(names)) < len(names):
         raise InvalidSpec("invalid container edits, invalid net device, interface used twice")
+
+
+EXTENSIONS: Final = (".json", ".yaml")
+"""What a document's name ends with; ``.yml`` is none."""
+
+
+def file_name(kind: str, transient_id: str = "") -> str:
+    """The customary name, without extension: ``vendor-class`` or ``vendor-class_id``."""
+    static = kind.replace("/", "-")
+    return f"{static}_{transient_id.replace('/', '_')}" if transient_id else static
+
+
+def read_spec(path: Path) -> Spec:
+    """The document at ``path``.
+
+    Raises:
+        InvalidSpec: it is no valid document; the text begins with the path.
+        OSError: it cannot be read.
+    """
+    data = path.read_bytes()
+    try:
+        return spec_from_plain(_plain(path, data))
+    except InvalidSpec as error:
+        raise InvalidSpec(f"failed to read CDI Spec {path}: {error}") from error
+
+
+def _plain(path: Path, data: bytes) -> Any:
+    if path.suffix == ".json":
+        try:
+            return load_json(data)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise InvalidSpec(f"no JSON: {error}") from error
+    try:
+        return read_yaml(data).value
+    except DecodeError as error:
+        raise InvalidSpec(f"no YAML: {error}") from error
+
+
+def write_spec(directory: Path, name: str, spec: Spec) -> Path:
+    """Write ``spec`` as ``directory/name.json``, atomically; the directory is made when it is missing.
+
+    Raises:
+        InvalidSpec: the document breaks a rule; nothing is written.
+    """
+    validate(spec)
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    path = directory / f"{name}.json"
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(spec)), mode=0o644)
+    return path
+
+
+def remove_spec(directory: Path, name: str) -> None:
+    """Remove what `write_spec` wrote, if it is there."""
+    (directory / f"{name}.json").unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cathedra.cel.checking import types, wellknown
+from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.library import patches, registry
 from cathedra.cel.library.overload import Functions, Overload
@@ -106,7 +106,7 @@ class Environment(msgspec.Struct, frozen=True, dict=True):
         table = {name: types.BY_NAME[name] for name in names}
         table["list"] = types.list_of(types.DYN)
         table["map"] = types.map_of(types.DYN, types.DYN)
-        table |= wellknown.MESSAGES
+        table |= types.MESSAGES
         table |= {name: types.struct(name) for name in self.objects}
         if "optional" in self.libraries:
             table["optional_type"] = types.opaque("optional_type")
@@ -127,7 +127,7 @@ class Environment(msgspec.Struct, frozen=True, dict=True):
         found = self.objects.get(name)
         if found is None and self.patch_types:
             found = patches.field_types(name)
-        return found if found is not None else wellknown.fields_of(name)
+        return found if found is not None else types.fields_of(name)
 
     def candidates(self, name: str) -> tuple[str, ...]:
         """The names that ``name`` may mean inside the container, most specific first."""

@@ -21,8 +21,7 @@ from cathedra.api.nulls import without_nulls
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES, Catalogue, CatalogueEntry, load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
 from cathedra.cdi.errors import CDIError, InvalidSpec
-from cathedra.cdi.files import EXTENSIONS, read_spec
-from cathedra.cdi.spec import ContainerEdits, minimum_version
+from cathedra.cdi.spec import EXTENSIONS, ContainerEdits, minimum_version, read_spec
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.views.wording import counted
 from cathedra.files.inotify import Inotify

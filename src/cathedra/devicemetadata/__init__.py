@@ -37,9 +37,9 @@ from cathedra.devicemetadata.reader import (
     read_resource_claim_metadata_with_driver_name,
     read_resource_claim_template_metadata,
     read_resource_claim_template_metadata_with_driver_name,
+    validate,
 )
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS, decode_metadata_stream
-from cathedra.devicemetadata.validation import validate
 
 __all__ = [
     "CONTAINER_DIRECTORY",

@@ -1,13 +1,15 @@
-"""The four questions a program in a container asks about its devices.
+"""The four functions that programs in containers call to read their devices' metadata.
 
-It knows the claim by the name in its manifest: a claim's own name, or, for a claim made from a template, the name in
-the pod's ``spec.resourceClaims``. Usually it does not care which driver serves the request, so the files of all
-drivers are merged; with the driver's name one file is read (docs/spec/node.md §21.1 and §21.4).
+A program knows its claim by the name in its manifest: the claim's own name, or for a claim from a template the name in
+the pod's ``spec.resourceClaims``. Without a driver's name, the files of all drivers of a request are merged. Reading
+never validates, so that a program can use the rest of a file with one malformed name; `validate` checks what a driver
+wrote (docs/spec/node.md §21.1, §21.3, §21.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cathedra.devicemetadata.locations import (
@@ -32,6 +34,7 @@ __all__ = [
     "read_resource_claim_metadata_with_driver_name",
     "read_resource_claim_template_metadata",
     "read_resource_claim_template_metadata_with_driver_name",
+    "validate",
 ]
 
 
@@ -126,3 +129,38 @@ def _merge(parts: Iterable[DeviceMetadata]) -> DeviceMetadata:
         requests=tuple(PreparedRequest(name, found) for name, found in devices.items()),
         pod_claim_name=first.pod_claim_name,
     )
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+MAX_DRIVER_NAME = 63
+MAX_POOL_NAME = 253
+MAX_ATTRIBUTES = 32
+
+
+def validate(metadata: DeviceMetadata) -> tuple[str, ...]:
+    """What is wrong with ``metadata`` by the rules of ``v1beta1``: one line for each finding, none if all is well."""
+    return tuple(_findings(metadata))
+
+
+def _findings(metadata: DeviceMetadata) -> Iterator[str]:
+    if metadata.pod_claim_name is not None and not _LABEL.fullmatch(metadata.pod_claim_name):
+        yield f"podClaimName: {metadata.pod_claim_name!r} is no DNS label"
+    for i, request in enumerate(metadata.requests):
+        for j, device in enumerate(request.devices):
+            yield from _device_findings(device, f"requests[{i}].devices[{j}]")
+
+
+def _device_findings(device: PreparedDevice, where: str) -> Iterator[str]:
+    if len(device.driver) > MAX_DRIVER_NAME or not _SUBDOMAIN.fullmatch(device.driver):
+        yield f"{where}.driver: {device.driver!r} is no DNS subdomain of at most {MAX_DRIVER_NAME} characters"
+    if len(device.pool) > MAX_POOL_NAME or not all(_SUBDOMAIN.fullmatch(part) for part in device.pool.split("/")):
+        yield (
+            f"{where}.pool: {device.pool!r} is not made of DNS subdomains with slashes between them, "
+            f"at most {MAX_POOL_NAME} characters"
+        )
+    if not _LABEL.fullmatch(device.name):
+        yield f"{where}.name: {device.name!r} is no DNS label"
+    if len(device.attributes) > MAX_ATTRIBUTES:
+        yield f"{where}.attributes: {len(device.attributes)} entries, at most {MAX_ATTRIBUTES} are allowed"

@@ -8,8 +8,7 @@ import pytest
 
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.errors import UnresolvableDevices
-from cathedra.cdi.files import file_name, remove_spec, write_spec
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec, file_name, remove_spec, write_spec
 
 KIND = "example.com/gpu"
 

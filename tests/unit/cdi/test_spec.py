@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cathedra.cdi.errors import InvalidSpec
-from cathedra.cdi.spec import minimum_version, spec_from_plain
+from cathedra.cdi.spec import (
+    CDIDevice,
+    ContainerEdits,
+    Spec,
+    file_name,
+    minimum_version,
+    read_spec,
+    remove_spec,
+    spec_from_plain,
+    write_spec,
+)
 
 
 def document(version: str = "1.1.0", kind: str = "example.com/gpu", **edits: Any) -> dict[str, Any]:
@@ -90,3 +101,31 @@ def test_an_element_that_is_null_has_no_content() -> None:
     assert spec_from_plain(written).devices[0].annotations == {"a.example.com/b": ""}
     with pytest.raises(InvalidSpec, match="missing required field `name`"):
         spec_from_plain(document() | {"devices": [None]})
+
+
+SPEC = Spec(
+    cdi_version="0.6.0", kind="x.com/gpu", devices=(CDIDevice("a", container_edits=ContainerEdits(env=("A=1",))),)
+)
+
+
+def test_a_document_survives_the_disk_and_can_be_removed_twice(tmp_path: Path) -> None:
+    path = write_spec(tmp_path / "cdi", file_name("x.com/gpu", "n/1"), SPEC)
+    assert path.name == "x.com-gpu_n_1.json"
+    assert read_spec(path) == SPEC
+    assert [p.name for p in path.parent.iterdir()] == [path.name], "no temporary file is left"
+    remove_spec(path.parent, path.stem)
+    remove_spec(path.parent, path.stem)
+    assert not path.exists()
+
+
+def test_an_invalid_document_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec):
+        write_spec(tmp_path, "bad", Spec(cdi_version="0.6.0", kind="no-vendor", devices=()))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.json", "{"), ("a.yaml", "a: [")])
+def test_what_cannot_be_read_is_named_with_its_path(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidSpec, match=f"failed to read CDI Spec {tmp_path / name}"):
+        read_spec(tmp_path / name)

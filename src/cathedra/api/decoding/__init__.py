@@ -1,9 +1,9 @@
-"""From the bytes of a request to an object, exactly as forgiving and as strict as Kubernetes.
+"""Decoding of request bodies, exactly as lenient and as strict as Kubernetes.
 
-In the order in which a body passes through: `envelope` finds out what the body claims to be, `bodies` decodes it (a
-fast way for what is right, `reader` for everything else), `gotypes` knows Kubernetes' own names for the types that
-errors speak of, `syntax` explains broken JSON, `opaque` keeps the bytes of opaque parts; `yaml` makes JSON's values of
-YAML. How deeply a body may be nested is bounded before any of them (`cathedra.api.nesting`).
+In the order in which a body passes through: `envelope` reads its kind and apiVersion, `bodies` decodes it (by msgspec;
+by `reader` if that refuses it), `gotypes` has Kubernetes' names for the types in error texts, `syntax` explains broken
+JSON, `opaque` keeps the bytes of opaque parts; `yaml` turns YAML into JSON values. The nesting of a body is bounded
+before all of them (`cathedra.api.nesting`).
 """
 
 from cathedra.api.decoding.bodies import (
@@ -17,7 +17,7 @@ from cathedra.api.decoding.bodies import (
     written_keys,
 )
 from cathedra.api.decoding.envelope import Envelope, read_envelope
-from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.reader import DecodeError
 from cathedra.api.decoding.yaml import YAMLDocument, read_yaml, read_yaml_documents, write_yaml
 
 __all__ = [

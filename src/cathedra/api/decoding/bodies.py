@@ -7,10 +7,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
 from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
-from cathedra.api.decoding.reader import Reader, parse, well_formed
+from cathedra.api.decoding.reader import DecodeError, Reader, parse, well_formed
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace

@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from cathedra.api.decoding.errors import DecodeError
-from cathedra.api.decoding.reader import Number, Pairs, parse, well_formed
+from cathedra.api.decoding.reader import DecodeError, Number, Pairs, parse, well_formed
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind

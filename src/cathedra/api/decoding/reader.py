@@ -1,7 +1,7 @@
-"""The forgiving reader: goes through a body value by value as Kubernetes' own decoder does.
+"""The lenient reader: walks a body value by value, as Kubernetes' decoder does.
 
-It is slower than msgspec by far, and only asked when that refuses or when unknown or repeated fields have to be named.
-What it answers is plain values that msgspec accepts: without nulls, without unknown fields, numbers of the right kind.
+It is much slower than msgspec, and only called when msgspec refuses a body or when unknown or repeated fields must be
+named. It returns plain values that msgspec accepts: without nulls, without unknown fields, numbers of the right kind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import re
 from typing import Any, Final, TypeAlias
 
-from cathedra.api.decoding.errors import DecodeError
 from cathedra.api.decoding.gotypes import Form, GoType
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.goquote import go_quote
@@ -20,7 +19,17 @@ from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = ["MOST_PROBLEMS", "Number", "Pairs", "Place", "Reader", "parse", "place_text", "well_formed"]
+__all__ = [
+    "MOST_PROBLEMS",
+    "DecodeError",
+    "Number",
+    "Pairs",
+    "Place",
+    "Reader",
+    "parse",
+    "place_text",
+    "well_formed",
+]
 
 MOST_PROBLEMS: Final = 100
 """Unknown and repeated fields that are named (sigs.k8s.io/json, internal/golang/encoding/json, saveStrictError)."""
@@ -371,3 +380,7 @@ def _in_range(text: str, numbers: list[int]) -> None:
 
 def _go(text: str) -> str:
     return go_quote(text)
+
+
+class DecodeError(ValueError):
+    """The body is not what it should be; the text is what Kubernetes says, without naming the object."""

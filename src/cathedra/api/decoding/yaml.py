@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.reader import DecodeError
 from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import MAX_DEPTH

@@ -1,8 +1,11 @@
-"""Structs as protobuf messages: codecs put together once per type from field numbers and annotations.
+"""Codecs of structs as protobuf messages, built once per type from field numbers and annotations.
 
-What the generated Go encoders do is what clients expect: fields in ascending order, every non-pointer field written
-even when it is empty, maps sorted by key. Structs that Go embeds with a number (``VolumeSource`` in ``Volume``) are
-messages of their own on the wire while their attributes stand directly in our struct.
+The bytes are those of the generated Go encoders, which clients expect: fields in ascending order, every non-pointer
+field written even when it is empty, maps sorted by key. Structs that Go embeds with a number (``VolumeSource`` in
+``Volume``) are messages of their own on the wire, while their attributes are attributes of our struct.
+
+A body is wrapped in an envelope: four magic bytes, then kind, apiVersion and the message. A watch is a sequence of
+frames, each a length in four bytes and a WatchEvent that holds a wrapped object (docs/spec/kubectl.md §8).
 """
 
 from __future__ import annotations
@@ -14,16 +17,28 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
+
 from cathedra.api.protobuf import scalars
 from cathedra.api.protobuf.scalars import Scalar
 from cathedra.api.protobuf.schemas import SCHEMA
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 from cathedra.api.typeinfo import FieldInfo, TypeInfo, info_of, locate
 from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
-__all__ = ["decode_message", "encode_message", "has_message"]
+__all__ = [
+    "MAGIC",
+    "ProtobufEnvelope",
+    "decode_message",
+    "encode_message",
+    "has_message",
+    "unwrap",
+    "watch_frame",
+    "wrap",
+]
 
 S = TypeVar("S", bound=KubeStruct)
 
@@ -335,4 +350,62 @@ def _packed(data: bytes) -> list[int]:
     while position < len(data):
         value, position = read_varint(data, position)
         found.append(value)
+    return found
+
+
+MAGIC: Final = b"k8s\0"
+_FIRST: Final = tag(1, LENGTH)
+_SECOND: Final = tag(2, LENGTH)
+_NO_ENCODING: Final = tag(3, LENGTH) + b"\0" + tag(4, LENGTH) + b"\0"
+"""contentEncoding and contentType, both empty: that means protobuf, uncompressed."""
+
+
+class ProtobufEnvelope(msgspec.Struct, frozen=True):
+    """What a body claims to be, and the bare message."""
+
+    api_version: str
+    kind: str
+    message: bytes
+    content_encoding: str = ""
+    content_type: str = ""
+
+
+def wrap(gvk: GroupVersionKind, message: bytes) -> bytes:
+    """A message as a body of its own."""
+    type_meta = _FIRST + delimited(gvk.api_version.encode()) + _SECOND + delimited(gvk.kind.encode())
+    return b"".join((MAGIC, _FIRST, delimited(type_meta), _SECOND, delimited(message), _NO_ENCODING))
+
+
+def unwrap(body: bytes) -> ProtobufEnvelope:
+    """The message in a body, and what it claims to be.
+
+    Raises:
+        ProtobufError: it does not begin with the magic bytes, or is broken.
+    """
+    if not body.startswith(MAGIC):
+        magic = " ".join(str(byte) for byte in MAGIC)
+        raise ProtobufError(f"provided data does not appear to be a protobuf message, expected prefix [{magic}]")
+    parts = _texts(body[len(MAGIC) :], "Unknown")
+    type_meta = _texts(parts.get(1, b""), "TypeMeta")
+    return ProtobufEnvelope(
+        api_version=type_meta.get(1, b"").decode("utf-8", "replace"),
+        kind=type_meta.get(2, b"").decode("utf-8", "replace"),
+        message=parts.get(2, b""),
+        content_encoding=parts.get(3, b"").decode("utf-8", "replace"),
+        content_type=parts.get(4, b"").decode("utf-8", "replace"),
+    )
+
+
+def watch_frame(kind: str, body: bytes) -> bytes:
+    """One event of a watch: its kind (ADDED, MODIFIED, …) and a wrapped object."""
+    event = _FIRST + delimited(kind.encode()) + _SECOND + delimited(_FIRST + delimited(body))
+    return len(event).to_bytes(4, "big") + event
+
+
+def _texts(data: bytes, message: str) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for key, value in fields(data, message):
+        if not isinstance(value, bytes):
+            raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {key >> 3} of {message}")
+        found[key >> 3] = value
     return found

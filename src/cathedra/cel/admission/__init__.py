@@ -1,10 +1,10 @@
-"""Admission policies: what their expressions may mention, and what they decide.
+"""Admission policies: compilation and evaluation of their expressions (docs/spec/cel.md §10).
 
-A policy is compiled once (`compile_policy`, `compile_mutations`) and asked per request. Everything here is pure: the
-API server brings objects as plain JSON values and a function that answers permission checks, and applies what comes
-out (docs/spec/cel.md §10). `declarations` says what may be mentioned, `expressions` compiles and charges, `inputs` are
-the values of a request, `objecttypes` the types of a kind's objects, `typechecking` warns of what does not fit them,
-`conditions` decide whether a policy applies, `validation` judges, `mutation` makes patches.
+A policy is compiled once (`compile_policy`, `compile_mutations`) and evaluated per request. Everything here is pure:
+the API server passes objects as plain JSON values and a function that checks permissions, and applies the result.
+`declarations` has the names that expressions may use, `expressions` compiles them and counts their cost, `inputs` has
+the values of a request and match conditions, `typechecking` compares expressions with the schemas of kinds,
+`validation` decides, and `mutation` returns patches.
 """
 
 from cathedra.cel.admission.declarations import environment

@@ -1,19 +1,24 @@
-"""A request as expressions see it: its objects, its user's permissions, and the composed variables of the policy."""
+"""The values that a policy's expressions read of a request, and the match conditions that decide whether it applies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from cathedra.cel.admission.declarations import NAMESPACE_METADATA
-from cathedra.cel.admission.expressions import EXPRESSION_LIMIT, CostBudget, Expression
+from cathedra.cel.admission.expressions import EXPRESSION_LIMIT, BudgetExhausted, CostBudget, Expression
 from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, AuthorizerValue, Decide, ResourceCheck, User
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.values import CELValue, Failure, Timestamp
 
-__all__ = ["Input", "RequestValues"]
+__all__ = [
+    "OUT_OF_BUDGET",
+    "Input",
+    "RequestValues",
+    "objection",
+]
 
 
 def _deny_all(_: AccessQuestion) -> AccessAnswer:
@@ -140,3 +145,35 @@ def _with_times(value: CELValue) -> CELValue:
 def _moment(text: str) -> CELValue:
     parsed = parse_timestamp(text)
     return parsed if isinstance(parsed, Timestamp) else text
+
+
+CONDITION_BUDGET: Final = 2_500_000
+OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+def objection(
+    conditions: Sequence[Expression], variables: Mapping[str, Expression], given: Input, *, fails: bool
+) -> str | None:
+    """None if all conditions hold, "" if one does not, else the error that decides; where the policy does not fail on
+    errors, an error is a condition that does not hold."""
+    if not conditions:
+        return None
+    budget = CostBudget(CONDITION_BUDGET, given.interrupted)
+    values: Mapping[str, CELValue] = RequestValues(variables, given, budget).for_conditions()
+    errors: list[str] = []
+    for condition in conditions:
+        try:
+            outcome = condition.run(values, budget)
+        except BudgetExhausted:
+            errors = [OUT_OF_BUDGET]
+            break
+        if outcome.error is not None:
+            errors.append(outcome.error)
+        elif outcome.value is False:
+            return ""
+    if not errors:
+        return None
+    if not fails:
+        return ""
+    unique = list(dict.fromkeys(errors))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"

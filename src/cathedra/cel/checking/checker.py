@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cathedra.cel import trampoline
-from cathedra.cel.checking import types, wellknown
+from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Issue
@@ -113,8 +113,8 @@ class _Checker:
 
     def resolve(self, node: Ident | Select, name: str) -> bool:
         declared = self.environment.variables.get(name)
-        if declared is None and name in wellknown.CONSTANTS:
-            node.type, node.constant = wellknown.CONSTANTS[name]
+        if declared is None and name in types.CONSTANTS:
+            node.type, node.constant = types.CONSTANTS[name]
         elif declared is None:
             named = self.environment.type_named(name)
             if named is None:

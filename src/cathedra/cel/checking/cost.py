@@ -12,9 +12,19 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from cathedra.cel import trampoline
-from cathedra.cel.checking.ranges import LIST_BASE, MAP_BASE, ONE, STRUCT_BASE, UNBOUNDED, UNKNOWN, ZERO, Range
 from cathedra.cel.checking.types import Kind, Type
-from cathedra.cel.library.estimates import EstimatedCall, Operand
+from cathedra.cel.library.estimates import (
+    LIST_BASE,
+    MAP_BASE,
+    ONE,
+    STRUCT_BASE,
+    UNBOUNDED,
+    UNKNOWN,
+    ZERO,
+    EstimatedCall,
+    Operand,
+    Range,
+)
 from cathedra.cel.syntax.macros import ACCUMULATOR
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent

@@ -1,18 +1,26 @@
-"""The types that the checker reasons with.
+"""Types of expressions, and the protobuf messages that stand for them.
 
-Names and spellings are those of reports: ``list(int)``, ``map(string, any)``, ``kubernetes.Quantity``. ``any`` and
-``dyn`` both stand for «unknown until run time», but only ``dyn`` may be iterated (docs/spec/cel.md §1).
+Names and spellings are those of Kubernetes' errors: ``list(int)``, ``map(string, any)``, ``kubernetes.Quantity``.
+``any`` and ``dyn`` both mean «unknown until run time», but only ``dyn`` may be iterated (docs/spec/cel.md §1).
+
+The messages of ``google.protobuf`` (wrappers, JSON values, durations, timestamps) are in Kubernetes' environment, so
+expressions can name them and write literals of them. `cathedra.cel.library.messages` evaluates such literals.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from cathedra.cel.checking import types
+
 __all__ = [
+    "CONSTANTS",
+    "MESSAGES",
     "Kind",
     "Type",
+    "fields_of",
     "list_of",
     "map_of",
     "nullable",
@@ -272,3 +280,61 @@ def _parse(text: str) -> tuple[str, Type]:
     if name == "wrapper":
         return rest, nullable(params[0])
     return rest, opaque(name, *params)
+
+
+_PREFIX: Final = "google.protobuf."
+_VALUES: Final = types.list_of(types.DYN)
+_STRUCT: Final = types.map_of(types.STRING, types.DYN)
+
+MESSAGES: Final[Mapping[str, Type]] = {
+    _PREFIX + name: stands_for
+    for name, stands_for in {
+        "Any": types.ANY,
+        "BoolValue": types.nullable(types.BOOL),
+        "BytesValue": types.nullable(types.BYTES),
+        "DoubleValue": types.nullable(types.DOUBLE),
+        "Duration": types.DURATION,
+        "Empty": types.struct("google.protobuf.Empty"),
+        "FloatValue": types.nullable(types.DOUBLE),
+        "Int32Value": types.nullable(types.INT),
+        "Int64Value": types.nullable(types.INT),
+        "ListValue": _VALUES,
+        "StringValue": types.nullable(types.STRING),
+        "Struct": _STRUCT,
+        "Timestamp": types.TIMESTAMP,
+        "UInt32Value": types.nullable(types.UINT),
+        "UInt64Value": types.nullable(types.UINT),
+        "Value": types.DYN,
+    }.items()
+}
+"""Name → the CEL type that the message stands for."""
+
+CONSTANTS: Final[Mapping[str, tuple[Type, int]]] = {"google.protobuf.NullValue.NULL_VALUE": (types.INT, 0)}
+"""Values of enumerations."""
+
+_MOMENT: Final = {"seconds": types.INT, "nanos": types.INT}
+_FIELDS: Final[Mapping[str, Mapping[str, Type]]] = {
+    "Any": {"type_url": types.STRING, "value": types.BYTES},
+    "Duration": _MOMENT,
+    "Empty": {},
+    "ListValue": {"values": _VALUES},
+    "Struct": {"fields": _STRUCT},
+    "Timestamp": _MOMENT,
+    "Value": {
+        "null_value": types.INT,
+        "number_value": types.DOUBLE,
+        "string_value": types.STRING,
+        "bool_value": types.BOOL,
+        "struct_value": _STRUCT,
+        "list_value": _VALUES,
+    },
+}
+
+
+def fields_of(message: str) -> Mapping[str, Type] | None:
+    """The fields that a literal of ``message`` may have, by type; None if it is no such message."""
+    stands_for = MESSAGES.get(message)
+    if stands_for is None:
+        return None
+    known = _FIELDS.get(message.removeprefix(_PREFIX))
+    return known if known is not None else {"value": types.plain(stands_for)}

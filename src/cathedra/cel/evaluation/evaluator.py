@@ -1,17 +1,17 @@
-"""The evaluator that counts and traces: slower than compiled code, and exact in everything Kubernetes reports.
+"""The evaluator that counts costs and traces: slower than compiled code, and exact in everything Kubernetes reports.
 
-`plan` makes steps out of a checked tree, which then run themselves. The steps are cut as in Kubernetes, because costs
-are counted per step: a name with all its selections and indexes is one step with *qualifiers*
-(`cathedra.cel.evaluation.attributes`), constants are folded beforehand, ``&&`` and ``||`` absorb failures
-(docs/spec/cel.md §3 and §7.2). With a trace, every step's value is kept under the id of its node, which is all that
-explanations need.
+`plan` turns a checked tree into steps, which evaluate themselves. The steps are Kubernetes' own, because costs are
+counted per step: a name with all its selections and indexes is one step with *qualifiers*
+(`cathedra.cel.evaluation.attributes`), constants are folded beforehand, ``&&`` and ``||`` absorb failures, and a
+comprehension is one step (docs/spec/cel.md §3, §7.2). With a trace, each step's value is recorded under the ID of its
+node; explanations read nothing else.
 
-Failures are values here (`Failure`); only exceeding the cost limit is an exception.
+Failures are values here (`Failure`). Only exceeding the cost limit raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from cathedra.cel import trampoline
@@ -29,8 +29,7 @@ from cathedra.cel.evaluation.attributes import (
     Qualifier,
     Relative,
 )
-from cathedra.cel.evaluation.folds import Fold
-from cathedra.cel.evaluation.run import Constant, Run, Step, Variables, go_type
+from cathedra.cel.evaluation.run import Constant, Numbered, Run, Step, Variables, VariableScope, Walk, go_type
 from cathedra.cel.evaluation.steps import (
     And,
     CallStep,
@@ -47,9 +46,12 @@ from cathedra.cel.library import regex, registry
 from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.trampoline import Descent
-from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, UInt
+from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, MutableList, MutableMap, UInt, decode_key
 
-__all__ = ["plan"]
+__all__ = [
+    "Fold",
+    "plan",
+]
 
 _PRIMITIVES: Final = (bool, int, UInt, float, str)
 _SINGLE_OVERLOAD_MANY: Final = frozenset(("format",))
@@ -235,3 +237,95 @@ _PLANNERS: Final[dict[type, Callable[[Any], Descent[Step]]]] = {
     StructLit: _plan_struct,
     Comprehension: _plan_comprehension,
 }
+
+
+class Fold(Numbered):
+    __slots__ = ("accu", "condition", "init", "range", "result", "step", "var", "var2")
+
+    def __init__(self, node: Comprehension, parts: tuple[Step, Step, Step, Step, Step]) -> None:
+        self.id, self.accu, self.var, self.var2 = node.id, node.accu, node.var, node.var2
+        self.range, self.init, self.condition, self.step, self.result = parts
+
+    def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
+        value = yield from self.fold(run, scope)
+        run.drop(self.range.id)
+        run.note(self.id, value)
+        return value
+
+    def fold(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
+        over = self.range.eval(run, scope)
+        if over.__class__ is Walk:
+            over = yield over
+        if over.__class__ is Failure:
+            return over
+        if not isinstance(over, (list, dict)):
+            if self.var2:
+                return Failure(f"unsupported comprehension range type: {go_type(over)}")
+            return Failure(f"got '{go_type(over)}', expected iterable type")
+        inner = _FoldScope(self, scope)
+        for inner.first, inner.second in self.pairs(over):
+            more = self.condition.eval(run, inner)
+            if more.__class__ is Walk:
+                more = yield more
+            if more is False:
+                break
+            value = self.step.eval(run, inner)
+            if value.__class__ is Walk:
+                value = yield value
+            inner.value, inner.initialized = value, True
+        inner.finished = True
+        value = self.result.eval(run, inner)
+        if value.__class__ is Walk:
+            value = yield value
+        if value.__class__ is MutableList:
+            return list(value)
+        return dict(value) if value.__class__ is MutableMap else value
+
+    def pairs(self, over: CELValue) -> Iterator[tuple[CELValue, CELValue]]:
+        if isinstance(over, dict):
+            return ((decode_key(key), value) for key, value in over.items())
+        return enumerate(over) if self.var2 else ((value, None) for value in over)
+
+
+class _FoldScope:
+    __slots__ = ("finished", "first", "fold", "initialized", "outer", "second", "value")
+
+    def __init__(self, fold: Fold, outer: VariableScope) -> None:
+        self.fold, self.outer = fold, outer
+        self.first: CELValue = None
+        self.second: CELValue = None
+        self.value: CELValue = None
+        self.initialized = self.finished = False
+
+    def find(self, run: Run, name: str) -> CELValue:
+        """The value of a name, or a walk that finds it: the accumulator begins when it is first asked for."""
+        scope: Any = self
+        while scope.__class__ is _FoldScope:
+            fold = scope.fold
+            if name == fold.accu:
+                return scope.value if scope.initialized else scope.begin(run)
+            if not scope.finished:
+                if name == fold.var:
+                    return scope.first
+                if name == fold.var2:
+                    return scope.second
+            scope = scope.outer
+        return scope.find(run, name)
+
+    def begin(self, run: Run) -> CELValue:
+        self.initialized = True
+        value = self.fold.init.eval(run, self.outer)
+        return self.begun(value) if value.__class__ is Walk else self.begin_with(value)
+
+    def begun(self, walk: CELValue) -> Descent[CELValue]:
+        return self.begin_with((yield walk))
+
+    def begin_with(self, value: CELValue) -> CELValue:
+        self.value = _accumulator(value)
+        return self.value
+
+
+def _accumulator(value: CELValue) -> CELValue:
+    if value.__class__ is list and not value:
+        return MutableList()
+    return MutableMap() if value.__class__ is dict and not value else value

@@ -12,9 +12,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from cathedra.cel.checking.ranges import LIST_BASE, Range
 from cathedra.cel.library.costs import Cost, scan, size
-from cathedra.cel.library.estimates import Estimate, EstimatedCall
+from cathedra.cel.library.estimates import LIST_BASE, Estimate, EstimatedCall, Range
 from cathedra.cel.library.formats import dns_label_errors, dns_subdomain_errors
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Failure, Opaque

@@ -1,8 +1,8 @@
-"""What calls may cost at most: the formulas of the estimate, one per way in which costs grow (docs/spec/cel.md §7.3).
+"""Formulas for the cost of a call, and the ranges that they calculate with (docs/spec/cel.md §7.3).
 
-The formulas are Kubernetes' own, with their quirks, since its verdict must be repeated exactly. Each gives the cost of
-the call itself, without its arguments, and the size of its result if that is known. `cathedra.cel.checking.cost` walks
-the tree and knows the sizes.
+The formulas are Kubernetes' own, with their quirks, because its verdict must be repeated exactly. Each returns the cost
+of the call without its arguments, and the size of its result if that is known. Ranges saturate at 2⁶⁴-1 and are scaled
+as doubles, like Kubernetes'. `cathedra.cel.checking.cost` walks the tree and knows the sizes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,83 @@ from typing import Final, NamedTuple
 import msgspec
 
 from cathedra.cel.checking import types
-from cathedra.cel.checking.ranges import LIST_BASE, ONE, UNBOUNDED, UNKNOWN, ZERO, Range, capped
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.syntax.tree import Const, Expr
+from cathedra.cel.values import MAX_UINT
 
-__all__ = ["Estimate", "EstimatedCall", "Formula", "Operand"]
+__all__ = [
+    "LIST_BASE",
+    "MAP_BASE",
+    "ONE",
+    "STRUCT_BASE",
+    "UNBOUNDED",
+    "UNKNOWN",
+    "ZERO",
+    "Estimate",
+    "EstimatedCall",
+    "Formula",
+    "Operand",
+    "Range",
+    "capped",
+]
+
+UNBOUNDED: Final = MAX_UINT
+"""As much as you like."""
+
+
+class Range(NamedTuple):
+    """Least and most."""
+
+    low: int
+    high: int
+
+    def plus(self, other: Range) -> Range:
+        """The sum, saturating."""
+        return Range(capped(self.low + other.low), capped(self.high + other.high))
+
+    def times(self, other: Range) -> Range:
+        """The product, saturating."""
+        return Range(capped(self.low * other.low), capped(self.high * other.high))
+
+    def scaled(self, factor: float) -> Range:
+        """Multiplied by a factor and rounded up."""
+        return Range(_scale(self.low, factor), _scale(self.high, factor))
+
+    def union(self, other: Range) -> Range:
+        """The range around both."""
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+
+def capped(value: int) -> int:
+    """The value, as far as there is one."""
+    return min(value, UNBOUNDED)
+
+
+def _scale(value: int, factor: float) -> int:
+    amount = float(value)
+    if amount > 0 and factor > 0 and amount > UNBOUNDED / factor:
+        return UNBOUNDED
+    scaled = math.ceil(amount * factor)
+    return UNBOUNDED if scaled >= 2**64 else scaled
+
+
+ZERO: Final = Range(0, 0)
+
+
+ONE: Final = Range(1, 1)
+
+
+UNKNOWN: Final = Range(0, UNBOUNDED)
+
+
+LIST_BASE: Final = Range(10, 10)
+
+
+MAP_BASE: Final = Range(30, 30)
+
+
+STRUCT_BASE: Final = Range(40, 40)
+
 
 _STRING: Final = 0.1
 _PATTERN: Final = 0.25

@@ -1,4 +1,4 @@
-"""What a literal of a protobuf message gives: the value it stands for (`cathedra.cel.checking.wellknown`)."""
+"""What a literal of a protobuf message gives: the value it stands for (`cathedra.cel.checking.types`)."""
 
 from __future__ import annotations
 

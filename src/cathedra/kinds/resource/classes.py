@@ -16,7 +16,7 @@ from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strate
 from cathedra.kinds.resource.claims.validation import validate_configuration
 from cathedra.kinds.resource.declared import CLASS_TAGS, with_declared
 from cathedra.kinds.resource.expressions import validate_selectors
-from cathedra.kinds.resource.lists import validate_items
+from cathedra.kinds.resource.names import validate_items
 from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_version, served_versions
 from cathedra.kinds.strategies import first_generation
 from cathedra.releases import FeatureGates

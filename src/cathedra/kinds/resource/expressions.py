@@ -11,8 +11,7 @@ from cathedra.api import resource
 from cathedra.api.field import ErrorList, ErrorType, FieldPath
 from cathedra.api.formats import longer_than
 from cathedra.kinds.definition import ExpressionFault, RequestContext
-from cathedra.kinds.resource.lists import validate_items
-from cathedra.kinds.resource.names import validate_fully_qualified_name
+from cathedra.kinds.resource.names import validate_fully_qualified_name, validate_items
 from cathedra.releases import behaviours
 
 __all__ = ["many_selectors", "validate_derived_attributes", "validate_selectors"]

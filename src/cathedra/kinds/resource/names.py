@@ -1,23 +1,32 @@
-"""Names in the world of devices: drivers, pools, attributes, opaque parameters (docs/spec/api.md §3.2)."""
+"""Rules of names, bounded lists and taints that the device kinds share (docs/spec/api.md §3.1, §3.2, appendix D).
+
+Names are those of drivers, pools, attributes and opaque parameters. A list that is too long is reported by its length
+alone since 1.35, so that no request makes the server validate more items than a list may have; earlier releases
+validate all items first.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, TypeVar
 
-from cathedra.api import formats
+from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.formats import check, longer_than
-from cathedra.api.struct import RawJSON
+from cathedra.api.formats import check, longer_than, unique
+from cathedra.api.struct import RawJSON, Time, replace
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = [
+    "dated_taint",
     "validate_class_name",
     "validate_driver_name",
     "validate_fully_qualified_name",
+    "validate_items",
     "validate_opaque",
     "validate_pool_name",
     "validate_qualified_name",
+    "validate_taint",
 ]
 
 MAX_DRIVER: Final = 63
@@ -128,3 +137,61 @@ def validate_opaque(errors: ErrorList, path: FieldPath, raw: RawJSON | None, *, 
         return
     if not isinstance(value, dict):
         errors.invalid(path, "<value omitted>", "must be a valid JSON object")
+
+
+T = TypeVar("T")
+
+
+def validate_items(
+    errors: ErrorList,
+    path: FieldPath,
+    items: Sequence[T],
+    limit: int,
+    gates: FeatureGates,
+    validate: Callable[[FieldPath, T], None],
+    *,
+    key: Callable[[T], Hashable] | None = None,
+) -> None:
+    """Each item by ``validate``, which enters what is wrong with it; then their number; then items of one ``key``."""
+    if not items:
+        return
+    too_many = len(items) > limit
+    if too_many and gates.has(behaviours.TOO_MANY_ENDS_VALIDATION):
+        errors.too_many(path, len(items), limit)
+        return
+    for position, item in enumerate(items):
+        validate(path.index(position), item)
+    if too_many and gates.has(behaviours.TOO_MANY_ITEMS):
+        errors.too_many(path, len(items), limit)
+    elif too_many:
+        errors.too_long(path, limit)
+    if key is not None and len(items) > 1:
+        unique(errors, path, [key(item) for item in items])
+
+
+EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+
+
+def dated_taint(taint: resource.DeviceTaint, now: float) -> resource.DeviceTaint:
+    """The taint with the time at which it was added; ``now`` where it says none (epoch seconds)."""
+    return taint if taint.time_added is not None else replace(taint, time_added=Time(now))
+
+
+def validate_taint(
+    errors: ErrorList,
+    path: FieldPath,
+    taint: resource.DeviceTaint,
+    gates: FeatureGates,
+    *,
+    old: resource.DeviceTaint | None = None,
+) -> None:
+    """A taint; an effect that is stored already is left alone."""
+    effects = EFFECTS if gates.has(behaviours.TAINT_EFFECT_NONE) else EFFECTS[:2]
+    check(errors, path.child("key"), taint.key, formats.label_key)
+    check(errors, path.child("value"), taint.value, formats.label_value)
+    if old is not None and old.effect == taint.effect:
+        return
+    if not taint.effect:
+        errors.required(path.child("effect"))
+    elif taint.effect not in effects:
+        errors.not_supported(path.child("effect"), taint.effect, effects)

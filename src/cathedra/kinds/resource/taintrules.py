@@ -13,8 +13,7 @@ from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.kinds.resource.declared import TAINT_RULE_TAGS, with_declared
 from cathedra.kinds.resource.expressions import validate_selectors
-from cathedra.kinds.resource.names import validate_driver_name, validate_pool_name
-from cathedra.kinds.resource.taints import dated_taint, validate_taint
+from cathedra.kinds.resource.names import dated_taint, validate_driver_name, validate_pool_name, validate_taint
 from cathedra.kinds.resource.versions import GROUP, deprecation
 from cathedra.kinds.strategies import first_generation, kept_metadata
 from cathedra.releases import FeatureGates, behaviours

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.decoding.envelope import Envelope, read_envelope
-from cathedra.api.decoding.errors import DecodeError
+from cathedra.api.decoding.reader import DecodeError
 from cathedra.api.scheme import GroupVersionKind
 
 POD = GroupVersionKind.parse("v1", "Pod")

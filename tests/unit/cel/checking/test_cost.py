@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.cel.checking.cost import estimate
-from cathedra.cel.checking.ranges import UNBOUNDED
+from cathedra.cel.library.estimates import UNBOUNDED
 from cathedra.cel.selector import compile_selector
 from tests.unit.cel.asking import PLAIN
 

@@ -33,3 +33,19 @@ def test_equal_types_have_equal_hashes() -> None:
     assert one == other
     assert hash(one) == hash(other)
     assert one.generic
+
+
+def test_wrappers_have_a_value_of_the_plain_type() -> None:
+    fields = types.fields_of("google.protobuf.UInt32Value")
+    assert fields == {"value": types.UINT}
+    assert fields is not None
+    assert not fields["value"].nullable
+
+
+def test_messages_stand_for_cel_types() -> None:
+    assert types.MESSAGES["google.protobuf.Struct"] == types.map_of(types.STRING, types.DYN)
+    assert types.MESSAGES["google.protobuf.BoolValue"].nullable
+
+
+def test_other_messages_are_unknown() -> None:
+    assert types.fields_of("google.type.Money") is None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cathedra.cel.checking import types
-from cathedra.cel.checking.ranges import UNKNOWN, Range
 from cathedra.cel.library import estimates, registry
-from cathedra.cel.library.estimates import EstimatedCall, Operand
+from cathedra.cel.library.estimates import ONE, UNBOUNDED, UNKNOWN, ZERO, EstimatedCall, Operand, Range
 from cathedra.cel.syntax.tree import Const
 
 TEXT = types.STRING
@@ -79,3 +80,20 @@ def test_a_formula_gives_a_range_where_no_size_is_known(function: str) -> None:
         cost, _ = overload.cost.estimate(unknown)
         assert cost.low <= cost.high
         assert cost.high >= 1
+
+
+amounts = st.integers(0, UNBOUNDED)
+ranges = st.builds(lambda a, b: Range(min(a, b), max(a, b)), amounts, amounts)
+
+
+@given(ranges, ranges)
+def test_arithmetic_stays_within_64_bits_and_in_order(one: Range, other: Range) -> None:
+    for made in (one.plus(other), one.times(other), one.union(other), one.scaled(0.1)):
+        assert 0 <= made.low <= made.high <= UNBOUNDED
+
+
+@given(ranges)
+def test_zero_and_one_are_neutral(one: Range) -> None:
+    assert one.plus(ZERO) == one
+    assert one.times(ONE) == one
+    assert one.union(one) == one

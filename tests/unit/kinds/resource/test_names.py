@@ -8,8 +8,10 @@ from functools import partial
 import pytest
 
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.struct import RawJSON
+from cathedra.api.resource import DeviceTaint
+from cathedra.api.struct import RawJSON, Time
 from cathedra.kinds.resource import names
+from cathedra.kinds.resource.names import dated_taint, validate_items, validate_taint
 from tests.unit.kinds.objects import gates, texts
 
 PATH = FieldPath("x")
@@ -102,3 +104,68 @@ def test_large_parameters_are_refused_unless_they_are_stored_already() -> None:
     large = b'{"a":"' + b"x" * 10 * 1024 + b'"}'
     assert opaque(large) == ["x: Too long: may not be more than 10240 bytes"]
     assert opaque(large, stored=True) == []
+
+
+def found(items: list[str], release: str) -> list[str]:
+    """What is said of a list of at most two items, none of which may be empty."""
+    errors = ErrorList()
+
+    def item(path: FieldPath, value: str) -> None:
+        if not value:
+            errors.required(path)
+
+    validate_items(errors, FieldPath("l"), items, 2, gates(release), item, key=str)
+    return texts(errors)
+
+
+@pytest.mark.parametrize(
+    ("release", "wanted"),
+    [
+        ("1.31", ["l[1]: Required value", "l: Too long: may not be more than 2 bytes", 'l[2]: Duplicate value: "a"']),
+        ("1.34", ["l[1]: Required value", "l: Too many: 3: must have at most 2 items", 'l[2]: Duplicate value: "a"']),
+        ("1.35", ["l: Too many: 3: must have at most 2 items"]),
+    ],
+)
+def test_items_of_a_list_that_is_too_long_were_looked_at_until_134(release: str, wanted: list[str]) -> None:
+    assert found(["a", "", "a"], release) == wanted
+
+
+@pytest.mark.parametrize("release", ["1.31", "1.34", "1.37"])
+def test_a_list_of_the_longest_length_is_looked_at_in_every_release(release: str) -> None:
+    assert found(["a", "b"], release) == []
+    assert found(["", "a"], release) == ["l[0]: Required value"]
+
+
+def problems_of_taints(taint: DeviceTaint, release: str = "1.37", old: DeviceTaint | None = None) -> list[str]:
+    errors = ErrorList()
+    validate_taint(errors, FieldPath("t"), taint, gates(release), old=old)
+    return texts(errors)
+
+
+def test_a_taint_without_a_time_gets_the_present_one_and_keeps_its_own() -> None:
+    assert dated_taint(DeviceTaint(key="a"), 5.0).time_added == Time(5.0)
+    assert dated_taint(DeviceTaint(key="a", time_added=Time(3.0)), 5.0).time_added == Time(3.0)
+
+
+@pytest.mark.parametrize("effect", ["NoExecute", "NoSchedule", "None"])
+def test_known_effects_are_accepted(effect: str) -> None:
+    assert problems_of_taints(DeviceTaint(key="a", effect=effect)) == []
+
+
+def test_the_effect_none_came_with_1_35() -> None:
+    (found,) = problems_of_taints(DeviceTaint(key="a", effect="None"), "1.34")
+    assert found.startswith('t.effect: Unsupported value: "None"')
+
+
+def test_an_effect_is_needed_and_an_unknown_one_refused() -> None:
+    assert problems_of_taints(DeviceTaint(key="a")) == ["t.effect: Required value"]
+    (found,) = problems_of_taints(DeviceTaint(key="a", effect="Later"))
+    assert found.startswith('t.effect: Unsupported value: "Later": supported values:')
+
+
+def test_an_effect_that_is_stored_already_is_not_judged_again() -> None:
+    assert problems_of_taints(DeviceTaint(key="a", effect="Later"), old=DeviceTaint(key="a", effect="Later")) == []
+
+
+def test_keys_and_values_have_the_form_of_labels() -> None:
+    assert len(problems_of_taints(DeviceTaint(key="a b", value="-", effect="NoExecute"))) == 2

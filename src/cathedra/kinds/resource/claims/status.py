@@ -24,8 +24,7 @@ from cathedra.kinds.resource.claims.validation import (
     validate_request_reference,
     validate_request_references,
 )
-from cathedra.kinds.resource.lists import validate_items
-from cathedra.kinds.resource.names import validate_driver_name, validate_opaque, validate_pool_name
+from cathedra.kinds.resource.names import validate_driver_name, validate_items, validate_opaque, validate_pool_name
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_differing", "validate_status_update"]

@@ -11,11 +11,11 @@ from cathedra.api.formats import check
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
-from cathedra.kinds.resource.lists import validate_items
 from cathedra.kinds.resource.names import (
     validate_class_name,
     validate_driver_name,
     validate_fully_qualified_name,
+    validate_items,
     validate_opaque,
 )
 from cathedra.releases import FeatureGates, behaviours

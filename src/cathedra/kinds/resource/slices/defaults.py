@@ -6,7 +6,7 @@ from typing import Final
 
 from cathedra.api import resource
 from cathedra.api.struct import Quantity, replace
-from cathedra.kinds.resource.taints import dated_taint
+from cathedra.kinds.resource.names import dated_taint
 
 __all__ = ["BareName", "default_slice"]
 

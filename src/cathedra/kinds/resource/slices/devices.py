@@ -1,4 +1,4 @@
-"""Rules of one device in a slice, with its capacity's request policies and node resources (docs/spec/api.md §3.6, §3.7)."""
+"""Rules of one device in a slice, with its request policies and node resources (docs/spec/api.md §3.6, §3.7)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_binding_conditions
-from cathedra.kinds.resource.lists import validate_items
-from cathedra.kinds.resource.names import validate_qualified_name
+from cathedra.kinds.resource.names import validate_items, validate_qualified_name, validate_taint
 from cathedra.kinds.resource.slices.counters import validate_consumptions
 from cathedra.kinds.resource.slices.defaults import BareName
-from cathedra.kinds.resource.taints import validate_taint
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = [

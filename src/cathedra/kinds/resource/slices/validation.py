@@ -13,8 +13,12 @@ from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_skipped_operations
-from cathedra.kinds.resource.lists import validate_items
-from cathedra.kinds.resource.names import validate_driver_name, validate_fully_qualified_name, validate_pool_name
+from cathedra.kinds.resource.names import (
+    validate_driver_name,
+    validate_fully_qualified_name,
+    validate_items,
+    validate_pool_name,
+)
 from cathedra.kinds.resource.slices.counters import validate_counter_sets, validate_references
 from cathedra.kinds.resource.slices.devices import DeviceRules
 from cathedra.releases import behaviours

@@ -1,4 +1,4 @@
-"""Rules of pods, in the order in which Kubernetes reports errors (docs/spec/api.md §6; docs/spec/apimachinery.md §16.2).
+"""Rules of pods, in the order in which Kubernetes reports errors (docs/spec/api.md §6; apimachinery.md §16.2).
 
 `spec` validates a spec and calls `volumes`, `resources`, `containers` and `security`. `changes` has the rules of
 updates and of new ephemeral containers, `resizing` those of a resize, and `status` those of what nodes, scheduler and
