@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from cathedra.api.struct import replace
-from cathedra.classic.kinds.columns import claim_state
+from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.classic.testdriver.controller import TestDriver
 from cathedra.classic.testdriver.resources import DRIVER_NAME

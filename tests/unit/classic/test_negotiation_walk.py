@@ -6,7 +6,7 @@ import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.classic.kinds.columns import claim_state
+from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import PatchType

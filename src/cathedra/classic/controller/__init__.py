@@ -1,4 +1,4 @@
-"""The library for the controllers of classic drivers: subclass `ClassicDriver`, run a `ClassicController` with it.
+"""Library for the controllers of classic drivers: subclass `ClassicDriver`, and run a `ClassicController` with it.
 
     from cathedra.classic.controller import Allocation, ClassicController, ClassicDriver
 
@@ -7,8 +7,8 @@
 
     await ClassicController(client, "cards.example.com", Cards(), clock=SystemClock()).run()
 
-What a driver decides is in `driver`; watching claims and scheduling contexts, finalizers, reservations and retries are
-the controller's (docs/spec/driver-sdk.md §16).
+`driver` has the interface of a driver. `controller` watches claims and scheduling contexts, and handles finalizers,
+reservations and retries (docs/spec/driver-sdk.md §16).
 """
 
 from cathedra.classic.controller.controller import ClassicController

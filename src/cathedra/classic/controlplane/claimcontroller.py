@@ -9,7 +9,7 @@ from __future__ import annotations
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim
 from cathedra.api.resource import ResourceClaim, ResourceClaimStatus
 from cathedra.api.struct import replace
-from cathedra.classic.controllers.contexts import ask_for_allocation
+from cathedra.classic.claimcontroller import ask_for_allocation
 from cathedra.classic.controlplane.kinds.types import allocated_by, controller_of
 from cathedra.classic.resources import CONTEXTS
 from cathedra.controllers.controller import ControllerContext

@@ -1,22 +1,43 @@
-"""A driver's controller in 1.31, where the claim itself names it (docs/spec/driver-sdk.md §16; docs/spec/scheduling.md
-§18.3)."""
+"""The controller of a driver in 1.31, which claims name.
+
+Spec: docs/spec/driver-sdk.md §16; docs/spec/scheduling.md §18.3.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cathedra.api import resource
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
 from cathedra.api.struct import replace, reshape
-from cathedra.classic.controller.negotiating import WORKERS, NegotiatingController
-from cathedra.classic.controlplane.driver import ControllerAllocation, ControllerDriver
+from cathedra.classic.controller.controller import WORKERS, NegotiatingController
+from cathedra.classic.controller.driver import AllocatingDriver, WantedClaim
 from cathedra.classic.controlplane.kinds.types import ControlledAllocation, ControlledClaim
 from cathedra.classic.controlplane.resources import control_plane_client
 from cathedra.client.client import Client
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
 from cathedra.clock import Clock
 
-__all__ = ["ControlPlaneController"]
+__all__ = [
+    "ControlPlaneController",
+    "ControllerAllocation",
+    "ControllerDriver",
+]
+
+
+@dataclass(slots=True)
+class ControllerAllocation(WantedClaim[ControlledClaim]):
+    """A claim on its way to its allocation, which is a `resource.AllocationResult`."""
+
+    device_classes: Mapping[str, resource.DeviceClass]
+    """The classes of the claim's requests, by name."""
+
+
+class ControllerDriver(AllocatingDriver[ControlledClaim, ControllerAllocation]):
+    """A driver whose controller allocates. Parameters stand in claims and classes themselves, as configuration."""
 
 
 class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAllocation]):

@@ -1,24 +1,39 @@
-"""The controller of the test driver as it was in 1.31: counts claims, and passes configuration on.
+"""The test driver of 1.31: a controller that counts claims, and a node plugin that passes configuration on.
 
-A claim asks for exactly one device, without selectors, and gets a device that is not in any slice. What is allocated is
-counted from the claims themselves when the controller starts, so that it may die at any time.
+A claim requests exactly one device, without selectors, and gets a device that is in no slice. The controller counts
+allocations from the claims when it starts, so it may be killed at any time. The node plugin publishes nothing. It turns
+``a: b`` in the claim's parameters into the environment variable ``user_a=b``, and in the class's into ``admin_a=b``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core.core_v1 import Pod
-from cathedra.classic.controlplane.driver import ControllerAllocation, ControllerDriver
+from cathedra.api.struct import RawJSON, decode
+from cathedra.classic.controlplane.controller import ControllerAllocation, ControllerDriver
 from cathedra.classic.controlplane.kinds.types import ControlledClaim, allocated_by
 from cathedra.classic.controlplane.resources import control_plane_client
 from cathedra.classic.testdriver.counting import AllocatedClaims
 from cathedra.classic.testdriver.resources import TestResources
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.driver.claim import Claim, Edits, Prepared
+from cathedra.driver.device import Pool
+from cathedra.driver.driver import Driver
+from cathedra.driver.errors import DriverError
+from cathedra.driver.serving.registration import DRA_OF_131
 
-__all__ = ["NOWHERE", "ControlPlaneTestDriver"]
+__all__ = [
+    "NOWHERE",
+    "ControlPlaneTestDriver",
+    "ControlPlaneTestPlugin",
+    "InvalidParameters",
+]
 
 NOWHERE = "none"
 """Pool and device of what is allocated: the driver publishes neither."""
@@ -122,3 +137,48 @@ def _only_node(allocation: resource.AllocationResult) -> str:
     terms = allocation.node_selector.node_selector_terms if allocation.node_selector is not None else ()
     values = [value for term in terms or () for expression in term.match_expressions for value in expression.values]
     return values[0] if len(values) == 1 else ""
+
+
+_NO_NAME = re.compile(r"[^a-zA-Z0-9]")
+
+
+class InvalidParameters(DriverError):
+    """Parameters are no object with texts."""
+
+
+class ControlPlaneTestPlugin(Driver):
+    """Turns parameters into variables."""
+
+    services = (DRA_OF_131,)
+    exclusive = False
+    cdi_class = "test"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def resources(self) -> Iterable[Pool]:
+        """Nothing: what the controller allocates is in no slice."""
+        return ()
+
+    def prepare(self, claim: Claim) -> Iterator[Prepared]:
+        """The variables of each device, with one that says which claim and request it is for."""
+        allocation = claim.raw.status.allocation
+        entries = allocation.devices.config if allocation is not None else ()
+        for device in claim.allocations:
+            env: dict[str, str] = {}
+            for entry in entries:
+                mine = entry.opaque is not None and entry.opaque.driver == self.name
+                if entry.opaque is not None and mine and device.request in (entry.requests or (device.request,)):
+                    prefix = "admin" if entry.source == "FromClass" else "user"
+                    env |= _variables(prefix, entry.opaque.parameters)
+            marker = _NO_NAME.sub("_", f"claim_{claim.name}_{device.request}")
+            yield device.prepared(Edits(env={**env, marker: "true"}))
+
+
+def _variables(prefix: str, parameters: RawJSON | None) -> dict[str, str]:
+    raw = parameters.data if parameters is not None else b"{}"
+    try:
+        values = decode(dict[str, str], raw)
+    except msgspec.MsgspecError as error:
+        raise InvalidParameters(f"{prefix} parameters {raw.decode()!r}: {error}") from error
+    return {f"{prefix}_{key.lower()}": value for key, value in values.items()}

@@ -1,4 +1,7 @@
-"""The kinds of resource.k8s.io that a release from 1.26 to 1.30 has; none is served unless asked for."""
+"""The kinds of resource.k8s.io in 1.26 to 1.30, with their columns (docs/spec/api.md §7.3).
+
+None is served by default.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,26 @@ from typing import Any, Final
 from cathedra.api.core import resource_v1alpha1 as v1alpha1
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.classic.kinds import columns, conversion, strategies
-from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.classic.kinds import conversion, strategies
+from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.releases import FeatureGates, classic
 
-__all__ = ["GROUP", "classic_definitions", "classic_kind", "context_definition"]
+__all__ = [
+    "CLAIM_COLUMNS",
+    "CLASS_COLUMNS",
+    "CONTEXT_COLUMNS",
+    "GROUP",
+    "TEMPLATE_COLUMNS",
+    "claim_cells",
+    "claim_state",
+    "class_cells",
+    "classic_definitions",
+    "classic_kind",
+    "context_cells",
+    "context_definition",
+    "template_cells",
+]
 
 GROUP: Final = "resource.k8s.io"
 Versions = tuple[VersionDefinition, ...]
@@ -33,8 +51,8 @@ def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
             v1alpha2.ResourceClass,
             names["ResourceClass"],
             strategies.ClassicClassStrategy(),
-            columns=columns.CLASS_COLUMNS,
-            cells=columns.class_cells,
+            columns=CLASS_COLUMNS,
+            cells=class_cells,
             plural="resourceclasses",
             namespaced=False,
         ),
@@ -43,15 +61,15 @@ def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
             names["ResourceClaim"],
             strategies.ClassicClaimStrategy(),
             status=strategies.ClassicClaimStatusStrategy(),
-            columns=columns.CLAIM_COLUMNS,
-            cells=columns.claim_cells,
+            columns=CLAIM_COLUMNS,
+            cells=claim_cells,
         ),
         classic_kind(
             v1alpha2.ResourceClaimTemplate,
             names["ResourceClaimTemplate"],
             strategies.ClassicTemplateStrategy(),
-            columns=columns.TEMPLATE_COLUMNS,
-            cells=columns.template_cells,
+            columns=TEMPLATE_COLUMNS,
+            cells=template_cells,
         ),
         context_definition(names["PodSchedulingContext"], "PodScheduling" if first else "PodSchedulingContext"),
         *structured,
@@ -65,8 +83,8 @@ def context_definition(versions: Versions, kind: str = "PodSchedulingContext") -
         versions,
         strategies.ContextStrategy(),
         status=strategies.ContextStatusStrategy(),
-        columns=columns.CONTEXT_COLUMNS,
-        cells=columns.context_cells,
+        columns=CONTEXT_COLUMNS,
+        cells=context_cells,
         kind=kind,
     )
 
@@ -126,3 +144,60 @@ _V1ALPHA2: Final = {
         v1alpha2.PodSchedulingContext,
     )
 }
+
+
+_CLASS: Final = Column("ResourceClassName", description="The class whose driver allocates.")
+_MODE: Final = Column("AllocationMode", description="Whether allocation waits for the first consumer.")
+CLASS_COLUMNS: Final = (NAME, Column("DriverName", description="The driver that allocates."), AGE)
+CLAIM_COLUMNS: Final = (
+    NAME,
+    _CLASS,
+    _MODE,
+    Column("State", description="Whether the claim is allocated, reserved, deleted."),
+    AGE,
+)
+TEMPLATE_COLUMNS: Final = (NAME, _CLASS, _MODE, AGE)
+CONTEXT_COLUMNS: Final = (NAME, Column("SelectedNode", description="The node on which claims are wanted."), AGE)
+
+
+def claim_state(claim: v1alpha2.ResourceClaim) -> str:
+    """The claim's state in words, joined by commas: «allocated,reserved»."""
+    deleted = claim.metadata.deletion_timestamp is not None
+    states = ["deleted"] if deleted else []
+    if claim.status.allocation is None:
+        return ",".join(states or ["pending"])
+    states.append("allocated")
+    if claim.status.reserved_for:
+        states.append("reserved")
+    elif deleted or claim.status.deallocation_requested:
+        states.append("deallocating")
+    return ",".join(states)
+
+
+def class_cells(resource_class: v1alpha2.ResourceClass, now: float) -> list[Any]:
+    """Cells of a ResourceClass."""
+    metadata = resource_class.metadata
+    return [metadata.name, resource_class.driver_name, age(metadata.creation_timestamp, now)]
+
+
+def claim_cells(claim: v1alpha2.ResourceClaim, now: float) -> list[Any]:
+    """Cells of a ResourceClaim."""
+    return [
+        claim.metadata.name,
+        claim.spec.resource_class_name,
+        claim.spec.allocation_mode,
+        claim_state(claim),
+        age(claim.metadata.creation_timestamp, now),
+    ]
+
+
+def template_cells(template: v1alpha2.ResourceClaimTemplate, now: float) -> list[Any]:
+    """Cells of a ResourceClaimTemplate."""
+    metadata, spec = template.metadata, template.spec.spec
+    return [metadata.name, spec.resource_class_name, spec.allocation_mode, age(metadata.creation_timestamp, now)]
+
+
+def context_cells(context: v1alpha2.PodSchedulingContext, now: float) -> list[Any]:
+    """Cells of a PodScheduling or PodSchedulingContext."""
+    metadata = context.metadata
+    return [metadata.name, context.spec.selected_node, age(metadata.creation_timestamp, now)]

@@ -15,7 +15,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.cel.errors import CompileError
 from cathedra.classic.kinds.definitions import classic_kind
-from cathedra.classic.structured.selectors import compile_selector
+from cathedra.classic.structured import compile_selector
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import AnyDefinition, Column, RequestContext, Strategy, VersionDefinition
 from cathedra.kinds.resource.names import validate_driver_name

@@ -1,5 +1,5 @@
 """The kubelet's protocol of 1.26 to 1.30, both sides: `client` calls drivers from the node, `plugin` serves a driver.
 
-What is prepared is a resource handle, data that the driver's controller put into the claim for its node plugin
+A driver prepares a resource handle, which is data that its controller wrote into the claim for the node plugin
 (docs/spec/protocols.md §6).
 """

@@ -1,20 +1,22 @@
-"""A driver of 1.26 to 1.30 behind its socket, in the form in which the node agent calls drivers.
+"""Client of a driver of 1.26 to 1.30, with the interface by which the node agent calls drivers.
 
-The agent asks for claims; this client adds the resource handles, which it reads from the claims. Which service a
-driver serves it finds out as those kubelets did: the newest that the release knows first, and the one before it when
-the driver says «unimplemented» (docs/spec/protocols.md §6).
+The client adds the resource handles, which a driver's controller has written into the claims for its node plugin. It
+calls the newest service that the release has, and the one before it if the driver answers «unimplemented», as those
+kubelets did (docs/spec/protocols.md §6).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from cathedra._proto import dra_classic_pb2 as messages
+from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.status import StatusError
-from cathedra.classic.nodes.handles import Handle, handle_of
+from cathedra.api.struct import RawJSON
 from cathedra.classic.nodes.listing import LIST_METHOD, NodeSlices, ResourceListing
 from cathedra.classic.nodes.versions import RegisteredVersions
 from cathedra.classic.resources import CLAIMS
@@ -35,7 +37,13 @@ from cathedra.node.plugins.client import (
 from cathedra.node.plugins.grpcclient import PluginChannel
 from cathedra.releases import FeatureGates, classic
 
-__all__ = ["ClassicPluginClient", "classic_dial", "services_of"]
+__all__ = [
+    "ClassicPluginClient",
+    "Handle",
+    "classic_dial",
+    "handle_of",
+    "services_of",
+]
 
 _UNIMPLEMENTED: Final = "Unimplemented"
 A = TypeVar("A")
@@ -278,3 +286,50 @@ class ClassicDial:
         """Keep the node's slices, where kubelets of the release do, until cancelled."""
         if self._slices is not None:
             await self._slices.run()
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What one driver is told of one claim."""
+
+    data: str = ""
+    structured: v1alpha2.StructuredResourceHandle | None = None
+    """In 1.30, where the scheduler allocated instead of the driver's controller."""
+
+    def structured_messages(self) -> list[Any]:
+        """The structured handle as the protocol has it: none or one."""
+        handle = self.structured
+        if handle is None:
+            return []
+        return [
+            messages.StructuredResourceHandle(
+                vendor_class_parameters=_raw(handle.vendor_class_parameters),
+                vendor_claim_parameters=_raw(handle.vendor_claim_parameters),
+                node_name=handle.node_name,
+                results=[
+                    messages.DriverAllocationResult(
+                        vendor_request_parameters=_raw(result.vendor_request_parameters),
+                        allocation_result_model=messages.AllocationResultModel(
+                            named_resources=messages.NamedResourcesAllocationResult(name=result.named_resources.name)
+                            if result.named_resources is not None
+                            else None
+                        ),
+                    )
+                    for result in handle.results
+                ],
+            )
+        ]
+
+
+def _raw(value: RawJSON | None) -> Any:
+    return messages.RawExtension(raw=value.data) if value is not None else None
+
+
+def handle_of(claim: v1alpha2.ResourceClaim, driver: str) -> Handle:
+    """What ``driver`` is told of an allocated claim; nothing where the allocation has no handle for it."""
+    allocation = claim.status.allocation
+    handles = allocation.resource_handles if allocation is not None else ()
+    for handle in handles:
+        if (handle.driver_name or claim.status.driver_name) == driver:
+            return Handle(handle.data, handle.structured_data)
+    return Handle()

@@ -1,6 +1,6 @@
 """The scheduler's side of the negotiation: it proposes nodes, drivers exclude some, it selects one, drivers allocate.
 
-`plugin` stands in the scheduler under the name DynamicResources. `negotiation` is what it has told and been told about
-one pod, `hints` say which answers wake the pod, `writing` reserves claims and takes reservations back
+`plugin` is registered in the scheduler as DynamicResources, `negotiating` writes proposals, reservations and
+deallocations, `negotiation` is the state of one pod, and `hints` decide which events queue the pod again
 (docs/spec/scheduling.md §18).
 """

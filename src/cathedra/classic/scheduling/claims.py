@@ -16,7 +16,7 @@ from cathedra.semantics.owners import is_controlled_by
 from cathedra.semantics.podclaims import ClaimNotCreated, PodClaimError, entry_claim
 
 if TYPE_CHECKING:
-    from cathedra.classic.structured.allocation import StructuredClaim
+    from cathedra.classic.structured import StructuredClaim
 
 __all__ = [
     "AnyClaim",

@@ -1,7 +1,8 @@
-"""The plugin's part in the negotiation, the same in every release: propose, select, wait, reserve, give back.
+"""The scheduler's side of the negotiation with drivers: propose, select, wait, reserve, deallocate.
 
-Which claims of a pod drivers allocate, and where, a release says for itself (`Negotiating.claims_of`, `allocatable`).
-Where the scheduler allocates other claims of the same pod, it says how (docs/spec/scheduling.md §18.2).
+It is the same in every release. A release defines which claims of a pod drivers allocate, and where
+(`Negotiating.claims_of`, `allocatable`), and how it allocates the other claims of the pod (docs/spec/scheduling.md
+§18.2).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import NodeSelector, Pod
 from cathedra.api.status import StatusError
-from cathedra.classic.anyclaim import AnyClaim, C
+from cathedra.api.struct import replace
+from cathedra.classic.anyclaim import AnyClaim, C, consumer_of, ref_of
 from cathedra.classic.controlplane.kinds.types import ControlledClaim
 from cathedra.classic.resources import CONTEXTS
-from cathedra.classic.scheduling import writing
 from cathedra.classic.scheduling.claims import (
     PodClaim,
     Unresolved,
@@ -49,10 +50,18 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from cathedra.classic.structured.allocation import Stock
+__all__ = [
+    "Cycle",
+    "Negotiating",
+    "forward",
+    "request_deallocation",
+    "reserve",
+    "withdraw",
+]
 
-__all__ = ["Cycle", "Negotiating", "forward"]
+if TYPE_CHECKING:
+    from cathedra.classic.structured import Stock
+
 
 _SKIP: Final = Status(Code.SKIP)
 _NOT_HERE: Final = unresolvable("resourceclaim not available on the node")
@@ -150,7 +159,7 @@ class Negotiating(
             # Otherwise the driver would allocate again where it just deallocated.
             cycle.negotiation.select("")
             await cycle.negotiation.publish(self._client)
-        await writing.request_deallocation(self._client, claim)
+        await request_deallocation(self._client, claim)
 
     # --- before the nodes
 
@@ -294,7 +303,7 @@ class Negotiating(
             if claim.claim.status.allocation is None or not is_reserved(claim.claim, pod.pod):
                 continue
             try:
-                await writing.withdraw(self._client, claim.claim, pod.pod)
+                await withdraw(self._client, claim.claim, pod.pod)
             except (StatusError, ConnectionError) as failure:
                 _LOG.info("%s: reservation not taken back: %s", pod.key, failure)
 
@@ -311,7 +320,7 @@ class Negotiating(
                 if claim.structured is not None:
                     await self.write(claim, pod.pod)
                 elif not is_reserved(claim.claim, pod.pod):
-                    claim.claim = await writing.reserve(self._client, claim.claim, pod.pod)
+                    claim.claim = await reserve(self._client, claim.claim, pod.pod)
         except (StatusError, ConnectionError) as failure:
             return error(str(failure))
         return None
@@ -348,3 +357,39 @@ def forward(informer: Informer[Any], resource: Resource, wake: Notify) -> None:
         lambda old, new: wake(ClusterEvent(resource, Action.UPDATE, old, new)),
         lambda old: wake(ClusterEvent(resource, Action.DELETE, old, None)),
     )
+
+
+async def reserve(client: Client, claim: C, pod: Pod) -> C:
+    """Enter the pod among the claim's consumers.
+
+    Raises:
+        StatusError: the server refused, as when another pod was faster.
+        ConnectionError: the server cannot be reached.
+    """
+    return await _write(client, claim, reserved_for=(*claim.status.reserved_for, consumer_of(claim, pod)))
+
+
+async def withdraw(client: Client, claim: AnyClaim, pod: Pod) -> None:
+    """Take the pod out of the claim's consumers; the allocation stays.
+
+    Raises:
+        StatusError, ConnectionError: the server refused or cannot be reached.
+    """
+    rest = tuple(consumer for consumer in claim.status.reserved_for if consumer.uid != pod.metadata.uid)
+    await _write(client, claim, reserved_for=rest)
+
+
+async def request_deallocation(client: Client, claim: AnyClaim) -> None:
+    """Ask the driver to take its allocation back; the claim has no consumer from then on.
+
+    Raises:
+        StatusError, ConnectionError: the server refused or cannot be reached.
+    """
+    await _write(client, claim, reserved_for=(), deallocation_requested=True)
+    _LOG.info("%s/%s: deallocation requested", claim.metadata.namespace, claim.metadata.name)
+
+
+async def _write(client: Client, claim: C, **changes: Any) -> C:
+    changed = replace(claim, status=replace(claim.status, **changes))
+    written: C = await client.resource(ref_of(claim), claim.metadata.namespace).update_status(changed)
+    return written

@@ -1,5 +1,5 @@
 """The driver with which Kubernetes tested Dynamic Resource Allocation from 1.26 to 1.30, as two programs.
 
-Its resources do nothing: a controller counts them (`controller`) and hands parameters from ConfigMaps on, a node
-plugin turns those into environment variables (`nodeplugin`). `programs` runs either until it is told to stop.
+A controller counts claims and passes on parameters from ConfigMaps (`controller`), and a node plugin turns them into
+environment variables (`nodeplugin`). The resources themselves do nothing.
 """

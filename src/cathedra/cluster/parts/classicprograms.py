@@ -11,8 +11,7 @@ from random import Random
 
 from cathedra.classic.controller import ClassicController
 from cathedra.classic.controlplane.controller import ControlPlaneController
-from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver
-from cathedra.classic.controlplane.testplugin import ControlPlaneTestPlugin
+from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver, ControlPlaneTestPlugin
 from cathedra.classic.nodes.plugin import serving
 from cathedra.classic.testdriver.controller import TestDriver
 from cathedra.classic.testdriver.nodeplugin import TestNodeDriver

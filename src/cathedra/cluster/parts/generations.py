@@ -80,7 +80,7 @@ def generation_of(gates: FeatureGates) -> Generation:
     if not gates.has(classic.RESOURCE_CLASSES):
         return _control_plane(gates)
     # start-up time: with releases of that time alone
-    from cathedra.classic.controllers.resourceclaims import ClassicResourceClaimController
+    from cathedra.classic.claimcontroller import ClassicResourceClaimController
     from cathedra.classic.kinds.definitions import classic_definitions
     from cathedra.classic.resources import classic_client
     from cathedra.classic.scheduling.plugin import negotiating_plugin

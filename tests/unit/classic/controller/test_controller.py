@@ -8,7 +8,7 @@ from typing import Any
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.classic.controller import Allocation, ClaimAllocation, ClassicDriver
-from cathedra.classic.kinds.columns import claim_state
+from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.classic.testdriver.resources import DRIVER_NAME
 from cathedra.client.resources import EVENTS, PODS

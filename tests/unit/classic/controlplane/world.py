@@ -18,8 +18,7 @@ from cathedra.classic.controlplane.controller import ControlPlaneController
 from cathedra.classic.controlplane.kinds import conversion
 from cathedra.classic.controlplane.kinds.types import ControlledClaim, ControlledClass, ControlledTemplate
 from cathedra.classic.controlplane.resources import control_plane_client
-from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver
-from cathedra.classic.controlplane.testplugin import ControlPlaneTestPlugin
+from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver, ControlPlaneTestPlugin
 from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials

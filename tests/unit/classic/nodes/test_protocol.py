@@ -11,8 +11,7 @@ import pytest
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.struct import from_dict, replace
-from cathedra.classic.nodes.client import ClassicPluginClient, classic_dial, services_of
-from cathedra.classic.nodes.handles import Handle, handle_of
+from cathedra.classic.nodes.client import ClassicPluginClient, Handle, classic_dial, handle_of, services_of
 from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver, StructuredHandle, serving
 from cathedra.classic.resources import CLAIMS
 from cathedra.clock import SystemClock

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.struct import from_dict
-from cathedra.classic.kinds.columns import claim_state
+from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CLASSES, classic_client
 from cathedra.classic.testdriver.resources import DRIVER_NAME
 from cathedra.client import kubeconfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.classic.controlplane.kinds.classes import ControlledClassStrategy
+from cathedra.classic.controlplane.kinds.definitions import ControlledClassStrategy
 from cathedra.classic.controlplane.kinds.types import suitable_nodes
 from tests.unit.classic.controlplane.kinds.objects import context, device_class
 from tests.unit.kinds.objects import created, texts, updated

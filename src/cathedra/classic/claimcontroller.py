@@ -1,8 +1,10 @@
 """The resource claim controller of 1.26 to 1.30.
 
-A pod's templates become claims; consumers that are gone lose their reservations; a claim that waited for its first
-consumer is taken back from its driver after the last one. From 1.28 on, a pod that was put on a node by hand has its
-claims allocated there and reserved (docs/spec/controllers.md §2; docs/spec/node.md §16).
+It creates claims from pods' templates, removes reservations of pods that are gone, and deallocates a claim that waited
+for its first consumer when its last one is gone. Since 1.28 it also selects the node of a pod that was put on a node
+by hand, so that the drivers of its claims allocate there, and reserves the claims (docs/spec/controllers.md §2;
+docs/spec/node.md §16). The name of a claim is made of pod and entry in 1.26 and 1.27; later the API server adds a
+unique suffix (docs/spec/api.md §6.3).
 """
 
 from __future__ import annotations
@@ -13,23 +15,23 @@ from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod, PodResourceClaim
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, not_found
 from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable
-from cathedra.classic.controllers.contexts import ask_for_allocation
-from cathedra.classic.controllers.generation import claim_for, fixed_name
 from cathedra.classic.resources import CLAIMS, CONTEXTS, TEMPLATES
-from cathedra.client.client import ResourceClient
+from cathedra.client.client import Client, ResourceClient
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS
+from cathedra.client.store import Store
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podindexes
-from cathedra.controllers.resourceclaim.maker import POD_CLAIM_NAME
+from cathedra.controllers.resourceclaim.maker import POD_CLAIM_NAME, generate_name
 from cathedra.controllers.resourceclaim.release import FINALIZER, DeletedPods
-from cathedra.releases import classic
-from cathedra.semantics.owners import controller_of, is_controlled_by
+from cathedra.releases import FeatureGates, classic
+from cathedra.semantics.owners import controller_of, controller_reference, is_controlled_by
 from cathedra.semantics.podclaims import (
     PodClaimError,
     claim_names,
@@ -40,7 +42,12 @@ from cathedra.semantics.podclaims import (
     names_same_claims,
 )
 
-__all__ = ["ClassicResourceClaimController"]
+__all__ = [
+    "ClassicResourceClaimController",
+    "ask_for_allocation",
+    "claim_for",
+    "fixed_name",
+]
 
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 10
@@ -331,3 +338,50 @@ def _owner_and_entry(claim: v1alpha2.ResourceClaim) -> Iterator[str]:
     owner = controller_of(claim)
     if entry and owner is not None:
         yield f"{owner.uid}/{entry}"
+
+
+def fixed_name(pod: Pod, entry: str, gates: FeatureGates) -> str:
+    """The name of the entry's claim where pod and entry alone decide it, else ""."""
+    return "" if gates.has(classic.GENERATED_CLAIM_NAMES) else f"{pod.metadata.name}-{entry}"
+
+
+def claim_for(
+    pod: Pod, entry: str, template: v1alpha2.ResourceClaimTemplate, gates: FeatureGates
+) -> v1alpha2.ResourceClaim:
+    """The claim to create."""
+    name = fixed_name(pod, entry, gates)
+    annotations = template.spec.metadata.annotations
+    return v1alpha2.ResourceClaim(
+        metadata=ObjectMeta(
+            name=name,
+            generate_name="" if name else generate_name(pod.metadata.name, entry),
+            namespace=pod.metadata.namespace,
+            labels=template.spec.metadata.labels,
+            annotations=annotations if name else {**annotations, POD_CLAIM_NAME: entry},
+            owner_references=(controller_reference(pod),),
+        ),
+        spec=template.spec.spec,
+    )
+
+
+async def ask_for_allocation(client: Client, known: Store[v1alpha2.PodSchedulingContext], pod: Pod) -> None:
+    """Select the pod's node in its scheduling context, as the scheduler would have; ``known`` are all contexts.
+
+    Raises:
+        StatusError, ConnectionError: the server refused or cannot be reached.
+    """
+    namespace, node = pod.metadata.namespace, pod.spec.node_name
+    contexts = client.resource(CONTEXTS, namespace)
+    context = known.get(namespace, pod.metadata.name)
+    if context is None:
+        metadata = ObjectMeta(
+            name=pod.metadata.name, namespace=namespace, owner_references=(controller_reference(pod),)
+        )
+        spec = v1alpha2.PodSchedulingContextSpec(selected_node=node)
+        try:
+            await contexts.create(v1alpha2.PodSchedulingContext(metadata=metadata, spec=spec))
+        except StatusError as error:
+            if not error.is_already_exists:
+                raise
+    elif is_controlled_by(context, pod) and context.spec.selected_node != node:
+        await contexts.update(replace(context, spec=replace(context.spec, selected_node=node)))

@@ -9,7 +9,7 @@ import pytest
 from cathedra.api.struct import encode
 from cathedra.api.undecodable import identify
 from cathedra.classic.resources import CLAIMS, SLICES
-from cathedra.classic.scheduling.structured import StructuredClaims
+from cathedra.classic.scheduling.plugin import StructuredClaims
 from tests.unit.classic.test_structured_walk import DRIVER_NAME, slice_of
 from tests.unit.inprocess import API, with_api
 

@@ -9,7 +9,7 @@ import pytest
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.struct import from_dict
 from cathedra.cel.errors import CompileError, EvaluationError
-from cathedra.classic.structured.selectors import compile_selector, matches
+from cathedra.classic.structured import compile_selector, matches
 
 ALL: list[dict[str, Any]] = [
     {"name": "memory", "quantity": "40Gi"},
