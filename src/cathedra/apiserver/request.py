@@ -9,7 +9,7 @@ import msgspec
 
 from cathedra.api.field import shortened_text
 from cathedra.api.scheme import GroupResource, GroupVersionKind
-from cathedra.api.status import StatusError
+from cathedra.api.status import StatusError, bad_request
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.patches.duplicates import warnings_of
@@ -18,7 +18,7 @@ from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
-__all__ = ["Call", "note_problems"]
+__all__ = ["Call", "note_problems", "unfit"]
 
 _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 
@@ -113,6 +113,11 @@ def _names(group: str, version: str, kind: str) -> tuple[GroupVersionKind, str, 
     """Kind, apiVersion and how the JSON of such objects begins; asked several times per request."""
     gvk = GroupVersionKind(group, version, kind)
     return gvk, gvk.api_version, f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}",'.encode()
+
+
+def unfit(gvk: GroupVersionKind, text: str) -> StatusError:
+    """Return the refusal of a body that does not decode as the kind."""
+    return bad_request(f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {text}')
 
 
 def note_problems(call: Call, problems: tuple[str, ...], refuse: Callable[[str], StatusError]) -> None:

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
+from cathedra.api.decoding import decode_json
+from cathedra.api.releasefields import of_release
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, not_found
 from cathedra.api.struct import encode
@@ -20,7 +22,7 @@ from cathedra.apiserver.authorization.authorizer import always_allows
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call
+from cathedra.apiserver.request import Call, note_problems, unfit
 from cathedra.apiserver.subresources.comparison import is_compared
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
@@ -151,6 +153,7 @@ class InProcessTransport:
             return review.answer(self._server, call, obj)
         if subresource:
             return await connect_create(self._server, call, obj)
+        obj = _of_release(call, obj)
         hub = obj if type(obj) is call.definition.type else call.version.to_hub(obj)
         entry = await create.create(self._server, call, hub)
         return entry.view(call.version)
@@ -163,7 +166,8 @@ class InProcessTransport:
         call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
         if self._waits:
             await self._turn()
-        hub = obj if type(obj) is call.definition.type else call.version.to_hub(obj)
+        fitted = _of_release(call, obj)
+        hub = fitted if type(fitted) is call.definition.type else call.version.to_hub(fitted)
         outcome = await update.update(self._server, call, hub)
         updated: T = outcome.entry.view(call.version)
         return updated
@@ -299,6 +303,19 @@ class InProcessTransport:
                 entry = await self._server.seen_one(call, seen.entry) if converted else seen.entry
                 obj = entry.object
                 yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
+
+
+def _of_release(call: Call, obj: T) -> T:
+    """Return the object without fields that the release does not know, as the decoder does over HTTP.
+
+    Raises:
+        StatusError: 400, it has such fields, and validation is strict.
+    """
+    fitted = of_release(obj, call.release)
+    if fitted is not obj:
+        problems = decode_json(type(obj), call.gvk, encode(obj), call.release).problems
+        note_problems(call, problems, lambda text: unfit(call.gvk, text))
+    return fitted
 
 
 def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition]:

@@ -117,8 +117,8 @@ def _merged(obj: Any, found: Any) -> Any:
     if isinstance(obj, RawJSON):
         return RawJSON(bytes(found)) if isinstance(found, msgspec.Raw) else obj
     if isinstance(obj, tuple):
-        if not found:
-            return obj
+        if not found or not obj:
+            return obj  # A list of the body that the release does not know is absent from the object.
         merged = tuple(_merged(item, other) for item, other in zip(obj, found, strict=True))
         return obj if all(a is b for a, b in zip(merged, obj, strict=True)) else merged
     if isinstance(obj, dict):

@@ -14,7 +14,7 @@ from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, bad_request
 from cathedra.apiserver.custom.objects import CustomObject, decode_custom
 from cathedra.apiserver.patches.duplicates import repeated_fields
-from cathedra.apiserver.request import Call, note_problems
+from cathedra.apiserver.request import Call, note_problems, unfit
 
 __all__ = ["decode_instance", "instance_of"]
 
@@ -50,9 +50,9 @@ def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> C
     try:
         obj, problems = instance_of(call, values)
     except DecodeError as error:
-        raise _unfit(call, str(error)) from None
+        raise unfit(call.gvk, str(error)) from None
     if problems := (*repeated, *repeated_fields(raw, values), *problems):
-        note_problems(call, problems, lambda text: _unfit(call, text))
+        note_problems(call, problems, lambda text: unfit(call.gvk, text))
     return obj
 
 
@@ -69,8 +69,3 @@ def instance_of(call: Call, values: JSONObject) -> tuple[CustomObject, tuple[str
 
 def _unrecognized(call: Call, why: str) -> StatusError:
     return bad_request(f"the object provided is unrecognized (must be of type {call.definition.kind}): {why}")
-
-
-def _unfit(call: Call, text: str) -> StatusError:
-    kind = call.definition.kind
-    return bad_request(f'{kind} in version "{call.version.name}" cannot be handled as a {kind}: {text}')

@@ -26,7 +26,7 @@ from cathedra.api.nesting import NestingError, load_json
 from cathedra.api.parts import with_parts_of
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupVersionKind, is_registered, type_of
-from cathedra.api.status import StatusError, bad_request, failure
+from cathedra.api.status import bad_request, failure
 from cathedra.api.struct import KubeStruct, encode, from_dict
 from cathedra.apiserver.computation import LARGE, Computations
 from cathedra.apiserver.custom.bodies import decode_instance
@@ -35,7 +35,7 @@ from cathedra.apiserver.http.answers.protobuf import from_protobuf
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.request import Call, note_problems
+from cathedra.apiserver.request import Call, note_problems, unfit
 from cathedra.kinds.identity import forget_large
 from cathedra.releases import NEWEST
 
@@ -180,7 +180,7 @@ def _decoded(
     if obj is None:
         obj, problems = _decode_closely(target, expected, raw, call.release)
         if problems := (*repeated, *problems):
-            note_problems(call, problems, lambda text: _unfit(expected, text))
+            note_problems(call, problems, lambda text: unfit(expected, text))
             return obj
     if stored is not None and type(stored.object) is target:
         return with_parts_of(obj, raw, stored.object, stored.body(call.version))
@@ -202,7 +202,7 @@ def _decode_closely(
     try:
         decoded = decode_json(target, expected, raw, release)
     except DecodeError as error:
-        raise _unfit(expected, str(error)) from None
+        raise unfit(expected, str(error)) from None
     return decoded.object, decoded.problems
 
 
@@ -221,11 +221,6 @@ async def _from_yaml(
             f"the object provided is unrecognized (must be of type {kind}): {error} ({shown_body(raw)})"
         ) from None
     return msgspec.json.encode(document.value), repeated_keys(document)
-
-
-def _unfit(expected: GroupVersionKind, text: str) -> StatusError:
-    kind = expected.kind
-    return bad_request(f'{kind} in version "{expected.version}" cannot be handled as a {kind}: {text}')
 
 
 async def decode_delete_options(request: Request) -> DeleteOptions:

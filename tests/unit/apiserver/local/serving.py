@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
@@ -20,7 +21,7 @@ from cathedra.client.local.unix import LocalConnection
 from cathedra.client.opening import open_transport
 from cathedra.client.upgrading import UpgradingTransport
 from cathedra.clock import LoopClock, SystemClock
-from cathedra.releases import FeatureGates
+from cathedra.releases import NEWEST, FeatureGates
 
 ADMIN = "token of an administrator"
 UNKNOWN = "a token that was never handed out"
@@ -74,10 +75,19 @@ class Networked:
 
 @asynccontextmanager
 async def networked(
-    folder: Path, *, authorization: bool = False, audit_log: Path | None = None, seats: int = SEATS, port: int = 0
+    folder: Path,
+    *,
+    authorization: bool = False,
+    audit_log: Path | None = None,
+    seats: int = SEATS,
+    port: int = 0,
+    release: str = NEWEST,
+    gates: Mapping[str, bool] = MappingProxyType({}),
+    runtime_config: Mapping[str, bool] = MappingProxyType({}),
 ) -> AsyncIterator[Networked]:
     config = ServerConfig(
-        gates=FeatureGates.for_release(),
+        gates=FeatureGates.for_release(release, gates),
+        runtime_config=dict(runtime_config),
         authorization=authorization,
         audit_log=audit_log,
         max_requests_inflight=seats,

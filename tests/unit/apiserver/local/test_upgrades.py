@@ -15,10 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from cathedra.api.core import resource_v1beta1
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, StatusDetails
+from cathedra.api.resource import ResourceSlice
+from cathedra.api.scheme import kind_of
 from cathedra.api.status import StatusError, failure
-from cathedra.api.struct import replace
+from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.http.request import BODY_LIMIT as HTTP_LIMIT
 from cathedra.apiserver.local import limits, requests, session, upgrades
 from cathedra.apiserver.local.backlog import MOST_BEGUN
@@ -31,8 +34,9 @@ from cathedra.client.local.frames import BODY_LIMIT, MOST_ASKED, MessageReader, 
 from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, Event, FromServer, LocalRequest, Options
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
-from cathedra.client.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
-from cathedra.client.transport import EventType, ListOptions, PatchType, Transport, WriteOptions
+from cathedra.client.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, RESOURCESLICES
+from cathedra.client.transport import EventType, ListOptions, PatchType, ResourceRef, Transport, WriteOptions
+from cathedra.releases import RELEASES, order
 from tests.unit.apiserver.local.serving import ADMIN, TOKENS, UNKNOWN, VIEWER, Networked, networked
 
 WRITE = WriteOptions()
@@ -589,3 +593,68 @@ async def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
         async with networked(tmp_path, port=first.server.port) as second:
             assert (await way.list(NAMESPACES, "", EVERYTHING)).items
             assert sessions_of(second.server)
+
+
+def slice_of(release: str) -> ResourceSlice | resource_v1beta1.ResourceSlice:
+    """A slice with fields of 1.37 and 1.33, in a version that the release serves."""
+    devices = [{"name": "x", "taints": [{"key": "k", "effect": "NoExecute"}]}]
+    spec = {
+        "driver": "d.example.com",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "skipNodeOperations": ["All"],
+        "devices": devices,
+    }
+    if order(release) >= order("1.34"):
+        return from_dict(ResourceSlice, {"metadata": {"name": "a"}, "spec": spec})
+    basic = [{"name": "x", "basic": {"taints": devices[0]["taints"]}}]
+    return from_dict(resource_v1beta1.ResourceSlice, {"metadata": {"name": "a"}, "spec": spec | {"devices": basic}})
+
+
+@pytest.mark.parametrize("release", [release for release in RELEASES if order(release) >= order("1.32")])
+async def test_a_session_stores_the_fields_that_its_release_stores_over_http(tmp_path: Path, release: str) -> None:
+    """A driver that sets a field of 1.37 must not store it in a server of 1.36, whichever way it comes."""
+    given = slice_of(release)
+    api = kind_of(type(given))
+    ref: ResourceRef[Any] = ResourceRef(api.group, api.version, "resourceslices", api.kind, False, type(given))
+    gates = {"DynamicResourceAllocation": True} if order(release) < order("1.34") else {}
+    config = {f"{api.group}/{api.version}": True}
+    async with (
+        networked(tmp_path, release=release, gates=gates, runtime_config=config) as there,
+        there.user() as session_way,
+        await HTTPTransport.open(there.target(), user_agent="tests") as http,
+    ):
+        stored = []
+        for way in (session_way, http):
+            created = await way.create(ref, "", given, WRITE)
+            updated = await way.update(ref, "", replace(given, metadata=created.metadata), WRITE)
+            stored.append((created.spec, updated.spec))
+            await way.delete(ref, "", "a", DeleteOptions())
+        assert len(sessions_of(there.server)) == 1
+    assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize("strict", ["Strict", "Warn"])
+async def test_strict_validation_refuses_such_fields_in_sessions_as_over_http(tmp_path: Path, strict: str) -> None:
+    options = WriteOptions(field_validation=strict)
+    answers = []
+    async with (
+        networked(tmp_path, release="1.36") as there,
+        there.user() as session_way,
+        await HTTPTransport.open(there.target(), user_agent="tests") as http,
+    ):
+        for way in (session_way, http):
+            try:
+                answers.append((await way.create(RESOURCESLICES, "", slice_of("1.36"), options)).spec)
+            except StatusError as error:
+                answers.append((error.code, error.status.message))
+            else:
+                await way.delete(RESOURCESLICES, "", "a", DeleteOptions())
+    assert answers[0] == answers[1]
+
+
+async def test_releases_in_which_drivers_allocate_have_no_sessions(tmp_path: Path) -> None:
+    async with networked(tmp_path, release="1.31") as there:
+        head, _, writer = await asked(there, f"Authorization: Bearer {ADMIN}")
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 404 ")

@@ -1,0 +1,52 @@
+"""Objects without the fields of other releases."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.api.core import resource_v1beta1
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.decoding import decode_json
+from cathedra.api.releasefields import of_release
+from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.api.scheme import kind_of
+from cathedra.api.struct import KubeStruct, encode, from_dict
+from cathedra.releases import NEWEST, RELEASES
+from tests.unit.api.protobuf.objects import objects
+
+KINDS = (Pod, ResourceClaim, ResourceSlice, resource_v1beta1.ResourceClaim)
+SLICE = {
+    "metadata": {"name": "a"},
+    "spec": {
+        "driver": "d",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "skipNodeOperations": ["Prepare"],
+        "devices": [{"name": "x", "taints": [{"key": "k", "effect": "NoExecute"}]}, {"name": "y"}],
+    },
+}
+
+
+@pytest.mark.parametrize(("release", "skips", "taints"), [("1.37", 1, 1), ("1.36", 0, 1), ("1.32", 0, 0)])
+def test_fields_of_later_releases_are_dropped(release: str, skips: int, taints: int) -> None:
+    fitted = of_release(from_dict(ResourceSlice, SLICE), release)
+    assert (len(fitted.spec.skip_node_operations or ()), len(fitted.spec.devices[0].taints)) == (skips, taints)
+
+
+def test_an_object_without_such_fields_stays_the_same_object_in_all_its_parts() -> None:
+    """Updates compare parts by identity."""
+    piece = from_dict(ResourceSlice, SLICE)
+    assert of_release(piece, NEWEST) is piece
+    assert of_release(piece, "1.36").spec.devices is piece.spec.devices
+
+
+@given(st.data())
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_left_is_what_the_decoder_leaves(kind: type[KubeStruct], data: st.DataObject) -> None:
+    """Within the process, in sessions and over HTTP the same fields are stored."""
+    obj = data.draw(objects(kind))
+    release = data.draw(st.sampled_from(RELEASES))
+    body = encode(obj)
+    gvk = kind_of(kind)
+    assert of_release(decode_json(kind, gvk, body).object, release) == decode_json(kind, gvk, body, release).object
