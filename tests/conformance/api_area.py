@@ -23,7 +23,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
-from cathedra.client.transport import WriteOptions
+from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock, VirtualTimeLoop
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.served import all_definitions
@@ -270,9 +270,9 @@ async def prepare(server: APIServer) -> None:
         ("vec-other", {}),
         ("vec-admin", {"resource.kubernetes.io/admin-access": "true"}),
     ):
-        await api.create(NAMESPACES, "", Namespace(metadata=ObjectMeta(name=name, labels=labels)), WriteOptions())
+        await api.call(APICall("create", NAMESPACES, "", body=Namespace(metadata=ObjectMeta(name=name, labels=labels))))
         account = ServiceAccount(metadata=ObjectMeta(name="default"))
-        await api.create(SERVICEACCOUNTS, name, account, WriteOptions())
+        await api.call(APICall("create", SERVICEACCOUNTS, name, body=account))
 
 
 async def send(

@@ -12,9 +12,8 @@ import logging
 import random
 import signal
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
-from cathedra.client.transport import Transport
+from cathedra.client.transport import APICall, Transport
 from cathedra.clock import LoopClock, VirtualTimeLoop
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.scheduler.scheduler import Scheduler
@@ -46,7 +45,7 @@ other's work half done: a claim that is being allocated, a node with its first t
 between the event and its work, came after the scheduler."""
 ANSWER_SECONDS = 0.002
 """So long the answer to a write is under way."""
-_WRITES = frozenset({"create", "update", "patch", "delete", "delete_collection"})
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 LONGEST_SECONDS = 20
 """More real time than any scenario takes."""
 
@@ -104,13 +103,14 @@ class Delayed:
         self._seconds = seconds
 
     def __getattr__(self, name: str) -> Any:
-        call = getattr(self._inner, name)
-        return partial(self._delayed, call) if name in _WRITES else call
+        return getattr(self._inner, name)
 
-    async def _delayed(self, call: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+    async def call(self, call: APICall) -> Any:
+        if call.verb not in _WRITES:
+            return await self._inner.call(call)
         await self._clock.sleep(self._seconds)
         try:
-            return await call(*args, **options)
+            return await self._inner.call(call)
         finally:
             await self._clock.sleep(ANSWER_SECONDS)
 

@@ -28,7 +28,7 @@ from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 from cathedra.apiserver.storage.protocol import StoreUnavailable, Superseded
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES
-from cathedra.client.transport import ListOptions
+from cathedra.client.transport import APICall, ListOptions
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
 from tests.integration.etcd import Etcd, free_port, running_etcd, running_members
@@ -145,7 +145,7 @@ async def test_watchers_of_both_servers_see_the_same_events_in_the_same_order(et
         seen: dict[int, list[tuple[str, str, str]]] = {0: [], 1: []}
 
         async def collect(index: int, of: APIServer) -> None:
-            async with of.transport().watch(CONFIGMAPS, "default", start) as events:
+            async with of.transport().watch(APICall("watch", CONFIGMAPS, "default", selection=start)) as events:
                 async for event in events:
                     metadata = event.object.metadata
                     seen[index].append((event.type.value, metadata.name, metadata.resource_version))
@@ -227,7 +227,10 @@ async def test_while_the_store_is_away_requests_are_refused_and_afterwards_all_i
 async def test_a_watch_goes_on_after_the_store_was_away(etcd: Etcd) -> None:
     async with two_servers(etcd) as (one, other):
         start = ListOptions(resource_version=str(one.revision))
-        async with asyncio.timeout(120), one.transport().watch(CONFIGMAPS, "default", start) as events:
+        async with (
+            asyncio.timeout(120),
+            one.transport().watch(APICall("watch", CONFIGMAPS, "default", selection=start)) as events,
+        ):
             etcd.kill()
             etcd.start()
             await _until(lambda: other.context.registry.healthy)
@@ -249,7 +252,9 @@ async def test_revisions_older_than_the_compaction_are_gone_on_every_server(etcd
         await _until(compacted)
         for of in (one, other):
             with pytest.raises(StatusError) as caught:
-                async with of.transport().watch(CONFIGMAPS, "default", ListOptions(resource_version=old)):
+                async with of.transport().watch(
+                    APICall("watch", CONFIGMAPS, "default", selection=ListOptions(resource_version=old))
+                ):
                     pass
             assert caught.value.is_expired
     with pytest.raises(grpc.RpcError, match="compacted"):

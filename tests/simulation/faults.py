@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from cathedra.api.status import expired
-from cathedra.client.transport import Transport, WatchEvent
+from cathedra.client.transport import APICall, Transport, WatchEvent
 
 __all__ = ["FaultPlan", "FaultyTransport"]
 
@@ -42,34 +42,16 @@ class FaultyTransport:
         self._storm = plan
         self._random = random
 
-    async def get(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._pass(lambda: self._inner.get(*args, **kwargs))
-
-    async def list(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._pass(lambda: self._inner.list(*args, **kwargs))
-
-    async def create(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._pass(lambda: self._inner.create(*args, **kwargs))
-
-    async def update(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._pass(lambda: self._inner.update(*args, **kwargs))
-
-    async def patch(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._pass(lambda: self._inner.patch(*args, **kwargs))
-
-    async def delete(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._pass(lambda: self._inner.delete(*args, **kwargs))
-
-    async def delete_collection(self, *args: Any, **kwargs: Any) -> None:
-        await self._pass(lambda: self._inner.delete_collection(*args, **kwargs))
+    async def call(self, call: APICall) -> Any:
+        return await self._pass(lambda: self._inner.call(call))
 
     async def close(self) -> None:
         await self._inner.close()
 
     @asynccontextmanager
-    async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
         random, plan = self._random, self._storm
-        async with self._inner.watch(*args, **kwargs) as events:
+        async with self._inner.watch(call) as events:
             yield self._until_broken(events, random.expovariate(1 / plan.watch_lives))
 
     async def _until_broken(

@@ -10,7 +10,7 @@ import msgspec
 
 from cathedra.api.struct import encode
 from cathedra.api.undecodable import Undecodable, UndecodableObject, identify
-from cathedra.client.transport import ListOptions, Page, ResourceRef, WatchEvent, undecodable_event
+from cathedra.client.transport import APICall, ResourceRef, WatchEvent, undecodable_event
 
 __all__ = ["SPOILED", "SpoiledTransport", "undecodable"]
 
@@ -38,33 +38,20 @@ class SpoiledTransport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def get(self, ref: Any, *where: Any, **more: Any) -> Any:
-        return _decoded(ref, await self._inner.get(ref, *where, **more))
-
-    async def create(self, ref: Any, *what: Any, **more: Any) -> Any:
-        return _decoded(ref, await self._inner.create(ref, *what, **more))
-
-    async def update(self, ref: Any, *what: Any, **more: Any) -> Any:
-        return _decoded(ref, await self._inner.update(ref, *what, **more))
-
-    async def patch(self, ref: Any, *what: Any, **more: Any) -> Any:
-        return _decoded(ref, await self._inner.patch(ref, *what, **more))
-
-    async def delete(self, ref: Any, *what: Any, **more: Any) -> Any:
-        return _decoded(ref, await self._inner.delete(ref, *what, **more))
-
-    async def list(self, ref: Any, namespace: str, options: ListOptions) -> Page[Any]:
-        page = await self._inner.list(ref, namespace, options)
+    async def call(self, call: APICall) -> Any:
+        answer = await self._inner.call(call)
+        if call.verb != "list":
+            return _decoded(call.ref, answer)
         return msgspec.structs.replace(
-            page,
-            items=tuple(one for one in page.items if not _is_spoiled(one)),
-            undecodable=tuple(undecodable(ref, one) for one in page.items if _is_spoiled(one)),
+            answer,
+            items=tuple(one for one in answer.items if not _is_spoiled(one)),
+            undecodable=tuple(undecodable(call.ref, one) for one in answer.items if _is_spoiled(one)),
         )
 
     @asynccontextmanager
-    async def watch(self, ref: Any, namespace: str, options: ListOptions, *, bookmarks: bool = True) -> Any:
-        async with self._inner.watch(ref, namespace, options, bookmarks=bookmarks) as events:
-            yield self._events(ref, events)
+    async def watch(self, call: APICall) -> Any:
+        async with self._inner.watch(call) as events:
+            yield self._events(call.ref, events)
 
     async def _events(self, ref: Any, events: AsyncIterator[WatchEvent[Any]]) -> AsyncIterator[WatchEvent[Any]]:
         async for event in events:

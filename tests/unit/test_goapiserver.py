@@ -15,7 +15,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.http import HTTPTransport
 from cathedra.client.opening import open_transport
 from cathedra.client.resources import NAMESPACES, PODS
-from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, PatchType
 from tests.conformance.vectorfiles import VECTORS, cases, vector_files
 from tests.goapiserver import go_api_server
 from tests.goapiserver.writing import go_object, to_json
@@ -89,9 +89,9 @@ async def test_a_watch_is_split_anywhere_and_shows_what_happens() -> None:
         server.bookmark_seconds = 0.05
         server.put(POD)
         async with await HTTPTransport.open(server.target) as api:
-            page = await api.list(PODS, "default", ListOptions(label_selector="app=a"))
+            page = await api.call(APICall("list", PODS, "default", selection=ListOptions(label_selector="app=a")))
             options = ListOptions(label_selector="app=a", resource_version=page.resource_version)
-            async with api.watch(PODS, "default", options) as events:
+            async with api.watch(APICall("watch", PODS, "default", selection=options)) as events:
                 server.put({**POD, "metadata": {**POD["metadata"], "annotations": {"size": "é" * 10_000}}})
                 server.put({**POD, "metadata": {**POD["metadata"], "labels": {"app": "b"}}})
                 shown = [await anext(events) for _ in range(3)]
@@ -103,23 +103,23 @@ async def test_writes_are_compared_and_graceful() -> None:
     with go_api_server(tls=True) as server:
         server.put(POD)
         async with open_transport(server.target, user_agent="tests") as api:
-            pod = await api.get(PODS, "default", "p")
+            pod = await api.call(APICall("get", PODS, "default", "p"))
             binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
-            await api.create(PODS, "default", binding, WriteOptions(), name="p", subresource="binding")
+            await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
             with pytest.raises(StatusError) as refused:
-                await api.update(PODS, "default", pod, WriteOptions())
+                await api.call(APICall("update", PODS, "default", pod.metadata.name, body=pod))
             assert refused.value.code == 409
             patch = {"metadata": {"finalizers": ["tests/x"]}, "status": {"phase": "Failed"}}
-            await api.patch(PODS, "default", "p", PatchType.MERGE, patch, WriteOptions())
-            marked = await api.delete(PODS, "default", "p", DeleteOptions())
+            await api.call(APICall("patch", PODS, "default", "p", body=patch, patch_type=PatchType.MERGE))
+            marked = await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions()))
             assert marked is not None
             assert marked.metadata.deletion_timestamp is not None
             assert marked.status.phase == ""
-            await api.delete(PODS, "default", "p", DeleteOptions(grace_period_seconds=0))
+            await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions(grace_period_seconds=0)))
             drop = {"metadata": {"finalizers": None, "deletionGracePeriodSeconds": 0}}
-            await api.patch(PODS, "default", "p", PatchType.STRATEGIC, drop, WriteOptions())
+            await api.call(APICall("patch", PODS, "default", "p", body=drop, patch_type=PatchType.STRATEGIC))
             with pytest.raises(StatusError) as missing:
-                await api.get(PODS, "default", "p")
+                await api.call(APICall("get", PODS, "default", "p"))
             assert missing.value.is_not_found
         assert server.requests[0] == "GET /api/session"
 
@@ -129,7 +129,9 @@ async def test_lost_history_is_refused_with_410() -> None:
         server.store.compact()
         async with await HTTPTransport.open(server.target) as api:
             with pytest.raises(StatusError) as refused:
-                async with api.watch(NAMESPACES, "", ListOptions(resource_version="1")) as events:
+                async with api.watch(
+                    APICall("watch", NAMESPACES, "", selection=ListOptions(resource_version="1"))
+                ) as events:
                     await anext(events)
     assert refused.value.is_expired
 
@@ -147,7 +149,7 @@ def test_it_stops_while_clients_are_watching() -> None:
     async def watch(ready: asyncio.Event) -> None:
         async with (
             await HTTPTransport.open(server.target) as api,
-            api.watch(PODS, "", ListOptions(resource_version="1")) as events,
+            api.watch(APICall("watch", PODS, "", selection=ListOptions(resource_version="1"))) as events,
         ):
             ready.set()
             async for _ in events:

@@ -1,15 +1,15 @@
-"""The API in process: the same verbs as over HTTP, with frozen objects passed by reference.
+"""The transport of parts in the API server's process: frozen objects are passed by reference.
 
-Scheduler, controllers and simulated nodes in one process with the server use it; they cannot tell it from HTTP, except
-by speed (spec of the interface: `cathedra.client.transport`).
+Scheduler, controllers and simulated nodes of a cluster in one process use it. It keeps the contract of
+`cathedra.client.transport`, with the authorization, admission and validation of requests over HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.decoding import decode_json
@@ -29,15 +29,14 @@ from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.denials import Denials
-from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WatchEvent, WriteOptions
+from cathedra.client.transport import APICall, Page, PatchType, ResourceRef, Verb, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["InProcessTransport"]
 
-T = TypeVar("T", bound=KubeObject)
-
-_NO_OPTIONS: Final = WriteOptions()
 _REVIEWED: Final = frozenset(resource.resource for resource in REVIEWS)
+_NAMED: Final = frozenset({"get", "update", "patch", "delete"})
+"""Verbs on one object."""
 
 
 class InProcessTransport:
@@ -72,148 +71,95 @@ class InProcessTransport:
         """The same user, for calls whose audit event gets these annotations."""
         return InProcessTransport(self._server, self._catalog, self._user, annotations, self._denials)
 
-    def check(self, verb: str, ref: ResourceRef[Any], namespace: str, name: str, subresource: str) -> None:
-        """Whether the user may do something, before it is said what else is wrong with it.
+    def check(self, call: APICall) -> None:
+        """Authorize a call without carrying it out, so that only users with the right are told what is wrong with it.
 
         Raises:
-            StatusError: 403, the user may not; 404, there is no such place.
+            StatusError: 403, the user lacks the right; 404, the resource is not served.
         """
-        self._call(verb, ref, namespace, name, subresource)
+        self._begin(call)
 
-    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
-        """One object."""
-        call = self._call("get", ref, namespace, name, subresource)
+    def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
+        """Carry out a call."""
+        # Not async itself: the verb's own coroutine is returned, so that a write which waits has one layer less.
+        return _VERBS[call.verb](self, call)
+
+    @asynccontextmanager
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes until this server ends the stream. There are no bookmarks: the stream cannot break."""
+        begun, start = self.start_watch(call)
+        try:
+            yield self._events(begun, start)
+        finally:
+            start.stop()
+
+    def start_watch(self, call: APICall) -> tuple[Call, read.WatchStart]:
+        """Begin a watch whose events the caller takes from its watcher; the caller stops it.
+
+        Raises:
+            StatusError: it is refused, or its resource version is too old.
+        """
+        begun = self._begin(call)
+        return begun, read.start_watch(self._server, begun, call.selection)
+
+    def stored(self, definition: AnyDefinition, namespace: str, name: str) -> StoredObject | None:
+        """Return what is stored under a name, without authorization: for the server's own use only."""
+        key = f"{namespace}/{name}" if namespace and definition.namespaced else name
+        return self._server.registry.entry(definition.stored_as or definition.group_resource, key)
+
+    async def _get(self, asked: APICall) -> Any:
+        call = self._begin(asked)
         if self._server.registry.shared:
             await self._server.registry.catch_up()
-        found: T = (await self._server.seen_one(call, read.get(self._server, call))).view(call.version)
-        return found
+        return (await self._server.seen_one(call, read.get(self._server, call))).view(call.version)
 
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
-        """The objects that match."""
-        call = self._call(
-            "list",
-            ref,
-            namespace,
-            label_selector=options.label_selector,
-            field_selector=options.field_selector,
-            probe=options.probe,
-        )
+    async def _list(self, asked: APICall) -> Page[Any]:
+        call = self._begin(asked)
         registry = self._server.registry
-        if registry.shared and read.needs_latest(options.resource_version, registry.revision):
+        if registry.shared and read.needs_latest(asked.selection.resource_version, registry.revision):
             await registry.catch_up()
-        page = read.list_objects(self._server, call, options)
+        page = read.list_objects(self._server, call, asked.selection)
         version = call.version
         entries = await self._server.seen(call, page.entries)
         return Page(tuple(entry.view(version) for entry in entries), str(page.revision), page.continue_, page.remaining)
 
-    @asynccontextmanager
-    async def watch(
-        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Changes, until this server ends the stream. No bookmarks: nothing can break the stream in between."""
-        call, start = self.start_watch(ref, namespace, options)
-        try:
-            yield self._events(call, start)
-        finally:
-            start.stop()
-
-    def stored(self, definition: AnyDefinition, namespace: str, name: str) -> StoredObject | None:
-        """What is stored under a name, for the server alone: it is not asked whether the user may see it."""
-        key = f"{namespace}/{name}" if namespace and definition.namespaced else name
-        return self._server.registry.entry(definition.stored_as or definition.group_resource, key)
-
-    def start_watch(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> tuple[Call, read.WatchStart]:
-        """A watch under way, for a caller who takes events off its watcher and stops it.
-
-        Raises:
-            StatusError: it is refused, or begins too late.
-        """
-        call = self._call(
-            "watch", ref, namespace, label_selector=options.label_selector, field_selector=options.field_selector
-        )
-        return call, read.start_watch(self._server, call, options)
-
-    async def create(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Any:
-        """Create an object, or POST to a sub-resource."""
-        call = self._call("create", ref, namespace, name, subresource, options=options)
+    async def _create(self, asked: APICall) -> Any:
+        call, obj = self._begin(asked), asked.body
         if self._waits:
             await self._turn()
-        elif self._lags and not is_compared("create", call.resource, subresource):
+        elif self._lags and not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
-        if ref.resource in _REVIEWED and (review := REVIEWS.get(call.resource)) is not None:
+        if asked.ref.resource in _REVIEWED and (review := REVIEWS.get(call.resource)) is not None:
             return review.answer(self._server, call, obj)
-        if subresource:
+        if call.subresource:
             return await connect_create(self._server, call, obj)
-        obj = _of_release(call, obj)
-        hub = obj if type(obj) is call.definition.type else call.version.to_hub(obj)
-        entry = await create.create(self._server, call, hub)
-        return entry.view(call.version)
+        return (await create.create(self._server, call, _hub(call, obj))).view(call.version)
 
-    async def update(
-        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
-    ) -> T:
-        """Replace an object."""
-        metadata = obj.metadata
-        call = self._call("update", ref, namespace or metadata.namespace, metadata.name, subresource, options=options)
+    async def _update(self, asked: APICall) -> Any:
+        call = self._begin(asked, namespace=asked.namespace or asked.body.metadata.namespace)
         if self._waits:
             await self._turn()
-        fitted = _of_release(call, obj)
-        hub = fitted if type(fitted) is call.definition.type else call.version.to_hub(fitted)
-        outcome = await update.update(self._server, call, hub)
-        updated: T = outcome.entry.view(call.version)
-        return updated
+        outcome = await update.update(self._server, call, _hub(call, asked.body))
+        return outcome.entry.view(call.version)
 
-    async def patch(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> T:
-        """Patch an object."""
-        call = self._call("patch", ref, namespace, name, subresource, options=options)
+    async def _patch(self, asked: APICall) -> Any:
+        call = self._begin(asked)
         if self._waits:
             await self._turn()
-        outcome = await patch.patch(self._server, call, patch_type, body)
-        patched: T = outcome.entry.view(call.version)
-        return patched
+        outcome = await patch.patch(self._server, call, asked.patch_type or PatchType.MERGE, asked.body)
+        return outcome.entry.view(call.version)
 
-    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
-        """Delete an object, or mark it."""
-        call = self._call("delete", ref, namespace, name, options=WriteOptions(dry_run=bool(options.dry_run)))
+    async def _delete(self, asked: APICall) -> Any:
+        options: DeleteOptions = asked.body
+        call = self._begin(asked, dry_run=bool(options.dry_run))
         if self._waits:
             await self._turn()
-        last: T = (await delete.delete(self._server, call, options)).entry.view(call.version)
-        return last
+        return (await delete.delete(self._server, call, options)).entry.view(call.version)
 
-    async def delete_collection(
-        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None:
-        """Delete all objects that match."""
-        call = self._call(
-            "deletecollection",
-            ref,
-            namespace,
-            options=WriteOptions(dry_run=bool(options.dry_run)),
-            label_selector=list_options.label_selector,
-            field_selector=list_options.field_selector,
-        )
-        selection = Selection.parse(
-            call.definition, namespace, list_options.label_selector, list_options.field_selector
-        )
+    async def _delete_collection(self, asked: APICall) -> None:
+        options: DeleteOptions = asked.body
+        call, chosen = self._begin(asked, dry_run=bool(options.dry_run)), asked.selection
+        selection = Selection.parse(call.definition, asked.namespace, chosen.label_selector, chosen.field_selector)
         if self._server.registry.shared:
             await self._server.registry.catch_up()
         await delete.delete_collection(self._server, call, selection, options)
@@ -247,36 +193,30 @@ class InProcessTransport:
             await asyncio.sleep(0)
         await self._server.registry.catch_up()
 
-    def _call(
-        self,
-        verb: str,
-        ref: ResourceRef[KubeObject],
-        namespace: str,
-        name: str = "",
-        subresource: str = "",
-        *,
-        options: WriteOptions = _NO_OPTIONS,
-        label_selector: str = "",
-        field_selector: str = "",
-        probe: bool = False,
-    ) -> Call:
+    def _begin(self, asked: APICall, *, namespace: str = "", dry_run: bool = False) -> Call:
+        """Find the resource that is called and authorize the call.
+
+        Raises:
+            StatusError: 403, the user lacks the right; 404, the resource is not served.
+        """
+        ref, verb, name, subresource, options = asked.ref, asked.verb, asked.name, asked.subresource, asked.options
         route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, subresource))
         if route is not None and route.definition and route.served:
             definition, version = route.definition, route.served
         else:
             definition, version = _reviewed(ref, subresource)
-        if not name and verb not in {"list", "watch", "deletecollection", "create"}:
+        if not name and verb in _NAMED:
             raise not_found(GroupResource(ref.group, ref.resource), name)
         call = Call(
             user=self._user,
             verb=verb,
             definition=definition,
             version=version,
-            namespace=namespace if definition.namespaced else "",
+            namespace=(namespace or asked.namespace) if definition.namespaced else "",
             name=name,
             subresource=subresource,
             release=self._server.gates.release,
-            dry_run=options.dry_run,
+            dry_run=dry_run or options.dry_run,
             field_manager=options.field_manager,
             field_validation=options.field_validation,
             force=options.force,
@@ -284,10 +224,13 @@ class InProcessTransport:
             trusted=self._trusted,
         )
         if not self._trusted:
+            selection = asked.selection
             try:
-                self._server.authorize(call, label_selector=label_selector, field_selector=field_selector)
+                self._server.authorize(
+                    call, label_selector=selection.label_selector, field_selector=selection.field_selector
+                )
             except StatusError as error:
-                if self._denials is not None and not probe:
+                if self._denials is not None and not selection.probe:
                     self._denials.note(error)
                 raise
         return call
@@ -305,7 +248,7 @@ class InProcessTransport:
                 yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
 
 
-def _of_release(call: Call, obj: T) -> T:
+def _of_release(call: Call, obj: KubeObject) -> KubeObject:
     """Return the object without fields that the release does not know, as the decoder does over HTTP.
 
     Raises:
@@ -328,3 +271,20 @@ def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefini
     if review is None:
         raise failure(404, "NotFound", "the server could not find the requested resource", None)
     return review.definition, review.definition.versions[0]
+
+
+def _hub(call: Call, obj: KubeObject) -> Any:
+    """Return a written object in the version that is stored."""
+    fitted = _of_release(call, obj)
+    return fitted if type(fitted) is call.definition.type else call.version.to_hub(fitted)
+
+
+_VERBS: Final[Mapping[Verb, Callable[[InProcessTransport, APICall], Coroutine[Any, Any, Any]]]] = {
+    "get": InProcessTransport._get,
+    "list": InProcessTransport._list,
+    "create": InProcessTransport._create,
+    "update": InProcessTransport._update,
+    "patch": InProcessTransport._patch,
+    "delete": InProcessTransport._delete,
+    "deletecollection": InProcessTransport._delete_collection,
+}

@@ -25,10 +25,7 @@ from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.scheme import GroupVersionKind, UnknownKind, kind_of, type_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, decoder_of, encode, replace
-from cathedra.api.undecodable import (
-    FAULTS,
-    Undecodable,
-)
+from cathedra.api.undecodable import FAULTS, Undecodable
 from cathedra.client.answers import (
     ReceivedObjects,
     event_of,
@@ -41,10 +38,12 @@ from cathedra.client.credentials import TokenFile, TokenSource
 from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.transport import (
+    APICall,
     ListOptions,
     Page,
     PatchType,
     ResourceRef,
+    Verb,
     WatchEvent,
     WriteOptions,
 )
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "tls_context"]
 
-S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
 
 RETRIES: Final = 10
@@ -62,6 +60,15 @@ RETRIES: Final = 10
 LONGEST_PAUSE: Final = 10.0
 """Seconds before that."""
 _PARALLEL_CONNECTIONS: Final = 200
+_METHODS: Final[Mapping[Verb, str]] = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
 
 
 class HTTPTransport:
@@ -150,92 +157,34 @@ class HTTPTransport:
         """Let go of connections."""
         await self._session.close()
 
-    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
-        """GET one object."""
-        return self._received.read(ref.type, await self._request("GET", _path(ref, namespace, name, subresource)))
-
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
-        """GET a collection."""
-        body = await self._request("GET", _path(ref, namespace), query=_list_query(options), probe=options.probe)
-        undecodable: tuple[Undecodable, ...] = ()
-        try:
-            check_nesting(body, WRAPPED_DEPTH)
-            answer = decoder_of(list_type(ref.type)).decode(body)
-            metadata, items = answer.metadata, answer.items or ()
-        except FAULTS:
-            metadata, items, undecodable = list_item_by_item(ref.type, body)
-        return Page(
-            tuple(replace(item, kind="", api_version="") for item in items),
-            metadata.resource_version,
-            metadata.continue_,
-            metadata.remaining_item_count,
-            undecodable,
+    async def call(self, call: APICall) -> Any:
+        """Send a call as one HTTP request."""
+        verb, body = call.verb, call.body
+        content_type = "application/json"
+        query: dict[str, str] = {}
+        if verb in ("list", "deletecollection"):
+            query = _list_query(call.selection)
+        elif verb in ("create", "update", "patch"):
+            query = _write_query(call.options)
+        if call.patch_type is PatchType.APPLY:
+            query["force"] = "true" if call.options.force else "false"
+        data: bytes | None = None
+        if call.patch_type is not None:
+            content_type = call.patch_type.value
+            data = encode(body)
+        elif body is not None:
+            data = _body(body)
+        answer = await self._request(
+            _METHODS[verb], _path(call), query=query, body=data, content_type=content_type, probe=call.selection.probe
         )
+        return self._result(call, answer)
 
-    def watch(
-        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+    def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
         """Stream changes; an ERROR event ends the stream as a `StatusError`."""
-        query = _list_query(options) | {"watch": "true"}
-        if bookmarks:
+        query = _list_query(call.selection) | {"watch": "true"}
+        if call.selection.bookmarks:
             query["allowWatchBookmarks"] = "true"
-        return self._stream(ref, _path(ref, namespace), query)
-
-    async def create(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Any:
-        """POST an object, or something on a sub-resource."""
-        path = _path(ref, namespace, name, subresource)
-        answer = await self._request("POST", path, query=_write_query(options), body=_body(obj))
-        return self._answer(ref.type if not subresource else type(obj), answer)
-
-    async def update(
-        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
-    ) -> T:
-        """PUT an object."""
-        name = obj.metadata.name
-        path = _path(ref, namespace, name, subresource)
-        return self._received.read(
-            ref.type, await self._request("PUT", path, query=_write_query(options), body=_body(obj))
-        )
-
-    async def patch(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> T:
-        """PATCH an object."""
-        path = _path(ref, namespace, name, subresource)
-        query = _write_query(options)
-        if patch_type is PatchType.APPLY:
-            query["force"] = "true" if options.force else "false"
-        answer = await self._request("PATCH", path, query=query, body=encode(body), content_type=patch_type.value)
-        return self._received.read(ref.type, answer)
-
-    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
-        """DELETE an object; None when the server answers with a mere Status."""
-        answer = await self._request("DELETE", _path(ref, namespace, name), body=_body(options))
-        return None if meta_of(answer).kind == "Status" else self._received.read(ref.type, answer)
-
-    async def delete_collection(
-        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None:
-        """DELETE a collection."""
-        query = _list_query(list_options)
-        await self._request("DELETE", _path(ref, namespace), query=query, body=_body(options))
+        return self._stream(call.ref, _path(call), query)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """GET any path of the server, and the bytes it answers with."""
@@ -246,8 +195,22 @@ class HTTPTransport:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
         return (await self._request("GET", path, query={"container": container} if container else None)).decode()
 
-    def _answer(self, kind: type[KubeStruct], body: bytes) -> KubeStruct:
-        """What a POST answers: the kind that was sent, or whatever the server says it is (a Status, a review)."""
+    def _result(self, call: APICall, body: bytes) -> Any:
+        kind = call.ref.type
+        match call.verb:
+            case "list":
+                return _page(kind, body)
+            case "deletecollection":
+                return None
+            case "delete":
+                # Kubernetes returns a Status for the last state of some kinds, and the object for others.
+                return None if meta_of(body).kind == "Status" else self._received.read(kind, body)
+            case "create":
+                return self._posted(type(call.body) if call.subresource else kind, body)
+        return self._received.read(kind, body)
+
+    def _posted(self, kind: type[KubeStruct], body: bytes) -> KubeStruct:
+        """Decode the result of a POST: the kind that it names (a Status, a review), or else ``kind``."""
         meta = meta_of(body)
         with contextlib.suppress(UnknownKind):
             kind = type_of(GroupVersionKind.parse(meta.api_version, meta.kind))
@@ -361,13 +324,32 @@ class _translated:  # noqa: N801 - it reads as a word after «with»
             raise ConnectionError(str(error) or type(error).__name__) from error
 
 
-def _path(ref: ResourceRef[KubeObject], namespace: str, name: str = "", subresource: str = "") -> str:
+def _path(call: APICall) -> str:
+    ref = call.ref
     root = f"/apis/{ref.group}/{ref.version}" if ref.group else f"/api/{ref.version}"
-    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and ref.namespaced else ""
+    inside = f"/namespaces/{quote(call.namespace, safe='')}" if call.namespace and ref.namespaced else ""
     path = f"{root}{inside}/{ref.resource}"
-    if name:
-        path += f"/{quote(name, safe='')}"
-    return f"{path}/{subresource}" if subresource else path
+    if call.name:
+        path += f"/{quote(call.name, safe='')}"
+    return f"{path}/{call.subresource}" if call.subresource else path
+
+
+def _page(kind: type[T], body: bytes) -> Page[T]:
+    undecodable: tuple[Undecodable, ...] = ()
+    try:
+        check_nesting(body, WRAPPED_DEPTH)
+        answer = decoder_of(list_type(kind)).decode(body)
+        metadata, items = answer.metadata, answer.items or ()
+    except FAULTS:
+        # One object that cannot be decoded fails the whole list: decode its items one by one.
+        metadata, items, undecodable = list_item_by_item(kind, body)
+    return Page(
+        tuple(replace(item, kind="", api_version="") for item in items),
+        metadata.resource_version,
+        metadata.continue_,
+        metadata.remaining_item_count,
+        undecodable,
+    )
 
 
 def _list_query(options: ListOptions) -> dict[str, str]:

@@ -15,15 +15,17 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from cathedra.api import resource
 from cathedra.api.core import scheduling_v1alpha2, scheduling_v1alpha3
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import encode
 from cathedra.api.undecodable import Undecodable, UndecodableObject, identify
 from cathedra.client.transport import (
+    APICall,
     EventType,
     ListOptions,
     Page,
@@ -32,7 +34,6 @@ from cathedra.client.transport import (
     ResourceRef,
     Transport,
     WatchEvent,
-    WriteOptions,
     undecodable_event,
 )
 from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
@@ -46,6 +47,8 @@ __all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions"]
 _LOG = logging.getLogger(__name__)
 CONVERSION_FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError)
 """Errors that the conversion of an odd object may raise; those of decoders are among them."""
+_PROBE: Final = ListOptions(limit=1, probe=True)
+"""Of the list that tests whether a version is served; a refusal is expected."""
 T = TypeVar("T", bound=KubeObject)
 
 
@@ -115,90 +118,23 @@ class NegotiatedTransport:
         """Group, version and resource of kinds that the server has in the newest version."""
         self._missing: set[ResourceRef[KubeObject]] = set()
 
-    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
-        """One object."""
-        served, version = await self._resolve(ref)
-        return _converted(ref, version, served, await self._inner.get(served, namespace, name, subresource=subresource))
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call in the version that the server has.
 
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
-        """The objects that match."""
-        served, version = await self._resolve(ref)
-        page = await self._inner.list(served, namespace, options)
-        undecodable = list(page.undecodable)
-        items: list[T] = []
-        for item in page.items:
-            try:
-                items.append(version.upgrade(item))
-            except CONVERSION_FAULTS as error:
-                undecodable.append(_unconvertible(served, item, error))
-        return Page(tuple(items), page.resource_version, page.continue_, page.remaining, tuple(undecodable))
+        The body of a patch is passed on as it is: it must hold only what all versions have in the same place.
+        """
+        served, version = await self._resolve(call.ref)
+        answer = await self._inner.call(structs.replace(call, ref=served, body=_body(call, served, version)))
+        if call.verb == "list":
+            return _upgraded_page(answer, version, served)
+        return None if answer is None else _converted(version, served, answer)
 
     @asynccontextmanager
-    async def watch(
-        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Changes, until the stream below ends."""
-        served, version = await self._resolve(ref)
-        async with self._inner.watch(served, namespace, options, bookmarks=bookmarks) as events:
-            shown: Any = events if version.upgrade is _same else _upgraded(events, version, served, ref)
-            yield shown
-
-    async def create(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Any:
-        """Create an object."""
-        served, version = await self._resolve(ref)
-        sent = version.downgrade(obj)
-        made = await self._inner.create(served, namespace, sent, options, name=name, subresource=subresource)
-        return _converted(ref, version, served, made)
-
-    async def update(
-        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
-    ) -> T:
-        """Replace an object."""
-        served, version = await self._resolve(ref)
-        sent = version.downgrade(obj)
-        changed = await self._inner.update(served, namespace, sent, options, subresource=subresource)
-        return _converted(ref, version, served, changed)
-
-    async def patch(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> T:
-        """Patch an object; the body must hold only what all versions have in the same place."""
-        served, version = await self._resolve(ref)
-        if patch_type is PatchType.APPLY:
-            gvk = GroupVersionKind(served.group, served.version, served.kind)
-            body = {**body, "apiVersion": gvk.api_version, "kind": gvk.kind}
-        sent = self._inner.patch(served, namespace, name, patch_type, body, options, subresource=subresource)
-        return _converted(ref, version, served, await sent)
-
-    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
-        """Delete an object."""
-        served, version = await self._resolve(ref)
-        left = await self._inner.delete(served, namespace, name, options)
-        return None if left is None else _converted(ref, version, served, left)
-
-    async def delete_collection(
-        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None:
-        """Delete the objects that match."""
-        served, _ = await self._resolve(ref)
-        await self._inner.delete_collection(served, namespace, list_options, options)
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes until the stream below ends."""
+        served, version = await self._resolve(call.ref)
+        async with self._inner.watch(structs.replace(call, ref=served)) as events:
+            yield events if version.upgrade is _same else _upgraded(events, version, served, call.ref)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """GET any path of the server.
@@ -267,7 +203,7 @@ class NegotiatedTransport:
 
     async def _is_served(self, ref: ResourceRef[KubeObject]) -> bool:
         try:
-            await self._inner.list(ref, "", ListOptions(limit=1, probe=True))
+            await self._inner.call(APICall("list", ref, selection=_PROBE))
         except StatusError as error:
             # Who may not list finds out whether the version is there with the call itself.
             return not error.is_not_found
@@ -280,15 +216,36 @@ def _before(versions: Sequence[OlderVersion], others: Sequence[OlderVersion]) ->
     return (*versions, *(other for other in others if other.name not in names))
 
 
-def _converted(ref: ResourceRef[T], version: OlderVersion, served: ResourceRef[KubeObject], obj: Any) -> T:
-    """The object in the newest version.
+def _body(call: APICall, served: ResourceRef[KubeObject], version: OlderVersion) -> Any:
+    """Return the body of a call in the version that the server has."""
+    if call.verb in ("create", "update"):
+        return version.downgrade(call.body)
+    if call.patch_type is PatchType.APPLY:
+        gvk = GroupVersionKind(served.group, served.version, served.kind)
+        return {**call.body, "apiVersion": gvk.api_version, "kind": gvk.kind}
+    return call.body
+
+
+def _upgraded_page(page: Page[Any], version: OlderVersion, served: ResourceRef[KubeObject]) -> Page[Any]:
+    """Convert each item; an item that cannot be converted counts as undecodable."""
+    undecodable = list(page.undecodable)
+    items: list[Any] = []
+    for item in page.items:
+        try:
+            items.append(version.upgrade(item))
+        except CONVERSION_FAULTS as error:
+            undecodable.append(_unconvertible(served, item, error))
+    return structs.replace(page, items=tuple(items), undecodable=tuple(undecodable))
+
+
+def _converted(version: OlderVersion, served: ResourceRef[KubeObject], obj: Any) -> Any:
+    """Return the object in the newest version.
 
     Raises:
-        UndecodableObject: it has none.
+        UndecodableObject: it cannot be converted.
     """
     try:
-        converted: T = version.upgrade(obj)
-        return converted
+        return version.upgrade(obj)
     except CONVERSION_FAULTS as error:
         raise UndecodableObject(_unconvertible(served, obj, error)) from error
 
@@ -315,4 +272,4 @@ async def _upgraded(
 def _unconvertible(served: ResourceRef[KubeObject], obj: KubeObject, error: Exception) -> Undecodable:
     """An object that could be decoded and does not become one of the newest version."""
     body = encode(obj)
-    return msgspec.structs.replace(identify(served.kind, body, error), problem=f"from {served.version}: {error}")
+    return structs.replace(identify(served.kind, body, error), problem=f"from {served.version}: {error}")

@@ -1,27 +1,30 @@
-"""What the client asks of the way to the API server, wherever that server is.
+"""The interface between the typed client and an API server: one call, one method.
 
-Two transports speak it: HTTP, to any Kubernetes API server, and the API server's own in-process one, where frozen
-objects pass by reference. Everything above (informers, controllers, scheduler, node agent, driver) cannot tell them
-apart; that is what makes each part replaceable by its Kubernetes counterpart.
+Three transports implement it: HTTP to any Kubernetes API server, the binary protocol of sessions, and the API server's
+own in-process transport, which passes frozen objects by reference. Informers, controllers, scheduler, node agent and
+driver run unchanged on each; that makes every part replaceable by its Kubernetes counterpart.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.undecodable import Undecodable
 
-__all__ = ["EventType", "ListOptions", "MalformedAnswer", "Page", "PatchType", "ResourceRef", "Transport"]
-__all__ += ["WatchEvent", "WriteOptions", "undecodable_event"]
+__all__ = ["APICall", "EventType", "ListOptions", "MalformedAnswer", "Page", "PatchType", "RawTransport", "ResourceRef"]
+__all__ += ["Transport", "Verb", "WatchEvent", "WriteOptions", "undecodable_event"]
 
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
+
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
+"""The verbs of the API, in the words of authorization."""
 
 
 class ResourceRef(msgspec.Struct, Generic[T_co], frozen=True):
@@ -95,7 +98,7 @@ class Page(msgspec.Struct, Generic[T_co], frozen=True):
 
 
 class ListOptions(msgspec.Struct, frozen=True):
-    """Which objects, and from when. Selectors in Kubernetes' text form."""
+    """The objects of a list or watch, and the resource version to start from. Selectors have Kubernetes' text form."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -105,85 +108,96 @@ class ListOptions(msgspec.Struct, frozen=True):
     resource_version_match: str = ""
     probe: bool = False
     """True if the caller expects a refusal: it is not reported as a missing right."""
+    bookmarks: bool = True
+    """True if a watch may receive bookmarks."""
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """How to write: dry run, field manager, field validation, force for apply."""
+    """Options of a write: dry run, field manager, field validation, force for apply."""
 
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = ""
     force: bool = False
     query: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Further parameters of the URL. A call that has any goes over HTTP."""
+
+
+EVERYTHING: Final = ListOptions()
+DEFAULT_OPTIONS: Final = WriteOptions()
 
 
 @runtime_checkable
 class RawTransport(Protocol):
-    """A way to a server that hands over the bytes of its answers."""
+    """A transport that also reads paths that are no resources, as ``/openapi/v3``."""
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """GET a path of the server."""
+        """GET a path of the server and return the body.
+
+        Raises:
+            StatusError: the server refuses.
+            ConnectionError: the server cannot be reached.
+        """
         ...
+
+
+class APICall(msgspec.Struct, frozen=True, gc=False):
+    """One call of the Kubernetes API: a verb on a resource in one version, with its object and options.
+
+    `cathedra.client.client.ResourceClient` makes one per request, and wrappers pass it on. It is a struct that the
+    garbage collector does not track, because it is made so often (0.05 µs) and cannot be part of a cycle.
+    """
+
+    verb: Verb
+    ref: ResourceRef[Any]
+    namespace: str = ""
+    """Empty for cluster-scoped resources, and for lists and watches over all namespaces."""
+    name: str = ""
+    """The object's name. Empty for collections, and for a creation that is not on a sub-resource."""
+    subresource: str = ""
+    """Empty, or a name like ``status`` or ``binding``."""
+    body: Any = None
+    """The object of a create or update, the plain JSON values of a patch, the `DeleteOptions` of a deletion."""
+    patch_type: PatchType | None = None
+    """The form of the body of a patch."""
+    options: WriteOptions = DEFAULT_OPTIONS
+    """Of create, update and patch."""
+    selection: ListOptions = EVERYTHING
+    """Of list, watch and deletecollection."""
 
 
 class Transport(Protocol):
-    """The verbs of the Kubernetes API on typed objects.
+    """A connection to an API server, as one user.
 
-    ``namespace`` is "" for cluster-scoped resources and for lists and watches over all namespaces. ``subresource`` is
-    "" or a name like ``status`` or ``binding``. Every method raises `cathedra.api.status.StatusError` when the server
-    refuses, and `ConnectionError` when it cannot be reached. An answer that is one object and cannot be decoded raises
-    `cathedra.api.undecodable.UndecodableObject`; lists and watches go on without it (`Page.undecodable`).
+    One method carries out every verb, so that a wrapper (audit, negotiation, faults in tests) is one method too.
+    `watch` is separate because its result is a stream with an owner: leaving the context ends the stream on every
+    path, which a value that is awaited cannot ensure.
     """
 
-    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T: ...
+    def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
+        """Carry out a call and return its result; nothing happens before the coroutine is awaited.
 
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]: ...
+        The result of ``list`` is a `Page`; of ``deletecollection``, None; of ``delete``, the object as it is now if it
+        lives on (grace period, finalizers), or its last state, or None. Every other result is an object: that of a
+        POST on a sub-resource has the type that the sub-resource returns.
 
-    def watch(
-        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
-        """Changes after ``options.resource_version``, until the server ends the stream or the context is left."""
+        Raises:
+            StatusError: the server refuses.
+            ConnectionError: the server cannot be reached.
+            UndecodableObject: the result is one object and cannot be decoded. Lists leave such an object out
+                (`Page.undecodable`), as watches do.
+        """
         ...
 
-    async def create(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Any:
-        """Create; with ``name`` and ``subresource`` a POST on a sub-resource (binding, eviction, token)."""
+    def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes after ``call.selection.resource_version``, until the server ends it or the context exits.
+
+        Raises:
+            StatusError: the server refuses, or ends the stream with an error.
+            ConnectionError: the server cannot be reached, or the connection is lost.
+        """
         ...
-
-    async def update(
-        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
-    ) -> T: ...
-
-    async def patch(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> T:
-        """Patch with ``body`` as plain JSON values."""
-        ...
-
-    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
-        """Delete; the object as it is now if it lives on (grace, finalizers), or its last state."""
-        ...
-
-    async def delete_collection(
-        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None: ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections that this transport opened."""
         ...

@@ -8,32 +8,20 @@ over HTTP. Nothing above can tell, but by the time that it takes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from cathedra import __version__
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.status import StatusError
 from cathedra.client.http import LONGEST_PAUSE, RETRIES, HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.local.connection import ConnectionRetired, ProtocolRefused
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.upgraded import UpgradedConnection
-from cathedra.client.transport import (
-    ListOptions,
-    Page,
-    PatchType,
-    ResourceRef,
-    Transport,
-    WatchEvent,
-    WriteOptions,
-)
+from cathedra.client.transport import APICall, Transport, WatchEvent
 
 __all__ = ["UpgradingTransport"]
-
-T = TypeVar("T", bound=KubeObject)
-R = TypeVar("R")
 
 REFUSED_SECONDS: Final = 60.0
 """For which a server that refused is not asked again."""
@@ -51,83 +39,50 @@ class UpgradingTransport:
         self._session: tuple[UpgradedConnection, LocalTransport] | None = None
         self._refused_until = 0.0
 
-    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
-        """One object."""
-        return await self._asked(lambda way: way.get(ref, namespace, name, subresource=subresource))
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call over the session, if there is one that serves it, and else over HTTP.
 
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
-        """The objects that match."""
-        return await self._asked(lambda way: way.list(ref, namespace, options))
+        Raises:
+            StatusError: the server refuses, also after the retries that it asked for.
+            ConnectionError: it cannot be reached.
+        """
+        if call.options.query:
+            return await self._http.call(call)  # a message has no place for further parameters of a URL
+        attempt = 0
+        while True:
+            way = self._way()
+            try:
+                return await way.call(call)
+            except ProtocolRefused:
+                self._refuse()
+                return await self._http.call(call)
+            except ConnectionRetired:
+                continue  # the call was not begun: the next session carries it out
+            except StatusError as error:
+                if way is self._http:
+                    raise
+                if _unserved(error):
+                    return await self._http.call(call)
+                pause = _pause(error)
+                attempt += 1
+                if attempt > RETRIES or not pause:
+                    raise
+            await asyncio.sleep(pause)
 
     @asynccontextmanager
-    async def watch(
-        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Changes, until the server ends the stream."""
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes until the server ends the stream."""
         async with AsyncExitStack() as opened:
-            begun: AsyncIterator[WatchEvent[T]] | None = None
+            begun: AsyncIterator[WatchEvent[Any]] | None = None
             while begun is None:
                 way = self._way()
                 try:
-                    begun = await opened.enter_async_context(way.watch(ref, namespace, options, bookmarks=bookmarks))
+                    begun = await opened.enter_async_context(way.watch(call))
                 except ProtocolRefused:
                     self._refuse()
                 except ConnectionRetired:
-                    continue  # it ended before it was used: the next one is another
-            events = begun
-            if way is not self._http:
-                events = self._events(events, ref, namespace, options, bookmarks=bookmarks)
-            yield events
-
-    async def create(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Any:
-        """Create an object, or POST to a sub-resource."""
-        return await self._written(
-            options, lambda way: way.create(ref, namespace, obj, options, name=name, subresource=subresource)
-        )
-
-    async def update(
-        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
-    ) -> T:
-        """Replace an object."""
-        return await self._written(
-            options, lambda way: way.update(ref, namespace, obj, options, subresource=subresource)
-        )
-
-    async def patch(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> T:
-        """Patch an object."""
-        return await self._written(
-            options,
-            lambda way: way.patch(ref, namespace, name, patch_type, body, options, subresource=subresource),
-        )
-
-    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T | None:
-        """Delete an object, or mark it."""
-        return await self._asked(lambda way: way.delete(ref, namespace, name, options))
-
-    async def delete_collection(
-        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None:
-        """Delete all objects that match."""
-        await self._asked(lambda way: way.delete_collection(ref, namespace, list_options, options))
+                    continue  # the session ended before the watch began: the next one carries it
+            yield begun if way is self._http else self._events(begun, call)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """GET any path of the server, and the bytes it answers with."""
@@ -139,47 +94,8 @@ class UpgradingTransport:
             self._session[0].close()
             self._session = None
 
-    async def _written(self, options: WriteOptions, ask: Callable[[Transport], Awaitable[R]]) -> R:
-        return await (ask(self._http) if options.query else self._asked(ask))
-
-    async def _asked(self, ask: Callable[[Transport], Awaitable[R]]) -> R:
-        """The answer to a request, over the session if there is one that serves it.
-
-        Raises:
-            StatusError: the server refuses, also when asked again as often as it wished.
-            ConnectionError: it cannot be reached.
-        """
-        attempt = 0
-        while True:
-            way = self._way()
-            try:
-                return await ask(way)
-            except ProtocolRefused:
-                self._refuse()
-                return await ask(self._http)
-            except ConnectionRetired:
-                continue
-            except StatusError as error:
-                if way is self._http:
-                    raise
-                if _unserved(error):
-                    return await ask(self._http)
-                pause = _pause(error)
-                attempt += 1
-                if attempt > RETRIES or not pause:
-                    raise
-            await asyncio.sleep(pause)
-
-    async def _events(
-        self,
-        events: AsyncIterator[WatchEvent[T]],
-        ref: ResourceRef[T],
-        namespace: str,
-        options: ListOptions,
-        *,
-        bookmarks: bool,
-    ) -> AsyncIterator[WatchEvent[T]]:
-        """The events of a session's watch, or of one over HTTP where sessions do not serve it."""
+    async def _events(self, events: AsyncIterator[WatchEvent[Any]], call: APICall) -> AsyncIterator[WatchEvent[Any]]:
+        """Yield the events of a session's watch; of one over HTTP if sessions do not serve the resource."""
         try:
             async for event in events:
                 yield event
@@ -189,7 +105,7 @@ class UpgradingTransport:
         except StatusError as error:
             if not _unserved(error):
                 raise
-        async with self._http.watch(ref, namespace, options, bookmarks=bookmarks) as others:
+        async with self._http.watch(call) as others:
             async for event in others:
                 yield event
 

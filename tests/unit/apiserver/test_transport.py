@@ -16,13 +16,10 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
-from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
-
-WRITE = WriteOptions()
-EVERYTHING = ListOptions()
 
 
 def on_server(body: Callable[[APIServer], Awaitable[Any]]) -> Any:
@@ -49,19 +46,19 @@ def pod(name: str, node: str = "") -> Pod:
 def test_a_created_object_gets_uid_time_and_revision() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        made = await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        made = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
         assert made.metadata.uid
         assert made.metadata.creation_timestamp is not None
         assert made.metadata.namespace == "default"
         assert int(made.metadata.resource_version) == server.revision
-        assert await api.get(CONFIGMAPS, "default", "a") is made
+        assert await api.call(APICall("get", CONFIGMAPS, "default", "a")) is made
 
     on_server(body)
 
 
 def test_the_four_namespaces_are_there_from_the_start() -> None:
     async def body(server: APIServer) -> None:
-        page = await server.transport().list(NAMESPACES, "", EVERYTHING)
+        page = await server.transport().call(APICall("list", NAMESPACES, ""))
         names = [item.metadata.name for item in page.items]
         assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
 
@@ -71,9 +68,9 @@ def test_the_four_namespaces_are_there_from_the_start() -> None:
 def test_creating_the_same_name_again_is_refused() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
         with pytest.raises(StatusError, match='configmaps "a" already exists'):
-            await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
 
     on_server(body)
 
@@ -81,7 +78,7 @@ def test_creating_the_same_name_again_is_refused() -> None:
 def test_creating_in_a_missing_namespace_is_refused() -> None:
     async def body(server: APIServer) -> None:
         with pytest.raises(StatusError, match='namespaces "nowhere" not found'):
-            await server.transport().create(CONFIGMAPS, "nowhere", config_map("a"), WRITE)
+            await server.transport().call(APICall("create", CONFIGMAPS, "nowhere", body=config_map("a")))
 
     on_server(body)
 
@@ -89,11 +86,15 @@ def test_creating_in_a_missing_namespace_is_refused() -> None:
 def test_a_stale_update_conflicts_and_a_fresh_one_counts() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        first = await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
-        second = await api.update(CONFIGMAPS, "default", replace(first, data={"k": "1"}), WRITE)
+        first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+        second = await api.call(
+            APICall("update", CONFIGMAPS, "default", first.metadata.name, body=replace(first, data={"k": "1"}))
+        )
         assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
         with pytest.raises(StatusError) as refused:
-            await api.update(CONFIGMAPS, "default", replace(first, data={"k": "2"}), WRITE)
+            await api.call(
+                APICall("update", CONFIGMAPS, "default", first.metadata.name, body=replace(first, data={"k": "2"}))
+            )
         assert refused.value.is_conflict
 
     on_server(body)
@@ -102,8 +103,8 @@ def test_a_stale_update_conflicts_and_a_fresh_one_counts() -> None:
 def test_an_update_without_change_keeps_the_resource_version() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        first = await api.create(CONFIGMAPS, "default", config_map("a", k="1"), WRITE)
-        again = await api.update(CONFIGMAPS, "default", first, WRITE)
+        first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a", k="1")))
+        again = await api.call(APICall("update", CONFIGMAPS, "default", first.metadata.name, body=first))
         assert again.metadata.resource_version == first.metadata.resource_version
 
     on_server(body)
@@ -112,11 +113,13 @@ def test_an_update_without_change_keeps_the_resource_version() -> None:
 def test_a_watch_shows_what_is_there_and_then_every_change_in_order() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
-        async with api.watch(CONFIGMAPS, "default", EVERYTHING) as events:
-            await api.create(CONFIGMAPS, "default", config_map("b"), WRITE)
-            await api.patch(CONFIGMAPS, "default", "b", PatchType.MERGE, {"data": {"x": "y"}}, WRITE)
-            await api.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+        async with api.watch(APICall("watch", CONFIGMAPS, "default")) as events:
+            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("b")))
+            await api.call(
+                APICall("patch", CONFIGMAPS, "default", "b", body={"data": {"x": "y"}}, patch_type=PatchType.MERGE)
+            )
+            await api.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
             seen = [await anext(events) for _ in range(4)]
         assert [(event.type, event.object.metadata.name) for event in seen] == [
             (EventType.ADDED, "a"),
@@ -132,10 +135,10 @@ def test_a_watch_shows_what_is_there_and_then_every_change_in_order() -> None:
 def test_a_watch_from_a_resource_version_shows_only_what_came_after() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        first = await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
-        await api.create(CONFIGMAPS, "default", config_map("b"), WRITE)
+        first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("b")))
         options = ListOptions(resource_version=first.metadata.resource_version)
-        async with api.watch(CONFIGMAPS, "default", options) as events:
+        async with api.watch(APICall("watch", CONFIGMAPS, "default", selection=options)) as events:
             assert (await anext(events)).object.metadata.name == "b"
 
     on_server(body)
@@ -145,10 +148,21 @@ def test_an_object_that_leaves_the_selection_is_shown_as_deleted_in_its_last_mat
     async def body(server: APIServer) -> None:
         api = server.transport()
         labelled = ConfigMap(metadata=ObjectMeta(name="a", labels={"app": "x"}))
-        await api.create(CONFIGMAPS, "default", labelled, WRITE)
-        async with api.watch(CONFIGMAPS, "default", ListOptions(label_selector="app=x")) as events:
+        await api.call(APICall("create", CONFIGMAPS, "default", body=labelled))
+        async with api.watch(
+            APICall("watch", CONFIGMAPS, "default", selection=ListOptions(label_selector="app=x"))
+        ) as events:
             assert (await anext(events)).type is EventType.ADDED
-            await api.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"metadata": {"labels": {"app": "y"}}}, WRITE)
+            await api.call(
+                APICall(
+                    "patch",
+                    CONFIGMAPS,
+                    "default",
+                    "a",
+                    body={"metadata": {"labels": {"app": "y"}}},
+                    patch_type=PatchType.MERGE,
+                )
+            )
             gone = await anext(events)
         assert gone.type is EventType.DELETED
         assert gone.object.metadata.labels == {"app": "x"}
@@ -160,11 +174,13 @@ def test_an_object_that_leaves_the_selection_is_shown_as_deleted_in_its_last_mat
 def test_a_node_sees_only_the_pods_bound_to_it() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        async with api.watch(PODS, "", ListOptions(field_selector="spec.nodeName=n1")) as events:
-            await api.create(PODS, "default", pod("p"), WRITE)
-            await api.create(PODS, "default", pod("other", "n2"), WRITE)
+        async with api.watch(
+            APICall("watch", PODS, "", selection=ListOptions(field_selector="spec.nodeName=n1"))
+        ) as events:
+            await api.call(APICall("create", PODS, "default", body=pod("p")))
+            await api.call(APICall("create", PODS, "default", body=pod("other", "n2")))
             binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
-            await api.create(PODS, "default", binding, WRITE, name="p", subresource="binding")
+            await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
             event = await anext(events)
         assert (event.type, event.object.metadata.name) == (EventType.ADDED, "p")
         assert event.object.spec.node_name == "n1"
@@ -175,10 +191,10 @@ def test_a_node_sees_only_the_pods_bound_to_it() -> None:
 def test_a_pod_is_bound_once() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        await api.create(PODS, "default", pod("p", "n1"), WRITE)
+        await api.call(APICall("create", PODS, "default", body=pod("p", "n1")))
         binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n2"))
         with pytest.raises(StatusError, match='pod p is already assigned to node "n1"'):
-            await api.create(PODS, "default", binding, WRITE, name="p", subresource="binding")
+            await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
 
     on_server(body)
 
@@ -187,13 +203,17 @@ def test_a_finalizer_holds_an_object_until_it_is_taken_away() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
         held = ConfigMap(metadata=ObjectMeta(name="a", finalizers=("example.com/hold",)))
-        await api.create(CONFIGMAPS, "default", held, WRITE)
-        marked = await api.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+        await api.call(APICall("create", CONFIGMAPS, "default", body=held))
+        marked = await api.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
         assert marked is not None
         assert marked.metadata.deletion_timestamp is not None
-        await api.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"metadata": {"finalizers": None}}, WRITE)
+        await api.call(
+            APICall(
+                "patch", CONFIGMAPS, "default", "a", body={"metadata": {"finalizers": None}}, patch_type=PatchType.MERGE
+            )
+        )
         with pytest.raises(StatusError) as gone:
-            await api.get(CONFIGMAPS, "default", "a")
+            await api.call(APICall("get", CONFIGMAPS, "default", "a"))
         assert gone.value.is_not_found
 
     on_server(body)
@@ -202,12 +222,12 @@ def test_a_finalizer_holds_an_object_until_it_is_taken_away() -> None:
 def test_a_bound_pod_is_deleted_gracefully_and_then_for_good() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        await api.create(PODS, "default", pod("p", "n1"), WRITE)
-        marked = await api.delete(PODS, "default", "p", DeleteOptions())
+        await api.call(APICall("create", PODS, "default", body=pod("p", "n1")))
+        marked = await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions()))
         assert marked is not None
         assert marked.metadata.deletion_grace_period_seconds == 30
-        await api.delete(PODS, "default", "p", DeleteOptions(grace_period_seconds=0))
-        assert (await api.list(PODS, "default", EVERYTHING)).items == ()
+        await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions(grace_period_seconds=0)))
+        assert (await api.call(APICall("list", PODS, "default"))).items == ()
 
     on_server(body)
 
@@ -216,12 +236,14 @@ def test_pages_show_one_moment_although_objects_change_meanwhile() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
         for name in "abcd":
-            await api.create(CONFIGMAPS, "default", config_map(name), WRITE)
-        first = await api.list(CONFIGMAPS, "default", ListOptions(limit=2))
+            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map(name)))
+        first = await api.call(APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=2)))
         assert first.remaining == 2
-        await api.delete(CONFIGMAPS, "default", "c", DeleteOptions())
-        await api.create(CONFIGMAPS, "default", config_map("bb"), WRITE)
-        second = await api.list(CONFIGMAPS, "default", ListOptions(limit=2, continue_=first.continue_))
+        await api.call(APICall("delete", CONFIGMAPS, "default", "c", body=DeleteOptions()))
+        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("bb")))
+        second = await api.call(
+            APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=2, continue_=first.continue_))
+        )
         assert [item.metadata.name for item in second.items] == ["c", "d"]
         assert second.resource_version == first.resource_version
 
@@ -231,10 +253,12 @@ def test_pages_show_one_moment_although_objects_change_meanwhile() -> None:
 def test_a_dry_run_changes_nothing() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        made = await api.create(CONFIGMAPS, "default", config_map("a"), WriteOptions(dry_run=True))
+        made = await api.call(
+            APICall("create", CONFIGMAPS, "default", body=config_map("a"), options=WriteOptions(dry_run=True))
+        )
         assert made.metadata.uid
         assert made.metadata.resource_version == ""
-        assert (await api.list(CONFIGMAPS, "default", EVERYTHING)).items == ()
+        assert (await api.call(APICall("list", CONFIGMAPS, "default"))).items == ()
 
     on_server(body)
 
@@ -243,7 +267,9 @@ def test_generated_names_are_unique() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
         made = [
-            await api.create(CONFIGMAPS, "default", ConfigMap(metadata=ObjectMeta(generate_name="n-")), WRITE)
+            await api.call(
+                APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=ObjectMeta(generate_name="n-")))
+            )
             for _ in range(20)
         ]
         names = {item.metadata.name for item in made}
@@ -256,15 +282,19 @@ def test_generated_names_are_unique() -> None:
 def test_concurrent_writers_of_one_object_lose_no_write() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
-        await api.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
 
         async def writer(index: int) -> None:
-            await api.patch(CONFIGMAPS, "default", "a", PatchType.MERGE, {"data": {f"k{index}": "v"}}, WRITE)
+            await api.call(
+                APICall(
+                    "patch", CONFIGMAPS, "default", "a", body={"data": {f"k{index}": "v"}}, patch_type=PatchType.MERGE
+                )
+            )
 
         async with asyncio.TaskGroup() as group:
             for index in range(50):
                 group.create_task(writer(index))
-        assert len((await api.get(CONFIGMAPS, "default", "a")).data) == 50
+        assert len((await api.call(APICall("get", CONFIGMAPS, "default", "a"))).data) == 50
 
     on_server(body)
 
@@ -273,10 +303,10 @@ def test_a_terminating_namespace_takes_no_new_content() -> None:
     async def body(server: APIServer) -> None:
         api = server.transport()
         held = Namespace(metadata=ObjectMeta(name="ns", finalizers=("example.com/hold",)))
-        await api.create(NAMESPACES, "", held, WRITE)
-        await api.delete(NAMESPACES, "", "ns", DeleteOptions())
+        await api.call(APICall("create", NAMESPACES, "", body=held))
+        await api.call(APICall("delete", NAMESPACES, "", "ns", body=DeleteOptions()))
         with pytest.raises(StatusError) as refused:
-            await api.create(CONFIGMAPS, "ns", config_map("a"), WRITE)
+            await api.call(APICall("create", CONFIGMAPS, "ns", body=config_map("a")))
         assert refused.value.causes[0].reason == "NamespaceTerminating"
 
     on_server(body)

@@ -21,7 +21,7 @@ from cathedra.asgi import protocols
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.asgi.listener import Listener, bind
 from cathedra.client.resources import CONFIGMAPS
-from cathedra.client.transport import WriteOptions
+from cathedra.client.transport import APICall
 from cathedra.clock import SystemClock
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
@@ -73,7 +73,7 @@ async def test_a_watcher_that_reads_nothing_is_cut(server: APIServer, monkeypatc
     for number in range(24):
         data = {"key": "x" * 900_000}
         obj = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="default"), data=data)
-        await api.create(CONFIGMAPS, "default", obj, WriteOptions())
+        await api.call(APICall("create", CONFIGMAPS, "default", body=obj))
     await asyncio.sleep(0.3)
     received = 0
     async with asyncio.timeout(120):

@@ -25,7 +25,7 @@ from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.resources import CONFIGMAPS, PODS
-from cathedra.client.transport import ResourceRef
+from cathedra.client.transport import APICall, ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.nodes import BareNode
@@ -97,18 +97,15 @@ class DyingTransport:
         self.died = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
-        call = getattr(self._inner, name)
-        if name not in WRITES:
-            return call
+        return getattr(self._inner, name)
 
-        async def counted(*arguments: Any, **options: Any) -> Any:
+    async def call(self, call: APICall) -> Any:
+        if call.verb in WRITES:
             if not self._left:
                 self.died.set()
                 await asyncio.get_running_loop().create_future()
             self._left -= 1
-            return await call(*arguments, **options)
-
-        return counted
+        return await self._inner.call(call)
 
 
 class WatchedTransport:
@@ -119,16 +116,13 @@ class WatchedTransport:
         self._world = world
 
     def __getattr__(self, name: str) -> Any:
-        call = getattr(self._inner, name)
-        if name not in WRITES:
-            return call
+        return getattr(self._inner, name)
 
-        async def told(ref: ResourceRef[Any], *arguments: Any, **options: Any) -> Any:
-            outcome = await call(ref, *arguments, **options)
-            await self._world.written(ref)
-            return outcome
-
-        return told
+    async def call(self, call: APICall) -> Any:
+        outcome = await self._inner.call(call)
+        if call.verb in WRITES:
+            await self._world.written(call.ref)
+        return outcome
 
 
 class World:

@@ -15,7 +15,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, conflict, expired, not_found
 from cathedra.api.struct import KubeStruct, from_dict, to_dict
 from cathedra.client.objects import with_metadata
-from cathedra.client.transport import EventType, Page, PatchType, WatchEvent
+from cathedra.client.transport import APICall, EventType, Page, WatchEvent
 from cathedra.clock import LoopClock
 
 
@@ -66,24 +66,26 @@ class FakeTransport:
         self.forgotten = self.revision
         self.history.clear()
 
-    async def get(self, ref: Any, namespace: str, name: str, *, subresource: str = "") -> Any:
-        await self._enter("get", ref.resource, name)
-        try:
-            return self.objects[ref.resource, namespace, name]
-        except KeyError:
-            raise not_found(GroupResource(ref.group, ref.resource), name) from None
+    async def call(self, call: APICall) -> Any:
+        """One method per verb below, so that a test replaces the verb that it is about."""
+        return await getattr(self, call.verb)(call)
 
-    async def list(self, ref: Any, namespace: str, options: Any) -> Page[Any]:
+    async def get(self, call: APICall) -> Any:
+        await self._enter("get", call.ref.resource, call.name)
+        return self._found(call)
+
+    async def list(self, call: APICall) -> Page[Any]:
+        ref, namespace = call.ref, call.namespace
         await self._enter("list", ref.resource)
         found = [o for (r, ns, _), o in sorted(self.objects.items()) if r == ref.resource and namespace in ("", ns)]
         return Page(tuple(found), str(self.revision))
 
     @asynccontextmanager
-    async def watch(self, ref: Any, namespace: str, options: Any, *, bookmarks: bool = True) -> AsyncIterator[Any]:
-        await self._enter("watch", ref.resource)
+    async def watch(self, call: APICall) -> AsyncIterator[Any]:
+        await self._enter("watch", call.ref.resource)
         self.watches += 1
         try:
-            yield self._events(ref, namespace, int(options.resource_version or 0), self._cut)
+            yield self._events(call.ref, call.namespace, int(call.selection.resource_version or 0), self._cut)
         finally:
             self.watches -= 1
 
@@ -98,10 +100,9 @@ class FakeTransport:
             async with self._changed:
                 await self._changed.wait_for(lambda at=position: self.revision > at or cut != self._cut)
 
-    async def create(
-        self, ref: Any, namespace: str, obj: Any, options: Any, *, name: str = "", subresource: str = ""
-    ) -> Any:
-        await self._enter("create", ref.resource, name or obj.metadata.name)
+    async def create(self, call: APICall) -> Any:
+        ref, namespace, obj = call.ref, call.namespace, call.body
+        await self._enter("create", ref.resource, call.name or obj.metadata.name)
         metadata = obj.metadata
         new_name = metadata.name or f"{metadata.generate_name}{self.revision + 1:05d}"
         if (ref.resource, namespace, new_name) in self.objects:
@@ -109,44 +110,34 @@ class FakeTransport:
         uid = metadata.uid or f"uid-{self.revision + 1}"
         return await self._record(ref, EventType.ADDED, with_metadata(obj, name=new_name, namespace=namespace, uid=uid))
 
-    async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
-        name = obj.metadata.name
-        await self._enter("update", ref.resource, name)
-        old = self.objects.get((ref.resource, namespace, name))
-        if old is None:
-            raise not_found(GroupResource(ref.group, ref.resource), name)
+    async def update(self, call: APICall) -> Any:
+        ref, obj = call.ref, call.body
+        await self._enter("update", ref.resource, call.name)
+        old = self._found(call)
         if obj.metadata.resource_version not in ("", old.metadata.resource_version):
-            raise conflict(GroupResource(ref.group, ref.resource), name, "the object has been modified")
+            raise conflict(GroupResource(ref.group, ref.resource), call.name, "the object has been modified")
         return await self._record(ref, EventType.MODIFIED, obj)
 
-    async def patch(
-        self,
-        ref: Any,
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: Any,
-        *,
-        subresource: str = "",
-    ) -> Any:
-        await self._enter("patch", ref.resource, name)
-        old = self.objects.get((ref.resource, namespace, name))
-        if old is None:
-            raise not_found(GroupResource(ref.group, ref.resource), name)
-        return await self._record(ref, EventType.MODIFIED, from_dict(ref.type, _merged(to_dict(old), body)))
+    async def patch(self, call: APICall) -> Any:
+        ref = call.ref
+        await self._enter("patch", ref.resource, call.name)
+        old = self._found(call)
+        return await self._record(ref, EventType.MODIFIED, from_dict(ref.type, _merged(to_dict(old), call.body)))
 
-    async def delete(self, ref: Any, namespace: str, name: str, options: Any) -> Any:
-        await self._enter("delete", ref.resource, name)
-        old = self.objects.get((ref.resource, namespace, name))
-        if old is None:
-            raise not_found(GroupResource(ref.group, ref.resource), name)
-        return await self._record(ref, EventType.DELETED, old)
+    async def delete(self, call: APICall) -> Any:
+        await self._enter("delete", call.ref.resource, call.name)
+        return await self._record(call.ref, EventType.DELETED, self._found(call))
 
-    async def delete_collection(self, ref: Any, namespace: str, list_options: Any, options: Any) -> None:
+    async def deletecollection(self, call: APICall) -> None:
         for resource, ns, name in tuple(self.objects):
-            if resource == ref.resource and ns == namespace:
-                await self.delete(ref, ns, name, options)
+            if resource == call.ref.resource and ns == call.namespace:
+                await self.delete(APICall("delete", call.ref, ns, name, body=call.body))
+
+    def _found(self, call: APICall) -> Any:
+        found = self.objects.get((call.ref.resource, call.namespace, call.name))
+        if found is None:
+            raise not_found(GroupResource(call.ref.group, call.ref.resource), call.name)
+        return found
 
     async def close(self) -> None:
         return None

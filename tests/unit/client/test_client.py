@@ -52,4 +52,4 @@ def test_only_so_many_resources_are_remembered(monkeypatch: pytest.MonkeyPatch) 
     for number in range(10):
         ref = msgspec.structs.replace(PODS, resource=f"things{number}")
         assert client.resource(ref, "a").ref is ref
-    assert len(client._asked_last) <= 3
+    assert len(client._last) <= 3

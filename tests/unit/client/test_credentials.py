@@ -15,7 +15,7 @@ from cathedra.client.credentials import PERIOD, TokenFile
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES
-from cathedra.client.transport import ListOptions
+from cathedra.client.transport import APICall
 from cathedra.clock import SystemClock, run_virtual
 
 
@@ -80,18 +80,18 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path, tls: tuple[
         f"https://127.0.0.1:{runner.addresses[0][1]}", certificate_authority=tls[1], token="one", token_file=file
     )
     async with await HTTPTransport.open(target) as api:
-        await api.get(NODES, "", "n")
+        await api.call(APICall("get", NODES, "", "n"))
         valid = "Bearer two"
         with pytest.raises(StatusError):  # there is no other token yet: asked once
-            await api.get(NODES, "", "n")
+            await api.call(APICall("get", NODES, "", "n"))
         file.write_text("two")
-        await api.get(NODES, "", "n")
+        await api.call(APICall("get", NODES, "", "n"))
         valid = "Bearer three"
         file.write_text("three")
         with pytest.raises(StatusError):
-            async with api.watch(NODES, "", ListOptions()):
+            async with api.watch(APICall("watch", NODES, "")):
                 pass
-        async with api.watch(NODES, "", ListOptions()):
+        async with api.watch(APICall("watch", NODES, "")):
             pass
     await runner.cleanup()
     assert shown == [f"Bearer {token}" for token in ("one", "one", "one", "two", "two", "three")]

@@ -18,7 +18,7 @@ from cathedra.client.denials import MOST, Denials
 from cathedra.client.kubeconfig import Target
 from cathedra.client.opening import open_transport
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
-from cathedra.client.transport import ListOptions, PatchType
+from cathedra.client.transport import APICall, ListOptions, PatchType
 from cathedra.clock import SystemClock
 from tests.unit.apiserver.guarded import Guarded, guarded
 from tests.unit.apiserver.local.serving import VIEWER, served
@@ -99,7 +99,7 @@ async def test_a_refusal_over_a_socket_is_noted(tmp_path: Path) -> None:
         ) as transport,
     ):
         with pytest.raises(StatusError):
-            await transport.get(PODS, "default", "p")
+            await transport.call(APICall("get", PODS, "default", "p"))
     assert list(denials.counts) == [("viewer", "get", "", "pods")]
 
 
@@ -108,9 +108,9 @@ async def test_a_refusal_over_http_is_noted() -> None:
     async with serving(Recorder(status, 403)) as api:
         api.denials = Denials(SystemClock())
         with pytest.raises(StatusError):
-            await api.get(PODS, "ns", "p")
+            await api.call(APICall("get", PODS, "ns", "p"))
         with pytest.raises(StatusError):
-            async with api.watch(PODS, "ns", ListOptions()):
+            async with api.watch(APICall("watch", PODS, "ns")):
                 pass
         assert api.denials.counts == {(POD_GC, "update", "", "pods/status"): 2}
 
@@ -135,7 +135,7 @@ async def test_a_refused_probe_over_http_is_not_noted() -> None:
     async with serving(Recorder(status, 403)) as api:
         api.denials = Denials(SystemClock())
         with pytest.raises(StatusError):
-            await api.list(PODS, "ns", ListOptions(probe=True))
+            await api.call(APICall("list", PODS, "ns", selection=ListOptions(probe=True)))
         assert not api.denials.counts
 
 

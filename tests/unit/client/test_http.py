@@ -19,7 +19,7 @@ from cathedra.client import answers
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
-from cathedra.client.transport import EventType, ListOptions, MalformedAnswer, PatchType, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, MalformedAnswer, PatchType, WriteOptions
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -65,12 +65,20 @@ class Recorder:
 async def test_objects_come_without_kind_and_go_with_it() -> None:
     server = Recorder(POD)
     async with serving(server) as api:
-        pod = await api.get(PODS, "ns", "p")
+        pod = await api.call(APICall("get", PODS, "ns", "p"))
         assert (pod.kind, pod.api_version, pod.metadata.name) == ("", "", "p")
-        await api.create(PODS, "ns", Pod(metadata=ObjectMeta(name="p")), WriteOptions(field_manager="me", dry_run=True))
-        await api.update(PODS, "ns", pod, WriteOptions(), subresource="status")
-        await api.get(NODES, "ns-is-ignored", "n1")
-        await api.get(RESOURCECLAIMS, "ns", "c")
+        await api.call(
+            APICall(
+                "create",
+                PODS,
+                "ns",
+                body=Pod(metadata=ObjectMeta(name="p")),
+                options=WriteOptions(field_manager="me", dry_run=True),
+            )
+        )
+        await api.call(APICall("update", PODS, "ns", pod.metadata.name, "status", body=pod))
+        await api.call(APICall("get", NODES, "ns-is-ignored", "n1"))
+        await api.call(APICall("get", RESOURCECLAIMS, "ns", "c"))
     methods = [(method, path) for method, path, *_ in server.requests]
     assert methods == [
         ("GET", "/api/v1/namespaces/ns/pods/p"),
@@ -94,7 +102,7 @@ async def test_lists_keep_their_metadata() -> None:
     server = Recorder(answer)
     async with serving(server) as api:
         options = ListOptions(label_selector="a=b", field_selector="spec.nodeName=n", limit=1, continue_="c")
-        page = await api.list(PODS, "", options)
+        page = await api.call(APICall("list", PODS, "", selection=options))
     assert (page.resource_version, page.continue_, page.remaining, len(page.items)) == ("12", "next", 3, 1)
     assert server.requests[0][1:3] == (
         "/api/v1/pods",
@@ -106,7 +114,17 @@ async def test_patches_have_their_media_type_and_apply_says_force() -> None:
     server = Recorder(POD)
     async with serving(server) as api:
         for kind in PatchType:
-            await api.patch(PODS, "ns", "p", kind, {}, WriteOptions(field_manager="m", force=True))
+            await api.call(
+                APICall(
+                    "patch",
+                    PODS,
+                    "ns",
+                    "p",
+                    body={},
+                    patch_type=kind,
+                    options=WriteOptions(field_manager="m", force=True),
+                )
+            )
     assert [request[4] for request in server.requests] == [kind.value for kind in PatchType]
     assert server.requests[-1][2] == {"fieldManager": "m", "force": "true"}
     assert "force" not in server.requests[0][2]
@@ -115,10 +133,12 @@ async def test_patches_have_their_media_type_and_apply_says_force() -> None:
 async def test_deleting_sends_options_and_understands_both_answers() -> None:
     server = Recorder(POD)
     async with serving(server) as api:
-        gone = await api.delete(PODS, "ns", "p", DeleteOptions(preconditions=Preconditions(uid="u")))
+        gone = await api.call(
+            APICall("delete", PODS, "ns", "p", body=DeleteOptions(preconditions=Preconditions(uid="u")))
+        )
         assert gone is not None
         server.answer = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
-        assert await api.delete(PODS, "ns", "p", DeleteOptions()) is None
+        assert await api.call(APICall("delete", PODS, "ns", "p", body=DeleteOptions())) is None
     assert server.requests[0][3] == {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u"}}
 
 
@@ -126,7 +146,7 @@ async def test_a_binding_is_posted_to_the_pod() -> None:
     server = Recorder({"kind": "Status", "apiVersion": "v1", "status": "Success"}, 201)
     async with serving(server) as api:
         binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
-        await api.create(PODS, "ns", binding, WriteOptions(), name="p", subresource="binding")
+        await api.call(APICall("create", PODS, "ns", "p", "binding", body=binding))
     assert server.requests[0][1] == "/api/v1/namespaces/ns/pods/p/binding"
     assert server.requests[0][3]["kind"] == "Binding"
 
@@ -147,7 +167,7 @@ async def test_a_binding_is_posted_to_the_pod() -> None:
 async def test_refusals_become_status_errors(status: int, answer: Any, reason: str, message: str) -> None:
     async with serving(Recorder(answer, status)) as api:
         with pytest.raises(StatusError) as refused:
-            await api.get(PODS, "ns", "p")
+            await api.call(APICall("get", PODS, "ns", "p"))
     assert (refused.value.code, refused.value.reason, str(refused.value)) == (status, reason, message)
 
 
@@ -162,15 +182,15 @@ async def test_an_answer_that_asks_to_come_back_is_obeyed() -> None:
         return web.json_response(POD)
 
     async with serving(handler) as api:
-        assert (await api.get(PODS, "ns", "p")).metadata.name == "p"
+        assert (await api.call(APICall("get", PODS, "ns", "p"))).metadata.name == "p"
 
 
 async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
     async with await HTTPTransport.open(Target(server="http://127.0.0.1:1")) as api:
         with pytest.raises(ConnectionError):
-            await api.get(PODS, "ns", "p")
+            await api.call(APICall("get", PODS, "ns", "p"))
         with pytest.raises(ConnectionError):
-            async with api.watch(PODS, "", ListOptions()) as events:
+            async with api.watch(APICall("watch", PODS, "")) as events:
                 await anext(events)
 
 
@@ -199,7 +219,10 @@ async def test_a_watch_streams_lines_of_any_size_and_ends_with_the_server() -> N
         {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "spec": {"containers": None}},
     )
     handler = streaming(event("ADDED", POD) + text[:1000], text[1000:200_000], text[200_000:] + bookmark, b'{"type":')
-    async with serving(handler) as api, api.watch(PODS, "", ListOptions(resource_version="5")) as events:
+    async with (
+        serving(handler) as api,
+        api.watch(APICall("watch", PODS, "", selection=ListOptions(resource_version="5"))) as events,
+    ):
         received = [item async for item in events]
     assert [item.type for item in received] == [EventType.ADDED, EventType.MODIFIED, EventType.BOOKMARK]
     assert received[1].object.metadata.annotations["a"] == "x" * 300_000
@@ -210,7 +233,7 @@ async def test_lost_history_ends_a_watch_as_expired() -> None:
     status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old"}
     async with serving(streaming(event("ERROR", status))) as api:
         with pytest.raises(StatusError) as refused:
-            async with api.watch(PODS, "", ListOptions(resource_version="5")) as events:
+            async with api.watch(APICall("watch", PODS, "", selection=ListOptions(resource_version="5"))) as events:
                 await anext(events)
     assert refused.value.is_expired
 
@@ -219,7 +242,7 @@ async def test_a_refused_watch_is_a_status_error() -> None:
     answer = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}
     async with serving(Recorder(answer, 403)) as api:
         with pytest.raises(StatusError, match="no"):
-            async with api.watch(PODS, "", ListOptions()):
+            async with api.watch(APICall("watch", PODS, "")):
                 pass
 
 
@@ -235,8 +258,8 @@ async def test_an_answer_and_its_event_are_one_object() -> None:
         return stream
 
     async with serving(answer) as api:
-        answered = await api.get(PODS, "ns", "p")
-        async with api.watch(PODS, "ns", ListOptions()) as events:
+        answered = await api.call(APICall("get", PODS, "ns", "p"))
+        async with api.watch(APICall("watch", PODS, "ns")) as events:
             shown = [event.object async for event in events]
     assert len(shown) == 1
     assert shown[0] is answered
@@ -249,11 +272,11 @@ async def test_an_answer_is_known_by_its_bytes_no_longer_than_while_it_is_among_
         return web.json_response({**POD, "metadata": {"name": request.path.rpartition("/")[2]}})
 
     async with serving(answer) as api:
-        first = await api.get(PODS, "ns", names[0])
-        assert await api.get(PODS, "ns", names[0]) is first
+        first = await api.call(APICall("get", PODS, "ns", names[0]))
+        assert await api.call(APICall("get", PODS, "ns", names[0])) is first
         for name in names:
-            await api.get(PODS, "ns", name)
-        again = await api.get(PODS, "ns", names[0])
+            await api.call(APICall("get", PODS, "ns", name))
+        again = await api.call(APICall("get", PODS, "ns", names[0]))
     assert again == first
     assert again is not first
 
@@ -269,7 +292,7 @@ async def test_an_item_that_cannot_be_decoded_is_left_out_of_a_list_alone() -> N
     metadata = {"resourceVersion": "12", "continue": "more"}
     answer = {"kind": "PodList", "metadata": metadata, "items": [POD, BAD_POD, None, POD]}
     async with serving(Recorder(answer)) as api:
-        page = await api.list(PODS, "", ListOptions())
+        page = await api.call(APICall("list", PODS, ""))
     assert [pod.metadata.name for pod in page.items] == ["p", "p"]
     assert (page.resource_version, page.continue_) == ("12", "more")
     assert [str(what) for what in page.undecodable] == [
@@ -281,7 +304,7 @@ async def test_an_item_that_is_nested_too_deeply_is_left_out_of_a_list_alone() -
     deep = '{"metadata": {"name": "deep"}, "x": ' + "[" * 3000 + "]" * 3000 + "}"
     answer = f'{{"metadata": {{"resourceVersion": "12"}}, "items": [{json.dumps(POD)}, {deep}]}}'
     async with serving(Recorder(answer)) as api:
-        page = await api.list(PODS, "", ListOptions())
+        page = await api.call(APICall("list", PODS, ""))
     assert [pod.metadata.name for pod in page.items] == ["p"]
     assert [(what.name, what.problem) for what in page.undecodable] == [("deep", "exceeded max depth")]
 
@@ -289,9 +312,9 @@ async def test_an_item_that_is_nested_too_deeply_is_left_out_of_a_list_alone() -
 async def test_a_single_object_that_cannot_be_decoded_is_an_error_with_kind_name_and_path() -> None:
     async with serving(Recorder(BAD_POD)) as api:
         with pytest.raises(UndecodableObject) as caught:
-            await api.get(PODS, "ns", "bad")
+            await api.call(APICall("get", PODS, "ns", "bad"))
         with pytest.raises(UndecodableObject):
-            await api.create(PODS, "ns", Pod(), WriteOptions())
+            await api.call(APICall("create", PODS, "ns", body=Pod()))
     what = caught.value.what
     assert (what.kind, what.where, what.path) == ("Pod", "ns/bad", "spec.volumes[0].name")
 
@@ -300,7 +323,7 @@ async def test_a_single_object_that_cannot_be_decoded_is_an_error_with_kind_name
 async def test_an_answer_that_is_none_of_kubernetes_is_an_error_of_the_connection(answer: str) -> None:
     async with serving(Recorder(answer)) as api:
         with pytest.raises(MalformedAnswer):
-            await api.list(PODS, "", ListOptions())
+            await api.call(APICall("list", PODS, ""))
 
 
 async def test_a_watch_goes_on_past_what_cannot_be_decoded() -> None:
@@ -314,7 +337,7 @@ async def test_a_watch_goes_on_past_what_cannot_be_decoded() -> None:
         event("DELETED", BAD_POD),
         event("MODIFIED", POD),
     )
-    async with serving(streaming(*lines)) as api, api.watch(PODS, "", ListOptions()) as events:
+    async with serving(streaming(*lines)) as api, api.watch(APICall("watch", PODS, "")) as events:
         seen = [one async for one in events]
     assert [(one.type, one.object.metadata.name, one.object.metadata.resource_version) for one in seen] == [
         (EventType.BOOKMARK, "", "9"),
@@ -334,7 +357,7 @@ async def test_a_watch_goes_on_past_what_cannot_be_decoded() -> None:
 async def test_a_malformed_line_ends_a_watch_as_a_lost_connection_does(line: bytes) -> None:
     async with serving(streaming(line)) as api:
         with pytest.raises(MalformedAnswer):
-            async with api.watch(PODS, "", ListOptions()) as events:
+            async with api.watch(APICall("watch", PODS, "")) as events:
                 [one async for one in events]
 
 
@@ -348,7 +371,7 @@ async def test_texts_of_an_object_are_read_as_go_reads_them() -> None:
         return web.Response(body=body if request.path.endswith("/p") else b'{"items": [' + body + b"]}")
 
     async with serving(handler) as api:
-        pods = [await api.get(PODS, "ns", "p"), *(await api.list(PODS, "ns", ListOptions())).items]
-        async with api.watch(PODS, "ns", ListOptions()) as events:
+        pods = [await api.call(APICall("get", PODS, "ns", "p")), *(await api.call(APICall("list", PODS, "ns"))).items]
+        async with api.watch(APICall("watch", PODS, "ns")) as events:
             pods += [one.object async for one in events]
     assert [pod.metadata.labels for pod in pods] == [{"a": "\ufffd\ufffd"}] * 3

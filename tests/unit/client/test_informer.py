@@ -21,7 +21,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.resources import NODES, PODS
-from cathedra.client.transport import EventType, MalformedAnswer, Page, WatchEvent, undecodable_event
+from cathedra.client.transport import APICall, EventType, MalformedAnswer, Page, WatchEvent, undecodable_event
 from cathedra.clock import run_virtual
 from tests.unit.client.fake_transport import FakeTransport
 
@@ -193,7 +193,7 @@ class Script:
         self.watched_from: list[str] = []
         self.events: asyncio.Queue[WatchEvent[Pod] | Exception] = asyncio.Queue()
 
-    async def list(self, ref: Any, namespace: str, options: Any) -> Page[Pod]:
+    async def call(self, call: APICall) -> Page[Pod]:
         self.lists += 1
         page = self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
         if isinstance(page, Exception):
@@ -201,8 +201,8 @@ class Script:
         return page
 
     @asynccontextmanager
-    async def watch(self, ref: Any, namespace: str, options: Any, *, bookmarks: bool = True) -> AsyncIterator[Any]:
-        self.watched_from.append(options.resource_version)
+    async def watch(self, call: APICall) -> AsyncIterator[Any]:
+        self.watched_from.append(call.selection.resource_version)
         yield self._events()
 
     async def _events(self) -> AsyncIterator[WatchEvent[Pod]]:

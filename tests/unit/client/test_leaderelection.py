@@ -10,6 +10,7 @@ import pytest
 from cathedra.api.core.coordination_v1 import Lease
 from cathedra.client.client import Client
 from cathedra.client.leaderelection import LeaderElector, LostLeadership
+from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
 from tests.unit.client.fake_transport import FakeTransport
 
@@ -111,10 +112,10 @@ def test_an_error_in_the_work_ends_it_and_frees_the_lease() -> None:
 class Lasting(FakeTransport):
     """A server whose writes take a while, and go on when the client has left."""
 
-    async def update(self, *arguments: Any, **options: Any) -> Any:
+    async def update(self, call: APICall) -> Any:
         async def lasting() -> Any:
             await asyncio.sleep(0.3)
-            return await super(Lasting, self).update(*arguments, **options)
+            return await super(Lasting, self).update(call)
 
         return await asyncio.shield(asyncio.ensure_future(lasting()))
 

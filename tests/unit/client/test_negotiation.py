@@ -24,7 +24,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.negotiation import NegotiatedTransport, OlderVersion
 from cathedra.client.resources import DEVICETAINTRULES, NAMESPACES, PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.client.transport import EventType, ListOptions
+from cathedra.client.transport import APICall, EventType
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
@@ -212,12 +212,12 @@ async def test_an_object_that_does_not_convert_is_left_out_alone() -> None:
     transport = NegotiatedTransport(inner, older)
     for name in ("odd", "plain"):
         inner.objects["pods", "", name] = Pod(metadata=ObjectMeta(name=name, uid=name, resource_version="1"))
-    page = await transport.list(PODS, "", ListOptions())
+    page = await transport.call(APICall("list", PODS, ""))
     assert [pod.metadata.labels for pod in page.items] == [{"converted": "yes"}]
     assert [str(what) for what in page.undecodable] == ["Pod odd cannot be decoded: from v0: 'no such annotation'"]
     with pytest.raises(UndecodableObject, match="Pod odd cannot be decoded"):
-        await transport.get(PODS, "", "odd")
-    async with transport.watch(PODS, "", ListOptions()) as events:
+        await transport.call(APICall("get", PODS, "", "odd"))
+    async with transport.watch(APICall("watch", PODS, "")) as events:
         await inner._record(PODS, EventType.MODIFIED, inner.objects["pods", "", "odd"])
         event = await anext(events)
     assert (event.type, event.undecodable and event.undecodable.name) == (EventType.BOOKMARK, "odd")

@@ -22,7 +22,7 @@ from cathedra.client.local.messages import Event, FromClient, Listed, LocalReque
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CSINODES, PODS
-from cathedra.client.transport import EventType, ListOptions, ResourceRef, Transport
+from cathedra.client.transport import APICall, EventType, ListOptions, ResourceRef, Transport
 from cathedra.releases import NEWEST
 from tests.goapiserver import GoAPIServer, go_api_server
 from tests.goapiserver.objects import Resource, served_resources
@@ -62,10 +62,10 @@ async def seen(api: Transport, resource: Resource) -> list[Any]:
     """What list, get and watch show of the objects."""
     ref = ref_of(resource)
     namespace = "default" if resource.namespaced else ""
-    listed = [obj for obj in (await api.list(ref, "", EVERYTHING)).items if obj.metadata.name.startswith("odd-")]
-    got = [await api.get(ref, namespace, f"odd-{number}") for number in range(ROUNDS)]
+    listed = [obj for obj in (await api.call(APICall("list", ref, ""))).items if obj.metadata.name.startswith("odd-")]
+    got = [await api.call(APICall("get", ref, namespace, f"odd-{number}")) for number in range(ROUNDS)]
     watched = []
-    async with api.watch(ref, "", EVERYTHING) as events:
+    async with api.watch(APICall("watch", ref, "")) as events:
         async for event in events:
             if event.object.metadata.name.startswith("odd-"):
                 watched.append(event.object)
@@ -135,7 +135,7 @@ async def test_a_list_of_nothing_may_be_null() -> None:
     with go_api_server() as empty:
         async with await HTTPTransport.open(empty.target) as api:
             assert b'"items":null' in await api.get_raw("/api/v1/pods")
-            assert (await api.list(PODS, "", EVERYTHING)).items == ()
+            assert (await api.call(APICall("list", PODS, ""))).items == ()
 
 
 async def test_objects_beside_one_with_a_null_are_decoded_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +154,6 @@ async def test_objects_beside_one_with_a_null_are_decoded_as_ever(monkeypatch: p
             spec = {"drivers": drivers}
             go.put({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata, "spec": spec})
         async with await HTTPTransport.open(go.target) as api:
-            nodes = (await api.list(CSINODES, "", EVERYTHING)).items
+            nodes = (await api.call(APICall("list", CSINODES, ""))).items
     assert [len(node.spec.drivers) for node in nodes] == [0, *[1] * 19]
     assert [value["metadata"]["name"] for value in mended] == ["n00"]

@@ -13,7 +13,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.opening import open_transport
 from cathedra.client.resources import CONFIGMAPS
-from cathedra.client.transport import WriteOptions
+from cathedra.client.transport import APICall
 from tests.unit.apiserver.local.serving import ADMIN, served
 
 
@@ -23,10 +23,10 @@ async def test_a_socket_of_a_kubeconfig_is_used_with_its_token(tmp_path: Path) -
         target = kubeconfig.load(tmp_path / "config")
         assert target.socket == tmp_path / "api.sock"
         async with open_transport(target, user_agent="tests") as transport:
-            made = await transport.create(
-                CONFIGMAPS, "default", ConfigMap(metadata=ObjectMeta(name="a")), WriteOptions()
+            made = await transport.call(
+                APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=ObjectMeta(name="a")))
             )
-            assert await transport.get(CONFIGMAPS, "default", "a") == made
+            assert await transport.call(APICall("get", CONFIGMAPS, "default", "a")) == made
 
 
 async def test_a_url_of_a_kubeconfig_is_asked_over_http() -> None:

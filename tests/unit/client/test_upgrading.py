@@ -19,11 +19,10 @@ from cathedra.client.kubeconfig import Target
 from cathedra.client.local.upgraded import UpgradedConnection
 from cathedra.client.opening import DISABLED, open_transport
 from cathedra.client.resources import NAMESPACES
-from cathedra.client.transport import ListOptions
+from cathedra.client.transport import APICall
 from cathedra.clock import SystemClock
 from tests.unit.apiserver.local.serving import VIEWER, networked
 
-EVERYTHING = ListOptions()
 LISTED = {"kind": "NamespaceList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}
 
 
@@ -70,7 +69,7 @@ async def test_a_server_without_sessions_is_spoken_to_over_http(
 ) -> None:
     async with foreign(tmp_path, status) as server, open_transport(server.target, user_agent="tests") as way:
         for _ in range(3):
-            assert (await way.list(NAMESPACES, "", EVERYTHING)).resource_version == "7"
+            assert (await way.call(APICall("list", NAMESPACES, ""))).resource_version == "7"
         assert server.questions == 1
     assert not [record for record in caplog.records if record.name.startswith("cathedra.client")]
 
@@ -79,7 +78,7 @@ async def test_it_is_asked_again_later(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(upgrading, "REFUSED_SECONDS", 0.0)
     async with foreign(tmp_path, 404) as server, open_transport(server.target, user_agent="tests") as way:
         for _ in range(2):
-            await way.list(NAMESPACES, "", EVERYTHING)
+            await way.call(APICall("list", NAMESPACES, ""))
         assert server.questions == 2
 
 
@@ -87,7 +86,7 @@ async def test_a_variable_leaves_it_at_http(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv(DISABLED, "1")
     async with foreign(tmp_path, 404) as server, open_transport(server.target, user_agent="tests") as way:
         assert isinstance(way, HTTPTransport)
-        await way.list(NAMESPACES, "", EVERYTHING)
+        await way.call(APICall("list", NAMESPACES, ""))
         assert server.questions == 0
 
 
@@ -97,13 +96,13 @@ async def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> 
         wrong = replace(server.target, certificate_authority=other)
         async with open_transport(wrong, user_agent="tests") as way:
             with pytest.raises(ConnectionError):
-                await way.list(NAMESPACES, "", EVERYTHING)
+                await way.call(APICall("list", NAMESPACES, ""))
         async with open_transport(replace(server.target, tls_server_name="other"), user_agent="tests") as way:
             with pytest.raises(ConnectionError):
-                await way.list(NAMESPACES, "", EVERYTHING)
+                await way.call(APICall("list", NAMESPACES, ""))
         assert server.questions == 0
         async with open_transport(replace(wrong, insecure_skip_tls_verify=True), user_agent="tests") as way:
-            await way.list(NAMESPACES, "", EVERYTHING)
+            await way.call(APICall("list", NAMESPACES, ""))
 
 
 async def test_nothing_that_listens_is_a_connection_error() -> None:
@@ -112,7 +111,7 @@ async def test_nothing_that_listens_is_a_connection_error() -> None:
     free.close()
     async with open_transport(Target(f"https://127.0.0.1:{port}"), user_agent="tests") as way:
         with pytest.raises(ConnectionError):
-            await way.list(NAMESPACES, "", EVERYTHING)
+            await way.call(APICall("list", NAMESPACES, ""))
 
 
 async def test_a_token_file_is_read_for_each_connection(tmp_path: Path) -> None:
@@ -121,7 +120,7 @@ async def test_a_token_file_is_read_for_each_connection(tmp_path: Path) -> None:
     async with networked(tmp_path) as there:
         target = replace(there.target(""), token_file=token)
         async with open_transport(target, user_agent="tests") as way:
-            assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+            assert (await way.call(APICall("list", NAMESPACES, ""))).items
             assert isinstance(way, upgrading.UpgradingTransport)
             assert way._session is not None
             assert isinstance(way._session[0], UpgradedConnection)

@@ -6,20 +6,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, NamedTuple, Self
 
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.status import StatusError
-from cathedra.client.transport import (
-    ListOptions,
-    Page,
-    PatchType,
-    RawTransport,
-    ResourceRef,
-    Transport,
-    WriteOptions,
-)
+from cathedra.client.transport import APICall, RawTransport, Transport
 
 
-class APICall(NamedTuple):
+class RecordedCall(NamedTuple):
     """A verb on a resource or subresource; written ``verb resource.group/subresource``."""
 
     verb: str
@@ -44,7 +35,7 @@ class CallRecorder:
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
-        self.calls: set[APICall] = set()
+        self.calls: set[RecordedCall] = set()
         self.denied: list[str] = []
 
     def check(self, controller: str) -> None:
@@ -60,64 +51,15 @@ class CallRecorder:
         unknown = {str(call) for call in self.calls if not {str(call), f"{call.verb} *"} & known}
         assert not unknown, f"{controller} makes calls that tests/unit/controllers/calls.py does not list: {unknown}"
 
-    async def get(self, ref: ResourceRef[Any], namespace: str, name: str, *, subresource: str = "") -> Any:
-        with self._recorded("get", ref, subresource):
-            return await self.inner.get(ref, namespace, name, subresource=subresource)
-
-    async def list(self, ref: ResourceRef[Any], namespace: str, options: ListOptions) -> Page[Any]:
-        with self._recorded("list", ref):
-            return await self.inner.list(ref, namespace, options)
+    async def call(self, call: APICall) -> Any:
+        with self._recorded(call):
+            return await self.inner.call(call)
 
     @asynccontextmanager
-    async def watch(
-        self, ref: ResourceRef[Any], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[Any]:
-        with self._recorded("watch", ref):
-            async with self.inner.watch(ref, namespace, options, bookmarks=bookmarks) as events:
+    async def watch(self, call: APICall) -> AsyncIterator[Any]:
+        with self._recorded(call):
+            async with self.inner.watch(call) as events:
                 yield events
-
-    async def create(
-        self,
-        ref: ResourceRef[Any],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> Any:
-        with self._recorded("create", ref, subresource):
-            return await self.inner.create(ref, namespace, obj, options, name=name, subresource=subresource)
-
-    async def update(
-        self, ref: ResourceRef[Any], namespace: str, obj: Any, options: WriteOptions, *, subresource: str = ""
-    ) -> Any:
-        with self._recorded("update", ref, subresource):
-            return await self.inner.update(ref, namespace, obj, options, subresource=subresource)
-
-    async def patch(
-        self,
-        ref: ResourceRef[Any],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> Any:
-        with self._recorded("patch", ref, subresource):
-            return await self.inner.patch(ref, namespace, name, patch_type, body, options, subresource=subresource)
-
-    async def delete(self, ref: ResourceRef[Any], namespace: str, name: str, options: DeleteOptions) -> Any:
-        with self._recorded("delete", ref):
-            return await self.inner.delete(ref, namespace, name, options)
-
-    async def delete_collection(
-        self, ref: ResourceRef[Any], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None:
-        with self._recorded("deletecollection", ref):
-            await self.inner.delete_collection(ref, namespace, list_options, options)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         assert isinstance(self.inner, RawTransport)
@@ -127,8 +69,8 @@ class CallRecorder:
         await self.inner.close()
 
     @contextmanager
-    def _recorded(self, verb: str, ref: ResourceRef[Any], subresource: str = "") -> Iterator[None]:
-        self.calls.add(APICall(verb, ref.group, ref.resource, subresource))
+    def _recorded(self, call: APICall) -> Iterator[None]:
+        self.calls.add(RecordedCall(call.verb, call.ref.group, call.ref.resource, call.subresource))
         try:
             yield
         except StatusError as error:

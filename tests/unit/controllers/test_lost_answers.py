@@ -16,7 +16,7 @@ from cathedra.api.struct import KubeStruct, from_dict
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import JOBS, PODS, REPLICASETS
-from cathedra.client.transport import ResourceRef
+from cathedra.client.transport import APICall, ResourceRef
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController
@@ -33,17 +33,17 @@ class Deaf:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def create(self, ref: Any, *args: Any, **more: Any) -> Any:
-        answer = await self._inner.create(ref, *args, **more)
-        if ref == PODS and not self._lost:
+    async def call(self, call: APICall) -> Any:
+        answer = await self._inner.call(call)
+        if call.verb == "create" and call.ref == PODS and not self._lost:
             self._lost = True
             raise ConnectionError("the answer was lost")
         return answer
 
     @asynccontextmanager
-    async def watch(self, ref: Any, *args: Any, **more: Any) -> AsyncIterator[Any]:
-        async with self._inner.watch(ref, *args, **more) as events:
-            yield self._late(events) if ref == PODS else events
+    async def watch(self, call: APICall) -> AsyncIterator[Any]:
+        async with self._inner.watch(call) as events:
+            yield self._late(events) if call.ref == PODS else events
 
     async def _late(self, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in events:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from cathedra.api.status import StatusError
 from cathedra.client.resources import RESOURCESLICES
-from cathedra.client.transport import ListOptions
+from cathedra.client.transport import APICall
 from cathedra.driver import Device, Driver, OptionError, PrometheusMetrics, run
 from cathedra.driver.preparing.checkpoint import FileLock, NoLock
 from cathedra.driver.preparing.specs import vendor_for
@@ -164,9 +164,8 @@ async def newest(world: World) -> str:
     """The newest version of the group that the server has, asked without a client that looks for another one."""
     for version in ("v1", "v1beta2", "v1beta1"):
         try:
-            await world.server.transport().list(
-                msgspec.structs.replace(RESOURCESLICES, version=version), "", ListOptions()
-            )
+            ref = msgspec.structs.replace(RESOURCESLICES, version=version)
+            await world.server.transport().call(APICall("list", ref))
         except StatusError:
             continue
         return version

@@ -7,6 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from cathedra.api.core.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from cathedra.api.core.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from cathedra.api.core.core_v1 import (
@@ -33,7 +35,7 @@ from cathedra.api.resource import (
 from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS, RESOURCECLAIMS
-from cathedra.client.transport import EventType
+from cathedra.client.transport import APICall, EventType
 from cathedra.node.agent import NodeAgent
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice, PrepareOutcome
@@ -57,9 +59,8 @@ class NodeTransport(FakeTransport):
         self.tokens: dict[str, str] = {}
         self.grants: set[tuple[str, str, str]] = set()
 
-    async def create(
-        self, ref: Any, namespace: str, obj: Any, options: Any, *, name: str = "", subresource: str = ""
-    ) -> Any:
+    async def create(self, call: APICall) -> Any:
+        ref, obj = call.ref, call.body
         if isinstance(obj, TokenReview):
             await self._enter("create", ref.resource, obj.spec.token)
             user = self.tokens.get(obj.spec.token)
@@ -72,31 +73,34 @@ class NodeTransport(FakeTransport):
             await self._enter("create", ref.resource, wanted.subresource)
             allowed = (obj.spec.user, wanted.verb, wanted.subresource) in self.grants
             return replace(obj, status=SubjectAccessReviewStatus(allowed=allowed))
-        return await super().create(ref, namespace, obj, options, name=name, subresource=subresource)
+        return await super().create(call)
 
-    async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
-        old = self.objects.get((ref.resource, namespace, obj.metadata.name))
-        if subresource == "status" and old is not None:
+    async def update(self, call: APICall) -> Any:
+        obj = call.body
+        old = self.objects.get((call.ref.resource, call.namespace, call.name))
+        if call.subresource == "status" and old is not None:
             status = obj.status
-            obj = replace(old, status=status, metadata=replace(old.metadata, resource_version=_version(obj)))
-        return await super().update(ref, namespace, obj, options, subresource=subresource)
+            metadata = replace(old.metadata, resource_version=_version(obj))
+            call = msgspec.structs.replace(call, body=replace(old, status=status, metadata=metadata))
+        return await super().update(call)
 
-    async def delete(self, ref: Any, namespace: str, name: str, options: Any) -> Any:
-        old = self.objects.get((ref.resource, namespace, name))
+    async def delete(self, call: APICall) -> Any:
+        ref, options = call.ref, call.body
+        old = self.objects.get((ref.resource, call.namespace, call.name))
         grace = options.grace_period_seconds
         if isinstance(old, Pod) and grace != 0 and old.status.phase not in {"", "Succeeded", "Failed"}:
             grace = grace if grace is not None else old.spec.termination_grace_period_seconds or 30
-            self.requests.append(("delete", ref.resource, name))
+            self.requests.append(("delete", ref.resource, call.name))
             metadata = replace(
                 old.metadata,
                 deletion_timestamp=Time(self.clock().now() + grace),
                 deletion_grace_period_seconds=grace,
             )
             return await self._record(ref, EventType.MODIFIED, replace(old, metadata=metadata))
-        return await super().delete(ref, namespace, name, options)
+        return await super().delete(call)
 
-    async def delete_collection(self, ref: Any, namespace: str, list_options: Any, options: Any) -> None:
-        self.requests.append(("deletecollection", ref.resource, list_options.field_selector))
+    async def deletecollection(self, call: APICall) -> None:
+        self.requests.append(("deletecollection", call.ref.resource, call.selection.field_selector))
 
     def events(self, reason: str) -> list[Event]:
         """Events with that reason."""

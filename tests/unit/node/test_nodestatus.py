@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import Node, NodeCondition, Taint
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES
+from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
 from cathedra.node.config import NodeConfig
 from cathedra.node.nodestatus import (
@@ -35,12 +37,11 @@ NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 class Meddling(NodeTransport):
     """A controller taints the node right after its creation, as the node lifecycle controller does."""
 
-    async def create(self, ref: Any, namespace: str, obj: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        created = await super().create(ref, namespace, obj, options, *args, **kwargs)
+    async def create(self, call: APICall) -> Any:
+        created = await super().create(call)
         if isinstance(created, Node):
-            await super().update(
-                ref, namespace, replace(created, spec=replace(created.spec, taints=(NOT_READY,))), options
-            )
+            tainted = replace(created, spec=replace(created.spec, taints=(NOT_READY,)))
+            await super().update(msgspec.structs.replace(call, verb="update", name=NODE, body=tainted))
         return created
 
 

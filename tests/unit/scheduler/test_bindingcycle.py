@@ -16,6 +16,7 @@ from cathedra.api.core.core_v1 import ContainerPort, Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict, forbidden
 from cathedra.api.struct import replace
+from cathedra.client.transport import APICall
 from cathedra.scheduler import composition, profile
 from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
@@ -243,27 +244,17 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def create(self, *args: Any, **more: Any) -> Any:
-        return await self._write(self._inner.create, args, more)
-
-    async def update(self, *args: Any, **more: Any) -> Any:
-        return await self._write(self._inner.update, args, more)
-
-    async def patch(self, *args: Any, **more: Any) -> Any:
-        return await self._write(self._inner.patch, args, more)
-
-    async def delete(self, *args: Any, **more: Any) -> Any:
-        return await self._write(self._inner.delete, args, more)
-
-    async def _write(self, call: Callable[..., Any], args: Any, more: Any) -> Any:
-        if args[0].kind == "Event" or (self._subresource is not None and more.get("subresource") != self._subresource):
-            return await call(*args, **more)
+    async def call(self, call: APICall) -> Any:
+        if call.verb not in ("create", "update", "patch", "delete") or call.ref.kind == "Event":
+            return await self._inner.call(call)
+        if self._subresource is not None and call.subresource != self._subresource:
+            return await self._inner.call(call)
         fault = self._faults.get(self.writes)
         self.writes += 1
         if fault is None:
-            return await call(*args, **more)
+            return await self._inner.call(call)
         if fault == "answer lost":
-            await call(*args, **more)
+            await self._inner.call(call)
         raise failure(fault)
 
 

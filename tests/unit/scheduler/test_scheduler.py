@@ -13,6 +13,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
+from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
@@ -206,11 +207,11 @@ class Broken:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def create(self, *args: Any, **more: Any) -> Any:
-        if more.get("subresource") == self._what and not self._broke:
+    async def call(self, call: APICall) -> Any:
+        if call.verb == "create" and call.subresource == self._what and not self._broke:
             self._broke = True
             raise ZeroDivisionError("a defect")
-        return await self._inner.create(*args, **more)
+        return await self._inner.call(call)
 
 
 def test_a_defect_that_one_pod_hits_stops_nobody() -> None:

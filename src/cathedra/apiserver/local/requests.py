@@ -22,10 +22,19 @@ from cathedra.apiserver.requestinfo import STREAMED
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.client.local.messages import PATCH_TYPES, STATUS, LocalRequest, Options, Plain
-from cathedra.client.transport import ListOptions, Page, PatchType, ResourceRef, WriteOptions
+from cathedra.client.transport import APICall, ListOptions, PatchType, ResourceRef, WriteOptions
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["RequestedResource", "Routes", "carry_out", "list_options", "not_served", "plain_answer", "refused"]
+__all__ = [
+    "RequestedResource",
+    "Routes",
+    "call_of",
+    "carry_out",
+    "list_options",
+    "not_served",
+    "plain_answer",
+    "refused",
+]
 
 
 _ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
@@ -34,6 +43,8 @@ _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
 """Verbs about one object."""
 _KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 """Verbs that make a manager own fields, and their options."""
+_SELECTING: Final = frozenset({"list", "watch", "deletecollection"})
+"""Verbs on a collection, with selectors."""
 
 
 class RequestedResource(msgspec.Struct, frozen=True):
@@ -94,7 +105,7 @@ class Routes:
         found = self._found.get(key)
         if found is None:
             found = _find(self._catalog, request)
-            if request.verb in _VERBS:  # so there are no more of them than the server has routes
+            if request.verb in _BODIES:  # so there are no more of them than the server has routes
                 self._found[key] = found
         return found
 
@@ -143,8 +154,8 @@ def carry_out(
     Raises:
         StatusError: it is refused, or makes no sense.
     """
-    verb = _VERBS.get(request.verb)
-    if verb is None:
+    read = _BODIES.get(request.verb)
+    if read is None:
         raise bad_request(f"the verb {request.verb!r} is unknown")
     if len(request.body) > BODY_LIMIT:
         raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
@@ -154,11 +165,29 @@ def carry_out(
             request, options=msgspec.structs.replace(request.options, field_manager=manager)
         )
     try:
-        return verb(transport, found, request)
+        return transport.call(call_of(found, request, body=read(transport, found, request)))
     except StatusError:
-        # What is wrong with a body is told to those alone who may send it.
-        transport.check(request.verb, found.ref, request.namespace, request.name, request.subresource)
+        # Authorize first: only users who may send such a body are told what is wrong with it.
+        transport.check(call_of(found, request, checked=False))
         raise
+
+
+def call_of(found: RequestedResource, request: LocalRequest, *, body: Any = None, checked: bool = True) -> APICall:
+    """Return the call that a message asks for; without its options if they are not to be ``checked``.
+
+    Raises:
+        StatusError: 400 or 422, the options are invalid.
+    """
+    verb: Any = request.verb
+    call = APICall(verb, found.ref, request.namespace, request.name, request.subresource, body)
+    if not checked:
+        return call
+    if verb in _KINDS:
+        patch_type = PATCH_TYPES[request.options.patch_type] if verb == "patch" else None
+        return msgspec.structs.replace(call, patch_type=patch_type, options=_write_options(request))
+    if verb in _SELECTING:
+        return msgspec.structs.replace(call, selection=list_options(request.options))
+    return call
 
 
 def _check_address(definition: AnyDefinition, request: LocalRequest) -> None:
@@ -179,75 +208,48 @@ def _check_address(definition: AnyDefinition, request: LocalRequest) -> None:
         raise not_served()
 
 
-def _get(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
-    return transport.get(found.ref, request.namespace, request.name, subresource=request.subresource)
+def _nothing(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> None:
+    return None
 
 
-def _list(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Page[Any]]:
-    return transport.list(found.ref, request.namespace, list_options(request.options))
+def _created(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
+    return _read(found.decoder.new, request.body)
 
 
-def _create(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
-    return transport.create(
-        found.ref,
-        request.namespace,
-        _read(found.decoder.new, request.body),
-        _write_options(request),
-        name=request.name,
-        subresource=request.subresource,
-    )
-
-
-def _update(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
+def _updated(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> KubeObject:
     stored = transport.stored(found.definition, request.namespace, request.name)
     if stored is None:
         obj: KubeObject = _read(found.decoder.new, request.body)
     else:
-        # What it leaves alone are the very parts of the stored object, as in a change that is made in this process.
+        # Unchanged parts become the very parts of the stored object, as in a change that is made in this process.
         obj = _read(found.decoder.later, request.body, stored.view(found.version), stored.body(found.version))
     if obj.metadata.name != request.name:
         name = obj.metadata.name
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
-    options = _write_options(request)
-    return transport.update(found.ref, request.namespace, obj, options, subresource=request.subresource)
+    return obj
 
 
-def _patch(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
-    patch_type = PATCH_TYPES.get(request.options.patch_type)
-    if patch_type is None:
+def _patched(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
+    if request.options.patch_type not in PATCH_TYPES:
         raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
-    return transport.patch(
-        found.ref,
-        request.namespace,
-        request.name,
-        patch_type,
-        _values(request.body),
-        _write_options(request),
-        subresource=request.subresource,
-    )
+    return _values(request.body)
 
 
-def _delete(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Awaitable[Any]:
-    options = _decoded(DeleteOptions, request.body)
-    return transport.delete(found.ref, request.namespace, request.name, options)
+def _deleted(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> DeleteOptions:
+    options: DeleteOptions = _decoded(DeleteOptions, request.body)
+    return options
 
 
-def _delete_collection(
-    transport: InProcessTransport, found: RequestedResource, request: LocalRequest
-) -> Awaitable[None]:
-    options = _decoded(DeleteOptions, request.body)
-    return transport.delete_collection(found.ref, request.namespace, list_options(request.options), options)
-
-
-_VERBS: Final[dict[str, Callable[[InProcessTransport, RequestedResource, LocalRequest], Awaitable[Any]]]] = {
-    "get": _get,
-    "list": _list,
-    "create": _create,
-    "update": _update,
-    "patch": _patch,
-    "delete": _delete,
-    "deletecollection": _delete_collection,
+_BODIES: Final[dict[str, Callable[[InProcessTransport, RequestedResource, LocalRequest], Any]]] = {
+    "get": _nothing,
+    "list": _nothing,
+    "create": _created,
+    "update": _updated,
+    "patch": _patched,
+    "delete": _deleted,
+    "deletecollection": _deleted,
 }
+"""The decoder of the body for each verb that is answered once."""
 
 
 def list_options(options: Options) -> ListOptions:

@@ -25,8 +25,8 @@ from cathedra.apiserver.local.records import request_path
 from cathedra.apiserver.local.requests import (
     RequestedResource,
     Routes,
+    call_of,
     carry_out,
-    list_options,
     not_served,
     plain_answer,
     refused,
@@ -463,7 +463,7 @@ class Session(asyncio.Protocol):
             if found.definition.conversion is not None:
                 self._watching[request.id] = self._loop.create_task(self._converted(request, user, found, record, seat))
                 return
-            call, start = user.transport.start_watch(found.ref, request.namespace, list_options(request.options))
+            call, start = user.transport.start_watch(call_of(found, request))
         except StatusError as error:
             self._has_begun(request.id, seat)
             self._refuse_watch(request, record, error)
@@ -488,8 +488,7 @@ class Session(asyncio.Protocol):
         """A watch whose objects a webhook converts: such events cannot be taken all at once."""
         status = 200
         try:
-            options = list_options(request.options)
-            async with user.transport.watch(found.ref, request.namespace, options) as events:
+            async with user.transport.watch(call_of(found, request)) as events:
                 self._server.recorder.streams(record)
                 self._has_begun(request.id, seat)
                 async for event in events:

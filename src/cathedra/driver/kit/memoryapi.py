@@ -1,8 +1,7 @@
-"""As much of an API server as a driver meets: objects in memory, versions, watches. It checks nothing else.
+"""An API server in memory for drivers under test: objects, resource versions and watches, without validation.
 
-Claims on the bench allocated as a scheduler does it: by the allocator, from what the driver has published.
-
-Counters, taints, selectors and shares have their say, and devices that other claims of the bench hold are gone.
+Claims are allocated as the scheduler allocates them: by the allocator, from the slices that the driver has published.
+Counters, taints, selectors and shares count, and devices that other claims hold are not free.
 """
 
 from __future__ import annotations
@@ -15,22 +14,14 @@ from typing import Any, Final, TypeVar, cast
 
 from cathedra.allocation import Allocation, Cluster, allocate
 from cathedra.api import resource
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, bad_request, conflict, not_found
 from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.client.client import Client
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.client.transport import (
-    EventType,
-    ListOptions,
-    Page,
-    PatchType,
-    ResourceRef,
-    WatchEvent,
-    WriteOptions,
-)
+from cathedra.client.transport import APICall, EventType, Page, PatchType, ResourceRef, WatchEvent
 
 __all__ = ["MemoryAPI", "asked", "results_for"]
 
@@ -39,7 +30,7 @@ _status: Final = attrgetter("status")
 
 
 class MemoryAPI:
-    """A `Transport` whose server is itself. Selectors of lists are ignored: everything here belongs to one driver."""
+    """A `Transport` that is its own server. Selectors are ignored: every object belongs to one driver."""
 
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str, str], KubeObject] = {}
@@ -67,21 +58,39 @@ class MemoryAPI:
         changed.set()
         return stored
 
-    async def get(self, ref: ResourceRef[T], namespace: str, name: str, *, subresource: str = "") -> T:
-        """An object."""
-        return self._find(ref, namespace, name)
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call.
 
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
-        """All objects of a resource."""
+        Raises:
+            StatusError: the object does not exist, exists already or has changed; or the call is not supported here.
+        """
+        match call.verb:
+            case "get":
+                return self._find(call.ref, call.namespace, call.name)
+            case "list":
+                return Page(self._listed(call.ref, call.namespace), str(self._revision))
+            case "create":
+                return self._create(call)
+            case "update":
+                return self._update(call)
+            case "patch":
+                return self._patch(call)
+            case "delete":
+                return self._record(call.ref, EventType.DELETED, self._find(call.ref, call.namespace, call.name))
+            case "deletecollection":
+                for found in self._listed(call.ref, call.namespace):
+                    self._record(call.ref, EventType.DELETED, found)
+                return None
+        raise bad_request(f"the verb {call.verb} is not supported here")
+
+    def _listed(self, ref: ResourceRef[T], namespace: str) -> tuple[T, ...]:
         keys = sorted(key for key in self._objects if key[0] == ref.resource and namespace in ("", key[1]))
-        return Page(tuple(cast("T", self._objects[key]) for key in keys), str(self._revision))
+        return tuple(cast("T", self._objects[key]) for key in keys)
 
     @asynccontextmanager
-    async def watch(
-        self, ref: ResourceRef[T], namespace: str, options: ListOptions, *, bookmarks: bool = True
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """What changes after a version."""
-        yield self._events(ref.resource, namespace, int(options.resource_version or 0))
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """Stream the changes after a resource version."""
+        yield self._events(call.ref.resource, call.namespace, int(call.selection.resource_version or 0))
 
     async def _events(self, resource: str, namespace: str, position: int) -> AsyncIterator[WatchEvent[T]]:
         while True:
@@ -93,17 +102,8 @@ class MemoryAPI:
             if changed is self._changed:
                 await changed.wait()
 
-    async def create(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        obj: KubeObject,
-        options: WriteOptions,
-        *,
-        name: str = "",
-        subresource: str = "",
-    ) -> KubeObject:
-        """A new object, with a UID."""
+    def _create(self, call: APICall) -> Any:
+        ref, namespace, obj, subresource = call.ref, call.namespace, call.body, call.subresource
         if subresource:
             raise bad_request(f"{ref.resource}/{subresource} is not served here")
         metadata = obj.metadata
@@ -113,10 +113,9 @@ class MemoryAPI:
         uid = metadata.uid or f"00000000-0000-4000-8000-{self._revision + 1:012d}"
         return self._record(ref, EventType.ADDED, with_metadata(obj, name=name, namespace=namespace, uid=uid))
 
-    async def update(
-        self, ref: ResourceRef[T], namespace: str, obj: T, options: WriteOptions, *, subresource: str = ""
-    ) -> T:
-        """A changed object; without sub-resource the status stays, with ``status`` everything else."""
+    def _update(self, call: APICall) -> Any:
+        """Replace an object; without a sub-resource its status stays, with ``status`` everything else."""
+        ref, namespace, obj, subresource = call.ref, call.namespace, call.body, call.subresource
         name = obj.metadata.name
         old = self._find(ref, namespace, name)
         if obj.metadata.resource_version not in ("", old.metadata.resource_version):
@@ -127,43 +126,23 @@ class MemoryAPI:
             obj = replace(obj, status=_status(old))
         return self._record(ref, EventType.MODIFIED, obj)
 
-    async def patch(
-        self,
-        ref: ResourceRef[T],
-        namespace: str,
-        name: str,
-        patch_type: PatchType,
-        body: Any,
-        options: WriteOptions,
-        *,
-        subresource: str = "",
-    ) -> T:
-        """A server-side apply, as if there were no other field manager: tables are merged, lists replaced.
+    def _patch(self, call: APICall) -> Any:
+        """Server-side apply, as if there were no other field manager: tables are merged, lists replaced.
 
-        Other patches are not served: a driver that makes them needs a real API server to be tried with.
+        Other patches are refused: a driver that makes them has to be tested with a real API server.
         """
-        if patch_type is not PatchType.APPLY:
+        ref, namespace, name, body = call.ref, call.namespace, call.name, call.body
+        if call.patch_type is not PatchType.APPLY:
             raise bad_request("this API server in memory knows no patches but server-side apply")
         old = self._find(ref, namespace, name)
         if body["metadata"].get("uid", old.metadata.uid) != old.metadata.uid:
             raise conflict(GroupResource(ref.group, ref.resource), name, "the UID is another one")
         fields = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
-        merged: T = from_dict(ref.type, _merged(to_dict(old), fields))
+        merged: KubeObject = from_dict(ref.type, _merged(to_dict(old), fields))
         return self._record(ref, EventType.MODIFIED, merged)
 
-    async def delete(self, ref: ResourceRef[T], namespace: str, name: str, options: DeleteOptions) -> T:
-        """Remove an object at once."""
-        return self._record(ref, EventType.DELETED, self._find(ref, namespace, name))
-
-    async def delete_collection(
-        self, ref: ResourceRef[T], namespace: str, list_options: ListOptions, options: DeleteOptions
-    ) -> None:
-        """Remove all objects of a resource."""
-        for found in (await self.list(ref, namespace, list_options)).items:
-            self._record(ref, EventType.DELETED, found)
-
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: it holds no connection."""
 
 
 def _merged(old: Any, new: Any) -> Any:

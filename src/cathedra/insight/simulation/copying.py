@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs
 
@@ -30,15 +30,13 @@ from cathedra.apiserver.storage.protocol import Record, StoreContent
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS
-from cathedra.client.transport import ListOptions, Page, ResourceRef, Transport
+from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["PretendingNodes", "StateStorage", "TransportOfState", "complete"]
-
-T = TypeVar("T", bound=KubeObject)
 
 
 class StateStorage(MemoryStorage):
@@ -74,11 +72,14 @@ class TransportOfState:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def list(self, ref: ResourceRef[T], namespace: str, options: ListOptions) -> Page[T]:
-        """A collection."""
-        page = await self._inner.list(ref, namespace, options)
-        found = [one for one in self._undecodable if one.kind == ref.kind and namespace in ("", one.namespace)]
-        return structs.replace(page, undecodable=tuple(found)) if found else page
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call; a list also holds the objects that cannot be decoded."""
+        answer = await self._inner.call(call)
+        if call.verb != "list":
+            return answer
+        kind, namespace = call.ref.kind, call.namespace
+        found = [one for one in self._undecodable if one.kind == kind and namespace in ("", one.namespace)]
+        return structs.replace(answer, undecodable=tuple(found)) if found else answer
 
 
 def complete(state: ClusterState) -> ClusterState:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cathedra.client import resources
+from cathedra.client.transport import APICall
 from tests.unit.apiserver.asgi import open_asgi
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -80,11 +81,11 @@ async def test_what_a_put_leaves_alone_are_the_very_parts_that_were_stored() -> 
         inside = client.server.transport()
         spec = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False}
         made = (await client("POST", PODS, {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": spec})).json
-        before = await inside.get(resources.PODS, "default", "a")
+        before = await inside.call(APICall("get", resources.PODS, "default", "a"))
         made["metadata"]["annotations"] = {"k": "v"}
         body = json.dumps(made, separators=(",", ":")).encode()
         assert (await client("PUT", f"{PODS}/a", body)).status == 200
-        after = await inside.get(resources.PODS, "default", "a")
+        after = await inside.call(APICall("get", resources.PODS, "default", "a"))
     assert after.metadata.annotations == {"k": "v"}
     assert after.spec is before.spec
     assert after.metadata.labels is before.metadata.labels

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from cathedra.client.resources import NAMESPACES
-from cathedra.client.transport import ListOptions
+from cathedra.client.transport import APICall
 from tests.unit.apiserver.local.serving import served
 
 
@@ -19,4 +19,4 @@ async def test_the_socket_is_for_its_owner_alone_and_goes_with_the_server(tmp_pa
 async def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "api.sock").touch()
     async with served(tmp_path) as there:
-        assert (await there.user().list(NAMESPACES, "", ListOptions())).items
+        assert (await there.user().call(APICall("list", NAMESPACES, ""))).items

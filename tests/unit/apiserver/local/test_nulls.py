@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
@@ -21,7 +22,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import resource_ref
-from cathedra.client.transport import ResourceRef
+from cathedra.client.transport import APICall, ResourceRef
 from cathedra.clock import LoopClock
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.releases import FeatureGates
@@ -34,7 +35,7 @@ ROUNDS = 3
 
 
 @asynccontextmanager
-async def session(folder: Path) -> AsyncIterator[tuple[LocalConnection, LocalTransport]]:
+async def session(folder: Path) -> AsyncIterator[LocalTransport]:
     """A session with a server that has no rules for objects, so that any may be written."""
     clock = LoopClock(asyncio.get_running_loop())
     config = ServerConfig(gates=FeatureGates.for_release(), definitions=DEFINITIONS, authorization=False)
@@ -42,7 +43,7 @@ async def session(folder: Path) -> AsyncIterator[tuple[LocalConnection, LocalTra
     connection = LocalConnection(folder / "api.sock")
     try:
         await server.serve_locally(folder / "api.sock", TOKENS)
-        yield connection, LocalTransport(connection, ADMIN, agent="tests")
+        yield LocalTransport(connection, ADMIN, agent="tests")
     finally:
         connection.close()
         await server.close()
@@ -71,15 +72,15 @@ async def test_an_object_that_is_written_with_nulls_is_the_one_with_nothing_ther
     )
     namespace = "default" if definition.namespaced else ""
     chance = random.Random(definition.plural)
-    async with session(tmp_path) as (connection, api):
+    async with session(tmp_path) as api:
         for number in range(ROUNDS):
             for verb in ("create", "update"):
                 outcomes = []
                 for form, value in zip(("null", "none"), nulled(version.type, chance), strict=True):
                     name = f"{form}-{number}"
                     at = "" if verb == "create" else name
-                    request = api._request(verb, ref, namespace, at, body=body_of(value, name))
-                    outcomes.append(await outcome(connection.request(request), name))
+                    call = APICall(verb, ref, namespace, at, body=msgspec.Raw(body_of(value, name)))
+                    outcomes.append(await outcome(api.call(call), name))
                 assert outcomes[0] == outcomes[1]
 
 
@@ -90,12 +91,12 @@ async def test_null_is_nothing_in_the_schemas_of_a_definition(tmp_path: Path) ->
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": "things", "kind": "Thing", "shortNames": None}
     spec = {"group": "x.io", "scope": "Namespaced", "names": names, "versions": [version]}
-    body = json.dumps({"metadata": {"name": "things.x.io"}, "spec": spec}).encode()
+    body = msgspec.Raw(json.dumps({"metadata": {"name": "things.x.io"}, "spec": spec}).encode())
     ref = resource_ref(CustomResourceDefinition, "customresourcedefinitions", namespaced=False)
     async with served(tmp_path) as there:
         api = there.user()
-        made = await there.connection.request(api._request("create", ref, "", body=body))
-        again = await there.connection.request(api._request("update", ref, "", "things.x.io", body=body))
+        made = await api.call(APICall("create", ref, body=body))
+        again = await api.call(APICall("update", ref, "", "things.x.io", body=body))
     expected = {"type": "object", "properties": {"spec": {"type": "object"}}}
     for shown in (made, again):
         assert shown.spec.versions[0].schema.open_apiv3_schema.load() == expected

@@ -35,7 +35,7 @@ from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, Event
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, RESOURCESLICES
-from cathedra.client.transport import EventType, ListOptions, PatchType, ResourceRef, Transport, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, ResourceRef, Transport, WriteOptions
 from cathedra.releases import RELEASES, order
 from tests.unit.apiserver.local.serving import ADMIN, TOKENS, UNKNOWN, VIEWER, Networked, networked
 
@@ -109,17 +109,34 @@ def drawn(source: random.Random) -> Callable[[Transport, str], Any]:
         body = [{"op": "add", "path": "/metadata/labels", "value": {"l": value}}]
 
     async def update(way: Transport, namespace: str) -> Any:
-        found = await way.get(CONFIGMAPS, namespace, name)
-        return await way.update(CONFIGMAPS, namespace, replace(found, data={"key": value}), options)
+        found = await way.call(APICall("get", CONFIGMAPS, namespace, name))
+        return await way.call(
+            APICall(
+                "update",
+                CONFIGMAPS,
+                namespace,
+                found.metadata.name,
+                body=replace(found, data={"key": value}),
+                options=options,
+            )
+        )
 
     calls: tuple[Callable[[Transport, str], Any], ...] = (
-        lambda way, namespace: way.get(CONFIGMAPS, namespace, name),
-        lambda way, namespace: way.list(CONFIGMAPS, namespace, selection),
-        lambda way, namespace: way.create(CONFIGMAPS, namespace, config_map(name, key=value), options),
-        lambda way, namespace: way.create(CONFIGMAPS, namespace, config_map("Not a name"), options),
+        lambda way, namespace: way.call(APICall("get", CONFIGMAPS, namespace, name)),
+        lambda way, namespace: way.call(APICall("list", CONFIGMAPS, namespace, selection=selection)),
+        lambda way, namespace: way.call(
+            APICall("create", CONFIGMAPS, namespace, body=config_map(name, key=value), options=options)
+        ),
+        lambda way, namespace: way.call(
+            APICall("create", CONFIGMAPS, namespace, body=config_map("Not a name"), options=options)
+        ),
         update,
-        lambda way, namespace: way.patch(CONFIGMAPS, namespace, name, patched, body, options),
-        lambda way, namespace: way.delete_collection(CONFIGMAPS, namespace, selection, DeleteOptions()),
+        lambda way, namespace: way.call(
+            APICall("patch", CONFIGMAPS, namespace, name, body=body, patch_type=patched, options=options)
+        ),
+        lambda way, namespace: way.call(
+            APICall("deletecollection", CONFIGMAPS, namespace, body=DeleteOptions(), selection=selection)
+        ),
     )
     return source.choices(calls, (2, 3, 5, 1, 4, 6, 1))[0]
 
@@ -150,15 +167,17 @@ async def test_the_same_calls_have_the_same_answers_over_http_socket_and_session
 
 async def test_every_verb_goes_over_the_session(tmp_path: Path) -> None:
     async with networked(tmp_path) as there, there.user() as way:
-        made = await way.create(CONFIGMAPS, "default", config_map("a", key="1"), WRITE)
+        made = await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("a", key="1")))
         assert made.metadata.managed_fields[0].manager == "tests"
-        assert await way.get(CONFIGMAPS, "default", "a") == made
-        async with way.watch(CONFIGMAPS, "default", EVERYTHING) as events:
+        assert await way.call(APICall("get", CONFIGMAPS, "default", "a")) == made
+        async with way.watch(APICall("watch", CONFIGMAPS, "default")) as events:
             assert (await anext(events)).object == made
-            changed = await way.update(CONFIGMAPS, "default", replace(made, data={"key": "2"}), WRITE)
+            changed = await way.call(
+                APICall("update", CONFIGMAPS, "default", made.metadata.name, body=replace(made, data={"key": "2"}))
+            )
             seen = await anext(events)
             assert (seen.type, seen.object) == (EventType.MODIFIED, changed)
-            await way.delete(CONFIGMAPS, "default", "a", DeleteOptions())
+            await way.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
             assert (await anext(events)).type is EventType.DELETED
         counted = there.server.app.metrics.text().decode()
     assert 'code="101"' in counted
@@ -168,30 +187,37 @@ async def test_every_verb_goes_over_the_session(tmp_path: Path) -> None:
 async def test_lists_come_in_pieces_and_in_pages(tmp_path: Path) -> None:
     async with networked(tmp_path) as there, there.user() as way:
         await asyncio.gather(
-            *(way.create(CONFIGMAPS, "default", config_map(f"m-{n:03}", key="x" * 20_000), WRITE) for n in range(80))
+            *(
+                way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{n:03}", key="x" * 20_000)))
+                for n in range(80)
+            )
         )
-        everything = await way.list(CONFIGMAPS, "default", EVERYTHING)
+        everything = await way.call(APICall("list", CONFIGMAPS, "default"))
         assert [item.metadata.name for item in everything.items] == [f"m-{n:03}" for n in range(80)]
-        first = await way.list(CONFIGMAPS, "default", ListOptions(limit=50))
+        first = await way.call(APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=50)))
         assert (len(first.items), first.remaining) == (50, 30)
 
 
 async def test_what_sessions_do_not_serve_is_asked_over_http(tmp_path: Path) -> None:
     async with networked(tmp_path) as there, there.user() as way:
         with pytest.raises(StatusError) as missing:
-            await way.get(DEPLOYMENTS, "default", "none", subresource="scale")
+            await way.call(APICall("get", DEPLOYMENTS, "default", "none", subresource="scale"))
         assert missing.value.status.details is not None
         assert missing.value.status.details.name == "none"
         gadgets = msgspec.structs.replace(CONFIGMAPS, resource="gadgets")
         with pytest.raises(StatusError) as unknown:
-            await way.get(gadgets, "default", "none")
+            await way.call(APICall("get", gadgets, "default", "none"))
         assert unknown.value.code == 404
         with pytest.raises(StatusError) as watched:
-            async with way.watch(gadgets, "default", EVERYTHING) as events:
+            async with way.watch(APICall("watch", gadgets, "default")) as events:
                 await anext(events)
         assert watched.value.code == 404
         assert b'"gitVersion"' in await way.get_raw("/version")
-        await way.create(CONFIGMAPS, "default", config_map("q"), WriteOptions(query={"pretty": "true"}))
+        await way.call(
+            APICall(
+                "create", CONFIGMAPS, "default", body=config_map("q"), options=WriteOptions(query={"pretty": "true"})
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -227,7 +253,7 @@ async def test_one_user_has_a_number_of_sessions_and_speaks_http_beyond_it(
     monkeypatch.setattr(upgrades, "MOST_SESSIONS", 1)
     async with networked(tmp_path) as there, there.user() as one, there.user() as two, there.user(VIEWER) as other:
         for way in (one, two, other):
-            assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+            assert (await way.call(APICall("list", NAMESPACES, ""))).items
         assert len(sessions_of(there.server)) == 2
 
 
@@ -247,7 +273,7 @@ async def test_what_is_no_frame_or_too_large_a_one_ends_the_session(tmp_path: Pa
         writer.write(sent)
         assert await reader.read() == b""
         writer.close()
-        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+        assert (await way.call(APICall("list", NAMESPACES, ""))).items
 
 
 async def test_no_other_token_opens_anything_in_a_session(tmp_path: Path) -> None:
@@ -266,19 +292,19 @@ async def test_a_body_that_is_too_large_is_refused_as_over_http(tmp_path: Path) 
     large = config_map("a", key="x" * HTTP_LIMIT)
     async with networked(tmp_path) as there, there.user() as way:
         with pytest.raises(StatusError) as refused:
-            await way.create(CONFIGMAPS, "default", large, WRITE)
+            await way.call(APICall("create", CONFIGMAPS, "default", body=large))
         async with await HTTPTransport.open(there.target()) as http:
             with pytest.raises(StatusError) as over_http:
-                await http.create(CONFIGMAPS, "default", large, WRITE)
+                await http.call(APICall("create", CONFIGMAPS, "default", body=large))
     assert normal(refused.value, "", owners=True) == normal(over_http.value, "", owners=True)
 
 
 async def test_too_many_watches_of_a_session_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "MOST_WATCHES", 1)
-    async with networked(tmp_path) as there, there.user() as way, way.watch(NAMESPACES, "", EVERYTHING) as first:
+    async with networked(tmp_path) as there, there.user() as way, way.watch(APICall("watch", NAMESPACES, "")) as first:
         await anext(first)
         with pytest.raises(StatusError) as refused:
-            async with way.watch(NAMESPACES, "", EVERYTHING) as second:
+            async with way.watch(APICall("watch", NAMESPACES, "")) as second:
                 await anext(second)
         assert refused.value.code == 429
 
@@ -290,7 +316,10 @@ async def test_a_client_that_takes_nothing_is_held_up_and_then_cut(
     monkeypatch.setattr(session, "_BUFFERED", 64 * 1024)
     async with networked(tmp_path) as there, there.user() as way:
         await asyncio.gather(
-            *(way.create(CONFIGMAPS, "default", config_map(f"m-{n}", key="x" * 100_000), WRITE) for n in range(10))
+            *(
+                way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{n}", key="x" * 100_000)))
+                for n in range(10)
+            )
         )
         head, reader, writer = await asked(there, f"Authorization: Bearer {ADMIN}")
         assert head.startswith(SWITCHED)
@@ -309,7 +338,7 @@ async def test_a_client_that_takes_nothing_is_held_up_and_then_cut(
         assert slow._transport.get_write_buffer_size() < 8 * 1024 * 1024
         await until(lambda: slow not in sessions_of(there.server))
         writer.close()
-        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+        assert (await way.call(APICall("list", NAMESPACES, ""))).items
 
 
 async def frame_of(there: Networked, messages: list[Any]) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
@@ -348,7 +377,7 @@ async def test_a_frame_of_lists_leaves_turns_of_the_loop_to_others(tmp_path: Pat
 async def test_watches_that_are_not_read_hold_no_more_than_a_few_tables(tmp_path: Path) -> None:
     async with networked(tmp_path) as there, there.user() as way:
         for number in range(20):
-            await way.create(CONFIGMAPS, "default", config_map(f"m-{number}", key="x" * 500_000), WRITE)
+            await way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{number}", key="x" * 500_000)))
         made, _, writer = await frame_of(there, asking("watch", 2000))
         await until(lambda: made._slow is not None)
         await asyncio.sleep(0.1)
@@ -361,13 +390,13 @@ async def test_watches_that_are_not_read_hold_no_more_than_a_few_tables(tmp_path
 async def test_all_watches_of_a_frame_begin_where_the_client_reads(tmp_path: Path) -> None:
     async with networked(tmp_path) as there, there.user() as way:
         for number in range(3):
-            await way.create(CONFIGMAPS, "default", config_map(f"m-{number}"), WRITE)
+            await way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{number}")))
         made, reader, writer = await frame_of(there, asking("watch", 500))
         reader._transport.resume_reading()  # type: ignore[attr-defined]
         await until(lambda: len(made._watches) == 500 and not made._beginning and not made._ready)
         shown = MessageReader(FromServer)
         messages: list[Any] = []
-        await way.create(CONFIGMAPS, "default", config_map("last"), WRITE)
+        await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("last")))
         while sum(type(one) is Event for one in messages) < 4 * 500:
             async with asyncio.timeout(60):
                 data = await reader.read(1 << 16)
@@ -377,12 +406,12 @@ async def test_all_watches_of_a_frame_begin_where_the_client_reads(tmp_path: Pat
 
 async def test_a_watch_takes_a_seat_until_its_first_events_are_sent(tmp_path: Path) -> None:
     async with networked(tmp_path, seats=1) as there, there.user(VIEWER) as viewer:
-        await viewer.list(NAMESPACES, "", EVERYTHING)
+        await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
         question = LocalRequest(1, 0, "watch", "", "v1", "namespaces", "", "", "", 0, Options())
         level = app._flow.place(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
-        async with viewer.watch(NAMESPACES, "", EVERYTHING) as events:
+        async with viewer.watch(APICall("watch", NAMESPACES, "")) as events:
             first: asyncio.Future[Any] = asyncio.ensure_future(anext(events))
             await until(lambda: level.waiting == 1)
             level.release()
@@ -442,14 +471,14 @@ async def test_a_session_that_has_ended_leaves_nothing_to_the_collector(tmp_path
 
 async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path) -> None:
     async with networked(tmp_path, seats=1) as there, there.user(VIEWER) as viewer, there.user() as admin:
-        await viewer.list(NAMESPACES, "", EVERYTHING)
+        await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
         question = LocalRequest(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, Options())
         level = app._flow.place(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
-        waiting = asyncio.create_task(viewer.list(NAMESPACES, "", EVERYTHING))
+        waiting = asyncio.create_task(viewer.call(APICall("list", NAMESPACES, "")))
         await until(lambda: level.waiting == 1)
-        assert (await admin.list(NAMESPACES, "", EVERYTHING)).items
+        assert (await admin.call(APICall("list", NAMESPACES, ""))).items
         assert not waiting.done()
         level.release()
         assert (await waiting).items
@@ -458,7 +487,7 @@ async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path
 
 async def test_a_refusal_that_says_when_to_ask_again_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with networked(tmp_path) as there, there.user() as way:
-        await way.list(NAMESPACES, "", EVERYTHING)
+        await way.call(APICall("list", NAMESPACES, ""))
         busy = [failure(429, "TooManyRequests", "busy", StatusDetails(retry_after_seconds=1))]
         real = requests.carry_out
 
@@ -468,23 +497,23 @@ async def test_a_refusal_that_says_when_to_ask_again_is_obeyed(tmp_path: Path, m
             return real(*arguments)
 
         monkeypatch.setattr(session, "carry_out", sometimes)
-        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+        assert (await way.call(APICall("list", NAMESPACES, ""))).items
 
 
 async def test_a_write_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with networked(tmp_path) as there, there.user() as way:
-        await way.list(NAMESPACES, "", EVERYTHING)
+        await way.call(APICall("list", NAMESPACES, ""))
         monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.05)
         monkeypatch.setattr(session, "carry_out", lambda *_: asyncio.sleep(60))
         with pytest.raises(StatusError) as ended:
-            await way.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+            await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
         assert (ended.value.code, ended.value.reason) == (504, "Timeout")
 
 
 async def test_a_session_ends_with_its_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upgrades, "CREDENTIAL_SECONDS", 0.05)
     async with networked(tmp_path) as there, there.user(VIEWER) as way:
-        async with way.watch(NAMESPACES, "", EVERYTHING) as events:
+        async with way.watch(APICall("watch", NAMESPACES, "")) as events:
             await anext(events)
             known: Any = there.server.context.static_tokens
             del known._tokens[VIEWER]
@@ -493,7 +522,7 @@ async def test_a_session_ends_with_its_credential(tmp_path: Path, monkeypatch: p
                     pass  # what was there, and the end
         await until(lambda: not sessions_of(there.server))
         with pytest.raises(StatusError) as refused:
-            await way.list(NAMESPACES, "", EVERYTHING)
+            await way.call(APICall("list", NAMESPACES, ""))
         assert refused.value.code == 401
 
 
@@ -507,7 +536,9 @@ async def test_the_end_of_a_session_is_not_noticed_but_by_watches(
         writing = asyncio.gather(*(written(way, start) for start in range(0, 400, 100)))
         async with asyncio.timeout(120):
             while len(seen) < 400:
-                async with way.watch(CONFIGMAPS, "default", ListOptions(resource_version=version)) as events:
+                async with way.watch(
+                    APICall("watch", CONFIGMAPS, "default", selection=ListOptions(resource_version=version))
+                ) as events:
                     async for event in events:
                         version = event.object.metadata.resource_version
                         if event.type is not EventType.BOOKMARK:
@@ -538,15 +569,15 @@ async def test_a_session_that_ends_before_it_is_used_gives_way_to_another(
 
     monkeypatch.setattr(Connection, "_connected", late)
     async with networked(tmp_path) as there, there.user() as way, asyncio.timeout(120):
-        assert (await way.list(NAMESPACES, "", EVERYTHING)).items
-        async with way.watch(NAMESPACES, "", EVERYTHING) as events:
+        assert (await way.call(APICall("list", NAMESPACES, ""))).items
+        async with way.watch(APICall("watch", NAMESPACES, "")) as events:
             await anext(events)
     assert len(ended) > 1
 
 
 async def written(way: Transport, start: int) -> None:
     for number in range(start, start + 100):
-        await way.create(CONFIGMAPS, "default", config_map(f"m-{number}"), WRITE)
+        await way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{number}")))
         await asyncio.sleep(0.005)
 
 
@@ -555,10 +586,10 @@ async def test_a_quiet_watch_is_told_how_far_it_has_come(tmp_path: Path, monkeyp
     async with (
         networked(tmp_path) as there,
         there.user() as way,
-        way.watch(CONFIGMAPS, "default", EVERYTHING) as events,
+        way.watch(APICall("watch", CONFIGMAPS, "default")) as events,
         asyncio.timeout(60),
     ):
-        made = await way.create(CONFIGMAPS, "kube-public", config_map("elsewhere"), WRITE)
+        made = await way.call(APICall("create", CONFIGMAPS, "kube-public", body=config_map("elsewhere")))
         async for event in events:
             assert event.type is EventType.BOOKMARK
             if int(event.object.metadata.resource_version) >= int(made.metadata.resource_version):
@@ -569,7 +600,7 @@ async def test_requests_are_audited_with_user_agent_and_address(tmp_path: Path) 
     log = tmp_path / "audit.log"
     async with networked(tmp_path, authorization=True, audit_log=log) as there, there.user(VIEWER) as way:
         with pytest.raises(StatusError, match='"viewer" cannot'):
-            await way.create(CONFIGMAPS, "default", config_map("a"), WRITE)
+            await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     opened = next(line for line in lines if line["requestURI"] == SESSION_PATH)
     assert opened["responseStatus"]["code"] == 101
@@ -581,17 +612,17 @@ async def test_requests_are_audited_with_user_agent_and_address(tmp_path: Path) 
 
 async def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
     async with networked(tmp_path) as first, first.user() as way:
-        await way.list(NAMESPACES, "", EVERYTHING)
-        async with way.watch(NAMESPACES, "", EVERYTHING) as events:
+        await way.call(APICall("list", NAMESPACES, ""))
+        async with way.watch(APICall("watch", NAMESPACES, "")) as events:
             await anext(events)
             await first.server.close()
             async with asyncio.timeout(60):
                 async for _ in events:
                     pass
         with pytest.raises(ConnectionError):
-            await way.list(NAMESPACES, "", EVERYTHING)
+            await way.call(APICall("list", NAMESPACES, ""))
         async with networked(tmp_path, port=first.server.port) as second:
-            assert (await way.list(NAMESPACES, "", EVERYTHING)).items
+            assert (await way.call(APICall("list", NAMESPACES, ""))).items
             assert sessions_of(second.server)
 
 
@@ -626,10 +657,12 @@ async def test_a_session_stores_the_fields_that_its_release_stores_over_http(tmp
     ):
         stored = []
         for way in (session_way, http):
-            created = await way.create(ref, "", given, WRITE)
-            updated = await way.update(ref, "", replace(given, metadata=created.metadata), WRITE)
+            created = await way.call(APICall("create", ref, "", body=given))
+            updated = await way.call(
+                APICall("update", ref, "", given.metadata.name, body=replace(given, metadata=created.metadata))
+            )
             stored.append((created.spec, updated.spec))
-            await way.delete(ref, "", "a", DeleteOptions())
+            await way.call(APICall("delete", ref, "", "a", body=DeleteOptions()))
         assert len(sessions_of(there.server)) == 1
     assert stored[0] == stored[1]
 
@@ -645,11 +678,13 @@ async def test_strict_validation_refuses_such_fields_in_sessions_as_over_http(tm
     ):
         for way in (session_way, http):
             try:
-                answers.append((await way.create(RESOURCESLICES, "", slice_of("1.36"), options)).spec)
+                answers.append(
+                    (await way.call(APICall("create", RESOURCESLICES, "", body=slice_of("1.36"), options=options))).spec
+                )
             except StatusError as error:
                 answers.append((error.code, error.status.message))
             else:
-                await way.delete(RESOURCESLICES, "", "a", DeleteOptions())
+                await way.call(APICall("delete", RESOURCESLICES, "", "a", body=DeleteOptions()))
     assert answers[0] == answers[1]
 
 

@@ -20,7 +20,7 @@ from cathedra.api.status import StatusError
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.resources import CONFIGMAPS
-from cathedra.client.transport import EventType, ListOptions, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions
 from cathedra.clock import LoopClock, VirtualTimeLoop
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.plain_definitions import plain_definitions
@@ -73,7 +73,7 @@ class Histories(RuleBasedStateMachine):
     @rule(name=NAMES, colour=COLOURS)
     def create(self, name: str, colour: str) -> None:
         obj = ConfigMap(metadata=ObjectMeta(name=name, labels={"colour": colour}))
-        made, error = self._tried(self._api.create(CONFIGMAPS, "default", obj, WriteOptions()))
+        made, error = self._tried(self._api.call(APICall("create", CONFIGMAPS, "default", body=obj)))
         assert (error is not None and error.is_already_exists) == (name in self._now)
         if made is None:
             return
@@ -83,7 +83,7 @@ class Histories(RuleBasedStateMachine):
     def update(self, name: str, colour: str, stale: bool) -> None:
         version = "1" if stale else self._now.get(name, ("", ""))[0]
         obj = ConfigMap(metadata=ObjectMeta(name=name, labels={"colour": colour}, resource_version=version))
-        made, error = self._tried(self._api.update(CONFIGMAPS, "default", obj, WriteOptions()))
+        made, error = self._tried(self._api.call(APICall("update", CONFIGMAPS, "default", obj.metadata.name, body=obj)))
         assert (error is not None and error.is_not_found) == (name not in self._now)
         assert (error is not None and error.is_conflict) == (stale and name in self._now)
         if made is None:
@@ -96,7 +96,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
-        _, error = self._tried(self._api.delete(CONFIGMAPS, "default", name, DeleteOptions()))
+        _, error = self._tried(self._api.call(APICall("delete", CONFIGMAPS, "default", name, body=DeleteOptions())))
         assert (error is not None and error.is_not_found) == (name not in self._now)
         if error is None:
             self._changed(name, None)
@@ -111,7 +111,7 @@ class Histories(RuleBasedStateMachine):
     async def _replayed(self, revision: int, state: State, colour: str) -> State:
         options = ListOptions(resource_version=str(revision), label_selector=f"colour={colour}" if colour else "")
         last = revision
-        async with self._api.watch(CONFIGMAPS, "default", options) as events:
+        async with self._api.watch(APICall("watch", CONFIGMAPS, "default", selection=options)) as events:
             try:
                 async with asyncio.timeout(1):
                     async for event in events:
@@ -131,14 +131,18 @@ class Histories(RuleBasedStateMachine):
     def list_the_past(self, data: st.DataObject) -> None:
         revision, state = data.draw(st.sampled_from(self._states))
         options = ListOptions(resource_version=str(revision), resource_version_match="Exact")
-        assert _shown(self._run(self._api.list(CONFIGMAPS, "default", options))) == state
+        assert _shown(self._run(self._api.call(APICall("list", CONFIGMAPS, "default", selection=options)))) == state
 
     @rule(limit=st.integers(1, 3))
     def list_in_pages(self, limit: int) -> None:
         """A page after a write still shows the state of the first."""
         before, found, token = self._now, {}, ""
         while True:
-            page = self._run(self._api.list(CONFIGMAPS, "default", ListOptions(limit=limit, continue_=token)))
+            page = self._run(
+                self._api.call(
+                    APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=limit, continue_=token))
+                )
+            )
             found |= _shown(page)
             token = page.continue_
             if not token:
@@ -148,7 +152,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_present_is_what_was_written(self) -> None:
-        assert _shown(self._run(self._api.list(CONFIGMAPS, "default", ListOptions()))) == self._now
+        assert _shown(self._run(self._api.call(APICall("list", CONFIGMAPS, "default")))) == self._now
 
 
 def _shown(page: Any) -> State:

@@ -25,7 +25,7 @@ from cathedra.client.local.messages import (
 )
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.resources import PODS
-from cathedra.client.transport import EventType, ListOptions, MalformedAnswer, WriteOptions
+from cathedra.client.transport import APICall, EventType, MalformedAnswer
 
 GOOD = json.dumps({"metadata": {"name": "good", "resourceVersion": "3"}}).encode()
 BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {"volumes": [{"name": 5}]}}).encode()
@@ -79,12 +79,12 @@ async def test_a_list_leaves_out_what_cannot_be_decoded_and_goes_on_counting_obj
 
     connection = Wired(answer)
     api = LocalTransport(connection, "")
-    page = await api.list(PODS, "", ListOptions())
+    page = await api.call(APICall("list", PODS, ""))
     assert [pod.metadata.name for pod in page.items] == ["good"]
     assert [(what.kind, what.name, what.path) for what in page.undecodable] == [("Pod", "bad", "spec.volumes[0].name")]
-    assert await api.get(PODS, "", "good") is page.items[0]
+    assert await api.call(APICall("get", PODS, "", "good")) is page.items[0]
     with pytest.raises(UndecodableObject, match=r"^Pod bad cannot be decoded: .* at spec\.volumes\[0\]\.name$"):
-        await api.get(PODS, "", "bad")
+        await api.call(APICall("get", PODS, "", "bad"))
     assert not connection.wire.closed
 
 
@@ -94,7 +94,7 @@ async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
         return [Event(request.id, change, Shown(0, body)) for change, body in changes]
 
     connection = Wired(answer)
-    async with LocalTransport(connection, "").watch(PODS, "", ListOptions()) as events:
+    async with LocalTransport(connection, "").watch(APICall("watch", PODS, "")) as events:
         seen = [await anext(events) for _ in range(3)]
     assert [(one.type, one.object.metadata.name, one.object.metadata.resource_version) for one in seen] == [
         (EventType.BOOKMARK, "", "4"),
@@ -116,5 +116,5 @@ async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
 async def test_an_answer_that_cannot_be_decoded_fails_its_request_alone(answer: Callable[[int], Any]) -> None:
     connection = Wired(lambda request: [answer(request.id)])
     with pytest.raises(MalformedAnswer):
-        await LocalTransport(connection, "").create(PODS, "", Pod(), WriteOptions(), name="p", subresource="binding")
+        await LocalTransport(connection, "").call(APICall("create", PODS, "", "p", "binding", body=Pod()))
     assert not connection.wire.closed

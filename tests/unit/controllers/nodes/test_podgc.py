@@ -15,6 +15,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, PODS
+from cathedra.client.transport import APICall
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from cathedra.semantics.conditions import find_condition
@@ -146,11 +147,11 @@ class RefusesFirstPatch(CallRecorder):
 
     refused = False
 
-    async def patch(self, ref: Any, namespace: str, name: str, *args: Any, **more: Any) -> Any:
-        if not self.refused:
+    async def call(self, call: APICall) -> Any:
+        if call.verb == "patch" and not self.refused:
             self.refused = True
-            raise forbidden(GroupResource(ref.group, ref.resource), name, "the test refuses it")
-        return await super().patch(ref, namespace, name, *args, **more)
+            raise forbidden(GroupResource(call.ref.group, call.ref.resource), call.name, "the test refuses it")
+        return await super().call(call)
 
 
 def test_one_odd_pod_keeps_none_of_the_others_from_being_collected(monkeypatch: pytest.MonkeyPatch) -> None:

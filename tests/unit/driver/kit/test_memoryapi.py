@@ -12,7 +12,7 @@ from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCECLAIMS
-from cathedra.client.transport import EventType, ListOptions, PatchType, WriteOptions
+from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
 from cathedra.clock import run_virtual
 from cathedra.driver.kit import Kit
 from cathedra.driver.kit.bench import NAMESPACE, NODE
@@ -23,8 +23,8 @@ WRITE = WriteOptions()
 
 
 async def made(api: MemoryAPI, name: str = "c", **metadata: str) -> ResourceClaim:
-    found: ResourceClaim = await api.create(
-        RESOURCECLAIMS, "default", ResourceClaim(metadata=ObjectMeta(name=name, **metadata)), WRITE
+    found: ResourceClaim = await api.call(
+        APICall("create", RESOURCECLAIMS, "default", body=ResourceClaim(metadata=ObjectMeta(name=name, **metadata)))
     )
     return found
 
@@ -33,7 +33,7 @@ async def test_a_new_object_has_uid_namespace_and_version_and_a_name_of_its_own(
     api = MemoryAPI()
     claim = await made(api)
     assert (claim.metadata.namespace, claim.metadata.resource_version) == ("default", "1")
-    assert await api.get(RESOURCECLAIMS, "default", "c") == claim
+    assert await api.call(APICall("get", RESOURCECLAIMS, "default", "c")) == claim
     with pytest.raises(StatusError) as taken:
         await made(api)
     assert taken.value.code == 409
@@ -47,36 +47,36 @@ async def test_spec_and_status_are_written_apart() -> None:
     claim = await made(api)
     status = ResourceClaimStatus(allocation=AllocationResult())
     both = replace(claim, metadata=replace(claim.metadata, labels={"a": "b"}), status=status)
-    changed = await api.update(RESOURCECLAIMS, "default", both, WRITE)
+    changed = await api.call(APICall("update", RESOURCECLAIMS, "default", both.metadata.name, body=both))
     assert (changed.metadata.labels, changed.status) == ({"a": "b"}, ResourceClaimStatus())
     other = replace(changed, metadata=replace(changed.metadata, labels={}), status=status)
-    told = await api.update(RESOURCECLAIMS, "default", other, WRITE, subresource="status")
+    told = await api.call(APICall("update", RESOURCECLAIMS, "default", other.metadata.name, "status", body=other))
     assert (told.metadata.labels, told.status) == ({"a": "b"}, status)
 
 
 async def test_an_older_state_is_a_conflict_and_what_is_gone_is_not_found() -> None:
     api = MemoryAPI()
     claim = await made(api)
-    await api.update(RESOURCECLAIMS, "default", claim, WRITE)
+    await api.call(APICall("update", RESOURCECLAIMS, "default", claim.metadata.name, body=claim))
     with pytest.raises(StatusError) as stale:
-        await api.update(RESOURCECLAIMS, "default", claim, WRITE)
+        await api.call(APICall("update", RESOURCECLAIMS, "default", claim.metadata.name, body=claim))
     assert stale.value.is_conflict
-    await api.delete(RESOURCECLAIMS, "default", "c", DeleteOptions())
+    await api.call(APICall("delete", RESOURCECLAIMS, "default", "c", body=DeleteOptions()))
     with pytest.raises(StatusError) as gone:
-        await api.get(RESOURCECLAIMS, "default", "c")
+        await api.call(APICall("get", RESOURCECLAIMS, "default", "c"))
     assert gone.value.is_not_found
 
 
 async def test_lists_are_of_one_namespace_or_of_all() -> None:
     api = MemoryAPI()
     await made(api, "a")
-    await api.create(RESOURCECLAIMS, "other", ResourceClaim(metadata=ObjectMeta(name="b")), WRITE)
+    await api.call(APICall("create", RESOURCECLAIMS, "other", body=ResourceClaim(metadata=ObjectMeta(name="b"))))
     for namespace, names in (("default", ["a"]), ("other", ["b"]), ("", ["a", "b"])):
-        page = await api.list(RESOURCECLAIMS, namespace, ListOptions())
+        page = await api.call(APICall("list", RESOURCECLAIMS, namespace))
         assert [claim.metadata.name for claim in page.items] == names
         assert page.resource_version == "2"
-    await api.delete_collection(RESOURCECLAIMS, "other", ListOptions(), DeleteOptions())
-    assert len((await api.list(RESOURCECLAIMS, "", ListOptions())).items) == 1
+    await api.call(APICall("deletecollection", RESOURCECLAIMS, "other", body=DeleteOptions()))
+    assert len((await api.call(APICall("list", RESOURCECLAIMS, ""))).items) == 1
 
 
 def test_a_watch_shows_each_change_after_a_version_once_and_in_order() -> None:
@@ -87,7 +87,7 @@ def test_a_watch_shows_each_change_after_a_version_once_and_in_order() -> None:
 
         async def follow() -> None:
             options = ListOptions(resource_version=first.metadata.resource_version)
-            async with api.watch(RESOURCECLAIMS, "default", options) as events:
+            async with api.watch(APICall("watch", RESOURCECLAIMS, "default", selection=options)) as events:
                 async for event in events:
                     seen.append((event.type, event.object.metadata.name))
 
@@ -95,9 +95,9 @@ def test_a_watch_shows_each_change_after_a_version_once_and_in_order() -> None:
         await asyncio.sleep(1)
         second = await made(api, "b")
         await asyncio.sleep(1)
-        await api.update(RESOURCECLAIMS, "default", second, WRITE)
-        await api.create(RESOURCECLAIMS, "other", ResourceClaim(metadata=ObjectMeta(name="c")), WRITE)
-        await api.delete(RESOURCECLAIMS, "default", "a", DeleteOptions())
+        await api.call(APICall("update", RESOURCECLAIMS, "default", second.metadata.name, body=second))
+        await api.call(APICall("create", RESOURCECLAIMS, "other", body=ResourceClaim(metadata=ObjectMeta(name="c"))))
+        await api.call(APICall("delete", RESOURCECLAIMS, "default", "a", body=DeleteOptions()))
         await asyncio.sleep(1)
         watching.cancel()
         assert seen == [(EventType.ADDED, "b"), (EventType.MODIFIED, "b"), (EventType.DELETED, "a")]
@@ -108,9 +108,9 @@ def test_a_watch_shows_each_change_after_a_version_once_and_in_order() -> None:
 async def test_what_it_cannot_do_it_refuses() -> None:
     api = MemoryAPI()
     with pytest.raises(StatusError, match="knows no patches"):
-        await api.patch(RESOURCECLAIMS, "default", "c", PatchType.MERGE, {}, WRITE)
+        await api.call(APICall("patch", RESOURCECLAIMS, "default", "c", body={}, patch_type=PatchType.MERGE))
     with pytest.raises(StatusError, match="is not served here"):
-        await api.create(RESOURCECLAIMS, "default", ResourceClaim(), WRITE, subresource="binding")
+        await api.call(APICall("create", RESOURCECLAIMS, "default", subresource="binding", body=ResourceClaim()))
 
 
 async def given(kit: Kit, selector: str, count: int = 1) -> list[str] | str:

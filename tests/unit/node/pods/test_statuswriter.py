@@ -13,6 +13,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import conflict, forbidden
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import PODS
+from cathedra.client.transport import APICall
 from cathedra.node.containers.records import ContainerTable, Waiting, records_for
 from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.statuswriter import PodView, StatusWriter, pod_status, rejected_status
@@ -69,10 +70,10 @@ def test_a_write_that_always_comes_too_late_is_left_for_another_time(monkeypatch
         await one.create()
         update = one.server.update
 
-        async def late(ref: Any, namespace: str, obj: Any, options: Any, **place: Any) -> Any:
-            if place:
+        async def late(call: APICall) -> Any:
+            if call.subresource:
                 raise conflict(RESOURCE, "p", "the object has been modified")
-            return await update(ref, namespace, obj, options)
+            return await update(call)
 
         with monkeypatch.context() as patch:
             patch.setattr(one.server, "update", late)

@@ -24,6 +24,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
+from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.setup.directories import PodDirectories
@@ -40,15 +41,15 @@ class Tokens(NodeTransport):
 
     issued = 0
 
-    async def create(self, ref: Any, namespace: str, obj: Any, options: Any, **place: Any) -> Any:
-        if place.get("subresource") == "token":
+    async def create(self, call: APICall) -> Any:
+        obj = call.body
+        if call.subresource == "token":
             audience = ",".join(obj.spec.audiences)
             which = ", the second" if self.issued else ""
             self.issued += 1
-            return replace(
-                obj, status=TokenRequestStatus(token=f"token of {place['name']} for {audience or 'all'}{which}")
-            )
-        return await super().create(ref, namespace, obj, options, **place)
+            token = f"token of {call.name} for {audience or 'all'}{which}"
+            return replace(obj, status=TokenRequestStatus(token=token))
+        return await super().create(call)
 
 
 def play(body: Callable[[Client], Awaitable[None]]) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import from_dict, replace
+from cathedra.client.transport import APICall
 from cathedra.scheduler.configuration.reading import read_configuration
 from cathedra.scheduler.dynamicresources.extended_resources import Demand, class_of, requests_for
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
@@ -249,10 +250,10 @@ def test_a_failed_binding_deletes_the_claim_again() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._inner, name)
 
-        async def create(self, ref: Any, *args: Any, **more: Any) -> Any:
-            if more.get("subresource") == "binding":
+        async def call(self, call: APICall) -> Any:
+            if call.subresource == "binding":
                 raise ConnectionError("no")
-            return await self._inner.create(ref, *args, **more)
+            return await self._inner.call(call)
 
     async def body(world: World) -> None:
         await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1"), fpga_pod())

@@ -20,7 +20,7 @@ from cathedra.api.resource import (
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict
 from cathedra.api.struct import RawJSON, from_dict, replace
-from cathedra.client.transport import EventType
+from cathedra.client.transport import APICall, EventType
 from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -273,10 +273,14 @@ class Meddler:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
-        if ref.resource == "resourceclaims" and subresource == "status" and self._failures:
+    async def call(self, call: APICall) -> Any:
+        if _is_claim_status(call) and self._failures:
             raise self._failures.pop(0)
-        return await self._inner.update(ref, namespace, obj, options, subresource=subresource)
+        return await self._inner.call(call)
+
+
+def _is_claim_status(call: APICall) -> bool:
+    return call.verb == "update" and call.ref.resource == "resourceclaims" and call.subresource == "status"
 
 
 def conflicts(count: int) -> list[Exception]:
@@ -314,16 +318,16 @@ def test_too_many_conflicts_send_the_pod_back_and_free_its_device() -> None:
 class LostAnswer(Meddler):
     """The first status update of a claim is carried out, but not answered; and news of claims come late."""
 
-    async def update(self, ref: Any, namespace: str, obj: Any, options: Any, *, subresource: str = "") -> Any:
-        answer = await self._inner.update(ref, namespace, obj, options, subresource=subresource)
-        if ref.resource == "resourceclaims" and subresource == "status" and self._failures:
+    async def call(self, call: APICall) -> Any:
+        answer = await self._inner.call(call)
+        if _is_claim_status(call) and self._failures:
             raise self._failures.pop(0)
         return answer
 
     @asynccontextmanager
-    async def watch(self, ref: Any, *args: Any, **more: Any) -> AsyncIterator[Any]:
-        async with self._inner.watch(ref, *args, **more) as events:
-            yield self._late(events) if ref.resource == "resourceclaims" else events
+    async def watch(self, call: APICall) -> AsyncIterator[Any]:
+        async with self._inner.watch(call) as events:
+            yield self._late(events) if call.ref.resource == "resourceclaims" else events
 
     async def _late(self, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in events:
@@ -411,10 +415,10 @@ def test_a_refused_release_leaves_the_claim_allocated_for_the_next_attempt() -> 
     """The pod is gone when it is to be bound; its claim keeps the allocation and loses the reservation."""
 
     class NoBinding(Meddler):
-        async def create(self, ref: Any, *args: Any, **more: Any) -> Any:
-            if more.get("subresource") == "binding":
+        async def call(self, call: APICall) -> Any:
+            if call.subresource == "binding":
                 raise StatusError.from_json({"message": "no", "reason": "Conflict", "code": 409})
-            return await self._inner.create(ref, *args, **more)
+            return await self._inner.call(call)
 
     async def body(world: World) -> None:
         await gpus(world, "n1")

@@ -16,6 +16,7 @@ from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS, RESOURCESLICES
+from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import device_plugin
@@ -176,10 +177,10 @@ class Patches:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def patch(self, ref: Any, namespace: str, name: str, kind: Any, patch: Any, *args: Any, **more: Any) -> Any:
-        if ref.resource == "pods":
-            self._seen.append((name, patch["status"]))
-        return await self._inner.patch(ref, namespace, name, kind, patch, *args, **more)
+    async def call(self, call: APICall) -> Any:
+        if call.verb == "patch" and call.ref.resource == "pods":
+            self._seen.append((call.name, call.body["status"]))
+        return await self._inner.call(call)
 
 
 def nominations(release: str) -> list[Any]:

@@ -14,6 +14,7 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS
+from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.framework.plugin import CycleState
@@ -36,16 +37,15 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def create(self, *args: Any, **more: Any) -> Any:
-        if self._carried_out:
-            await self._inner.create(*args, **more)
-        raise ConnectionError("the answer was lost")
-
-    async def get(self, *args: Any, **more: Any) -> Any:
-        if self.lost_questions:
+    async def call(self, call: APICall) -> Any:
+        if call.verb == "create":
+            if self._carried_out:
+                await self._inner.call(call)
+            raise ConnectionError("the answer was lost")
+        if call.verb == "get" and self.lost_questions:
             self.lost_questions -= 1
             raise ConnectionError("no answer")
-        return await self._inner.get(*args, **more)
+        return await self._inner.call(call)
 
 
 def bind(

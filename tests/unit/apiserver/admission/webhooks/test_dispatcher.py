@@ -44,7 +44,7 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.certificates.authority import Authority
 from cathedra.client.resources import CONFIGMAPS, PODS, SERVICES, resource_ref
-from cathedra.client.transport import WriteOptions
+from cathedra.client.transport import APICall, WriteOptions
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.guarded import Guarded, guarded
@@ -52,7 +52,6 @@ from tests.unit.apiserver.guarded import Guarded, guarded
 MUTATING = resource_ref(MutatingWebhookConfiguration, "mutatingwebhookconfigurations", namespaced=False)
 VALIDATING = resource_ref(ValidatingWebhookConfiguration, "validatingwebhookconfigurations", namespaced=False)
 MAPS = RuleWithOperations(api_groups=("",), api_versions=("v1",), resources=("configmaps",), operations=("*",))
-WRITE = WriteOptions()
 Verdict = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -93,7 +92,7 @@ class Webhooks:
         settings.setdefault("client_config", self.client_config(path))
         hook = ValidatingWebhook(name=f"{path}.example.com", **settings)
         configuration = ValidatingWebhookConfiguration(metadata=ObjectMeta(name=path), webhooks=(hook,))
-        await self.api.create(VALIDATING, "", configuration, WRITE)
+        await self.api.call(APICall("create", VALIDATING, "", body=configuration))
 
     async def mutating(self, path: str, verdict: Verdict, **more: Any) -> None:
         """Register a mutating webhook."""
@@ -101,25 +100,30 @@ class Webhooks:
         settings = {"rules": (MAPS,), "side_effects": "None", "admission_review_versions": ("v1",), **more}
         hook = MutatingWebhook(name=f"{path}.example.com", client_config=self.client_config(path), **settings)
         configuration = MutatingWebhookConfiguration(metadata=ObjectMeta(name=path), webhooks=(hook,))
-        await self.api.create(MUTATING, "", configuration, WRITE)
+        await self.api.call(APICall("create", MUTATING, "", body=configuration))
 
     async def run_pod(self) -> None:
         """A ready pod whose port is the TLS server's."""
         opened = ContainerPort(name="https", container_port=int(self.url.rpartition(":")[2]))
         container = Container(name="c", image="i", ports=(opened,))
         pod = Pod(metadata=ObjectMeta(name="p", labels={"app": "hooks"}), spec=PodSpec(containers=(container,)))
-        made = await self.api.create(PODS, "default", pod, WRITE)
+        made = await self.api.call(APICall("create", PODS, "default", body=pod))
         ready = PodCondition(type="Ready", status="True")
         running = replace(made.status, phase="Running", pod_ip="127.0.0.1", conditions=(ready,))
-        await self.api.update(PODS, "default", replace(made, status=running), WRITE, subresource="status")
+        await self.api.call(
+            APICall("update", PODS, "default", made.metadata.name, "status", body=replace(made, status=running))
+        )
 
     async def create(self, name: str = "m", *, dry_run: bool = False, **labels: str) -> ConfigMap:
         """Create a config map."""
-        made: ConfigMap = await self.api.create(
-            CONFIGMAPS,
-            "default",
-            ConfigMap(metadata=ObjectMeta(name=name, labels=labels)),
-            WriteOptions(dry_run=dry_run),
+        made: ConfigMap = await self.api.call(
+            APICall(
+                "create",
+                CONFIGMAPS,
+                "default",
+                body=ConfigMap(metadata=ObjectMeta(name=name, labels=labels)),
+                options=WriteOptions(dry_run=dry_run),
+            )
         )
         return made
 
@@ -314,7 +318,7 @@ async def test_webhooks_are_not_asked_about_webhooks(tmp_path: Path) -> None:
     async with webhooks(tmp_path) as hooks:
         everything = RuleWithOperations(api_groups=("*",), api_versions=("*",), resources=("*",), operations=("*",))
         await hooks.validating("no", deny(), rules=(everything,))
-        await hooks.api.delete(VALIDATING, "", "no", DeleteOptions())
+        await hooks.api.call(APICall("delete", VALIDATING, "", "no", body=DeleteOptions()))
         await hooks.create()
 
 
@@ -327,7 +331,9 @@ async def test_a_webhook_behind_a_service_is_reached_at_a_ready_pod(tmp_path: Pa
             await hooks.create()
         port = ServicePort(port=443, target_port="https")
         spec = ServiceSpec(selector={"app": "hooks"}, ports=(port,))
-        await hooks.api.create(SERVICES, "default", Service(metadata=ObjectMeta(name="hooks"), spec=spec), WRITE)
+        await hooks.api.call(
+            APICall("create", SERVICES, "default", body=Service(metadata=ObjectMeta(name="hooks"), spec=spec))
+        )
         with pytest.raises(StatusError, match='no endpoints available for service "hooks"'):
             await hooks.create()
         await hooks.run_pod()

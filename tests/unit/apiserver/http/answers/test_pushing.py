@@ -31,7 +31,7 @@ from cathedra.apiserver.registry.watching import Seen, StoredChange, Watcher, Wa
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.direct import framed
 from cathedra.client.resources import CONFIGMAPS
-from cathedra.client.transport import WriteOptions
+from cathedra.client.transport import APICall
 from cathedra.clock import SystemClock, VirtualTimeLoop, run_virtual
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
@@ -562,7 +562,7 @@ async def test_watches_over_sockets_see_every_change_in_their_form(server: APISe
     for number in range(20):
         labels = {"odd": "yes" if number % 2 else "no"}
         metadata = ObjectMeta(name=f"m{number}", namespace="default", labels=labels)
-        await api.create(CONFIGMAPS, "default", ConfigMap(metadata=metadata), WriteOptions())
+        await api.call(APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=metadata)))
     seen = [await watch.lines(10 if number == 2 else 20) for number, watch in enumerate(watches)]
     assert seen[0] == seen[1]
     names = [event["object"]["metadata"]["name"] for event in seen[0]]
