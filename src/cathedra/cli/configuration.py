@@ -21,9 +21,11 @@ __all__ = [
     "data_dir",
     "driver_config",
     "gate_overrides",
+    "kept_where",
     "pairs",
     "reserved_resources",
     "server_config",
+    "which",
 ]
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
@@ -184,3 +186,19 @@ def pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:
         if not name or not equals:
             raise InvalidOption(f"{option} {entry!r} is not of the form NAME=VALUE")
         yield name.strip(), value.strip()
+
+
+def which(name: str, path: Path) -> str:
+    """What to add to a command so that it means this cluster; empty for the default one."""
+    if directory_of(name).expanduser().absolute() != path:
+        return f" --data-dir {path}"
+    return "" if name == DEFAULT_NAME else f" {name}"
+
+
+def kept_where(store: str) -> str:
+    """What became of the objects of a cluster that was stopped."""
+    if store == "memory":
+        return "its objects were in memory and are gone"
+    if store.startswith("etcd://"):
+        return f"its objects are kept in etcd ({store.removeprefix('etcd://').partition('?')[0]})"
+    return "its objects are kept"

@@ -162,7 +162,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def _add_starting(commands: _Commands) -> None:
     up = commands.add_parser("up", help="start a cluster (Ctrl-C stops it, unless --detach)")
-    up.set_defaults(command="up")
+    up.set_defaults(command="cluster.up")
     _add_name(up)
     for option in (*CLUSTER, CONFIG):
         option.add_optional(up)
@@ -176,7 +176,7 @@ def _add_starting(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo", help="demonstrate a cluster with simulated GPUs: sharing, partitions, a pending job and the reason"
     )
-    demo.set_defaults(command="demo")
+    demo.set_defaults(command="cluster.demo")
     demo.add_argument("--keep", action="store_true", help="leave the cluster running, under the name demo")
     DATA_DIR.add_to(demo)
     demo.add_argument("--runtime", choices=("auto", "oci", "process"), default="auto", help="how containers run")
@@ -185,7 +185,7 @@ def _add_starting(commands: _Commands) -> None:
 def _add_keeping(commands: _Commands) -> None:
     for verb, purpose in _CLUSTERS.items():
         one = commands.add_parser(verb, help=purpose)
-        one.set_defaults(command=verb)
+        one.set_defaults(command=f"cluster.{verb}")
         _add_name(one)
         DATA_DIR.add_to(one)
         if verb == "kubeconfig":
@@ -202,13 +202,13 @@ def _add_keeping(commands: _Commands) -> None:
 
     for verb, purpose in _BACKUPS.items():
         one = commands.add_parser(verb, help=purpose)
-        one.set_defaults(command="backup", verb=verb)
+        one.set_defaults(command="cluster.backup", verb=verb)
         one.add_argument("file", metavar="FILE", type=Path, help="backup file")
         one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="name of the cluster (default: cathedra)")
         DATA_DIR.add_to(one)
 
     verify = commands.add_parser("verify", help="verify the checksums of all objects in a cluster's database")
-    verify.set_defaults(command="verify")
+    verify.set_defaults(command="cluster.verify")
     _add_name(verify)
     DATA_DIR.add_to(verify)
     verify.add_argument(
@@ -217,19 +217,19 @@ def _add_keeping(commands: _Commands) -> None:
     _add_output(verify)
 
     enrol = commands.add_parser("enrol", help="write the files that a node needs to join a cluster")
-    enrol.set_defaults(command="enrol")
+    enrol.set_defaults(command="cluster.enrol")
     add_all(enrol, ENROLMENT)
 
 
 def _add_looking(commands: _Commands) -> None:
     listing = commands.add_parser("list", help="list your clusters, running and stopped")
-    listing.set_defaults(command="list")
+    listing.set_defaults(command="cluster.list")
     listing.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="output format (default table)"
     )
 
     status = commands.add_parser("status", help="show nodes, devices, claims, pods, and why pods are pending")
-    status.set_defaults(command="status")
+    status.set_defaults(command="cluster.status")
     _add_name(status)
     DATA_DIR.add_to(status)
     status.add_argument("-n", "--namespace", default="", help="show claims and pods of this namespace only")
@@ -237,7 +237,7 @@ def _add_looking(commands: _Commands) -> None:
     _add_output(status)
 
     logs = commands.add_parser("logs", help="print the log of a cluster in the background")
-    logs.set_defaults(command="logs")
+    logs.set_defaults(command="cluster.logs")
     logs.add_argument("part", nargs="?", metavar="PART|NODE", help="part, node or library: scheduler, node, node-0 …")
     logs.add_argument("-f", "--follow", action="store_true", help="print new lines as they are logged")
     logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="name of the cluster (default: cathedra)")
@@ -264,7 +264,7 @@ def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
 
 def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
     control = commands.add_parser("driver-control", help="set taints, health and faults of a running example driver")
-    control.set_defaults(command="drivercontrol")
+    control.set_defaults(command="driver.control")
     add_all(control, DRIVER_CONTROL)
     control.add_argument(
         "order",
@@ -276,27 +276,27 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
     )
 
     manifest = commands.add_parser("driver-manifest", help="print the manifests that install your driver in a cluster")
-    manifest.set_defaults(command="drivermanifest")
+    manifest.set_defaults(command="driver.manifest")
     manifest.add_argument("module", metavar="MODULE:DRIVER", help="driver: a class, or a function that returns one")
     manifest.add_argument("--image", required=True, help="image that has the module in its working directory")
     manifest.add_argument("--namespace", default="dra-drivers", help="namespace of its pods (default: dra-drivers)")
 
     webhook = commands.add_parser("driver-webhook", help="refuse claims with parameters that a driver cannot use")
-    webhook.set_defaults(command="driverwebhook")
+    webhook.set_defaults(command="driver.webhook")
     if words[:1] == ["driver-webhook"]:
-        importlib.import_module("cathedra.cli.driverwebhook").add(webhook)
+        importlib.import_module("cathedra.cli.driver.webhook").add(webhook)
 
     fabric = commands.add_parser("driver-fabric", help="attach devices of a fabric to the nodes that use them")
-    fabric.set_defaults(command="driverfabric")
+    fabric.set_defaults(command="driver.fabric")
     if words[:1] == ["driver-fabric"]:
-        importlib.import_module("cathedra.cli.driverfabric").add(fabric)
+        importlib.import_module("cathedra.cli.driver.fabric").add(fabric)
 
     check = commands.add_parser(
         "driver-check", help="test whether a driver, in any language, keeps the kubelet's contract"
     )
-    check.set_defaults(command="drivercheck")
+    check.set_defaults(command="driver.check")
     if words[:1] == ["driver-check"]:
-        importlib.import_module("cathedra.cli.drivercheck").add(check)
+        importlib.import_module("cathedra.cli.driver.check").add(check)
 
 
 def _add_programs(commands: _Commands) -> None:
@@ -306,12 +306,12 @@ def _add_programs(commands: _Commands) -> None:
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():
         one = programs.add_parser(program, help=about)
-        one.set_defaults(command="classictestdriver", program=program)
+        one.set_defaults(command="parts.classictestdriver", program=program)
         add_all(one, (*options, *LOGGING))
 
     for part, (about, options) in _PARTS.items():
         command = commands.add_parser(part, help=about)
-        command.set_defaults(command="parts", part=part)
+        command.set_defaults(command="parts.part", part=part)
         add_all(command, (*options, *LOGGING))
 
 

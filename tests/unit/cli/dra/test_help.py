@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.cli.dra.commands import COMMANDS
-from cathedra.cli.dra.main import main
+from cathedra.cli.dra.main import COMMANDS, main
 
 
 @pytest.mark.parametrize("columns", [80, 160])

@@ -18,8 +18,8 @@ from rich.console import Console
 
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
-from cathedra.cli.tables import draw, make_console
-from cathedra.cli.wording import which
+from cathedra.cli.cluster.tables import draw, make_console
+from cathedra.cli.configuration import which
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cathedra.cli.configuration import data_dir
-from cathedra.cli.wording import kept_where, which
+from cathedra.cli.configuration import data_dir, kept_where, which
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.description import Description, read_description
 from cathedra.cluster.data.directories import DEFAULT_NAME

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.cli.configuration import data_dir
-from cathedra.cli.wording import which
+from cathedra.cli.configuration import data_dir, which
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.backup import DATABASE
 from cathedra.cluster.data.datadir import DataDir

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.cli.cluster.remembered import WantedCluster, field_name, remembered_gates, wanted_cluster
 from cathedra.cli.options import CLUSTER, CONFIG, REMEMBERED
-from cathedra.cli.remembered import WantedCluster, field_name, remembered_gates, wanted_cluster
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.description import read_description, write_description

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from cathedra.api.status import StatusError
-from cathedra.cli.configuration import data_dir
-from cathedra.cli.remembered import remembered_gates
-from cathedra.cli.wording import which
+from cathedra.cli.cluster.remembered import remembered_gates
+from cathedra.cli.configuration import data_dir, which
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
@@ -61,7 +60,7 @@ def _show_json(pid: int, indent: int | None) -> Callable[[Overview], None]:
 
 def _drawn(pid: int, data: DataDir) -> Callable[[Overview], None]:
     # rich is loaded only when something is drawn.
-    from cathedra.cli.tables import draw, make_console
+    from cathedra.cli.cluster.tables import draw, make_console
 
     console = make_console()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cathedra.cli.configuration import data_dir
-from cathedra.cli.wording import which
+from cathedra.cli.configuration import data_dir, which
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.backup import Backup, back_up

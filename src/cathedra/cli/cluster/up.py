@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from cathedra.cli.configuration import cluster_config
+from cathedra.cli.cluster.remembered import WantedCluster, wanted_cluster
+from cathedra.cli.configuration import cluster_config, which
 from cathedra.cli.options import CLUSTER, CONFIG
-from cathedra.cli.remembered import WantedCluster, wanted_cluster
-from cathedra.cli.wording import which
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse
 from cathedra.cluster.data.description import write_description

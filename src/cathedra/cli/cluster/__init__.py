@@ -1,0 +1,1 @@
+"""Commands on whole clusters: start, stop, list, show, back up, and hand out credentials."""
