@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from cathedra.clock import Clock
 
-__all__ = ["DatedBackoff", "ExponentialBackoff", "ItemBackoff", "TokenBucket"]
+__all__ = ["DatedBackoff", "DoublingPauses", "ExponentialBackoff", "ItemBackoff", "TokenBucket"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -33,6 +33,28 @@ class ExponentialBackoff:
         delay = self._next
         self._next = min(delay * self._factor, self._maximum)
         return delay
+
+
+class DoublingPauses:
+    """Pauses between the attempts of one action, in seconds: each is twice the one before, up to ``longest``.
+
+    Unlike `ExponentialBackoff` it has no clock: the caller waits for a timer or for an event, and calls `reset` after
+    a success.
+    """
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first, self._longest = first, longest
+        self._next = first
+
+    def take(self) -> float:
+        """Return the pause before the next attempt, and double the one after it."""
+        pause = self._next
+        self._next = min(pause * 2, self._longest)
+        return pause
+
+    def reset(self) -> None:
+        """Start over with the first pause."""
+        self._next = self._first
 
 
 class ItemBackoff(Generic[K]):

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.clock import Clock, SystemClock
 from cathedra.driver.device import Pool
@@ -192,16 +193,15 @@ class DriverRunner:
 
     async def _keep_documents(self) -> None:
         """Write CDI documents again that were removed: containers that start need them."""
-        pause = _DOCUMENTS_RETRY[0]
+        pauses = DoublingPauses(*_DOCUMENTS_RETRY)
         while True:
             await wait_for_files(self.service.documents_missing, (self._cdi_dir, self._cdi_dir.parent))
             try:
                 self.service.restore_documents()
-                pause = _DOCUMENTS_RETRY[0]
+                pauses.reset()
             except OSError as error:
                 self._on_error(error, "writing CDI documents again that were removed")
-                await self._clock.sleep(pause)
-                pause = min(pause * 2, _DOCUMENTS_RETRY[1])
+                await self._clock.sleep(pauses.take())
 
     async def _background(self) -> None:
         await resolve(self.driver.background(self._client, self.driver.directory))

@@ -36,6 +36,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.api.struct import MicroTime, Time, replace
+from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.client.resources import LEASES, NODES
 from cathedra.clock import Clock
@@ -151,16 +152,13 @@ class NodeReporter:
                 group.create_task(self._beat())
 
     async def _retry(self, action: Callable[[], Awaitable[None]]) -> None:
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while True:
             try:
-                await action()
+                return await action()
             except (StatusError, ConnectionError) as error:
                 _LOG.warning("node %s: %s", self._config.name, error)
-                await self._clock.sleep(pause)
-                pause = min(pause * 2, _RETRY[1])
-            else:
-                return
+            await self._clock.sleep(pauses.take())
 
     async def _register(self) -> None:
         try:

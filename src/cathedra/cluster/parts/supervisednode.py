@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.cluster.parts.nodes import ClusterNode
 from cathedra.node.claims.errors import CorruptCheckpoint
@@ -52,7 +53,7 @@ class SupervisedNode:
             UnusableRuntime: the container runtime that was asked for cannot be used here.
             UnprotectedServer: the node's server could not check its callers.
         """
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while True:
             begun = self._clock.monotonic()
             try:
@@ -62,10 +63,10 @@ class SupervisedNode:
                 if isinstance(cause, _OPTIONS):
                     raise cause from error
                 if self._clock.monotonic() - begun > _STABLE:
-                    pause = _RETRY[0]
+                    pauses.reset()
+                pause = pauses.take()
                 self._note(cause, pause)
             await self._clock.sleep(pause)
-            pause = min(pause * 2, _RETRY[1])
             self.failure = ""
             self.node = self._make()
 

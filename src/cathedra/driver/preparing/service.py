@@ -19,6 +19,7 @@ import msgspec
 
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
+from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import Clock
@@ -279,12 +280,13 @@ class ClaimService:
         return entry.answer
 
     async def _call(self, claim: Claim, deadline: float) -> tuple[Prepared, ...]:
-        pause = _FIRST_PAUSE
+        pauses = DoublingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             try:
                 async with asyncio.timeout(max(deadline - self._clock.monotonic(), 0.0)):
                     return await collect(self._driver.prepare(claim))
             except Retry as transient:
+                pause = pauses.take()
                 if self._clock.monotonic() + pause > deadline:
                     raise
                 again = "prepare claim %s: tried again in %s s: %s"
@@ -292,7 +294,6 @@ class ClaimService:
             except TimeoutError as late:
                 raise CallFailed("the driver did not finish before the call's deadline") from late
             await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _complete(self, claim: Claim, entry: CheckpointEntry, prepared: Sequence[Prepared]) -> CheckpointEntry:
         """Write the files of a claim and enter it as completed."""
@@ -398,18 +399,18 @@ class ClaimService:
         return CheckpointEntry(ref.namespace, ref.name, ref.uid, entry.devices, completed=True)
 
     async def _undo(self, entry: CheckpointEntry, deadline: float) -> None:
-        pause = _FIRST_PAUSE
+        pauses = DoublingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             try:
                 undo = self._driver.unprepare if entry.completed else self._driver.rollback
                 await resolve(undo(entry.ref, entry.public()))
             except Retry:
+                pause = pauses.take()
                 if self._clock.monotonic() + pause > deadline:
                     raise
             else:
                 return
             await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _remove_metadata(self, ref: Ref) -> None:
         # A claim of the same name may have been prepared since; the directory is named after it, not after the UID.

@@ -28,6 +28,7 @@ from cathedra._proto import (
     pluginregistration_v1_pb2,
     pluginregistration_v1_pb2_grpc,
 )
+from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.driver.claim import Ref
 from cathedra.driver.errors import CallFailed, RegistrationFailed
@@ -182,14 +183,14 @@ class _KeptSocket:
         self._server, self._mine = await _started(self._path, self._add, self._interceptors)
 
     async def _start_again(self) -> None:
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while True:
             try:
                 return await self._start()
             except (OSError, RuntimeError) as error:  # gRPC raises RuntimeError where it cannot bind
+                pause = pauses.take()
                 _LOG.error("%s cannot be made again, next attempt in %g s: %s", self._path, pause, error)
             await self._clock.sleep(pause)
-            pause = min(pause * 2, _RETRY[1])
 
     async def _stop(self) -> None:
         server, self._server = self._server, None

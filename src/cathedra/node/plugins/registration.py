@@ -20,6 +20,7 @@ import msgspec
 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.goquote import go_quote
+from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.kinds.resource.names import validate_driver_name
 from cathedra.node.concurrency import BlockTasks
@@ -170,22 +171,22 @@ class PluginRegistrar:
     async def _serve(self, path: Path) -> None:
         """Bring one path to what is wanted, again and again, until nothing is wanted of it."""
         socket = self._sockets[path]
-        pause = _FIRST_PAUSE
+        pauses = DoublingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while (number := socket.number) is not None:
             socket.changed.clear()
             registration = _Registration(path, self._registry, self._dial, self._plugins)
             try:
                 await registration.begin()
-                pause = _FIRST_PAUSE
+                pauses.reset()
                 self._metrics.plugin(str(path), "actual_state_of_world", present=True)
                 await registration.follow(socket.changed)
             except PluginError as error:
                 _LOG.warning("plugin at socket %s: %s", path, error)
+                pause = pauses.take()
                 if socket.number == number:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
                             await socket.changed.wait()
-                pause = min(pause * 2, _LONGEST_PAUSE)
             finally:
                 self._metrics.plugin(str(path), "actual_state_of_world", present=False)
                 await registration.end()

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.status import StatusError
+from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import Clock
@@ -216,7 +217,7 @@ class SliceWiper:
 
     async def _wipe(self, field_selector: str) -> None:
         await self._wait_for_node()
-        pause = _FIRST
+        pauses = DoublingPauses(_FIRST, _CAP)
         for _ in range(_STEPS):
             try:
                 await self._slices.delete_collection(field_selector=field_selector)
@@ -224,7 +225,6 @@ class SliceWiper:
                 if isinstance(error, StatusError) and error.is_not_found:
                     return
                 _LOG.warning("removing ResourceSlices (%s) failed, trying again: %s", field_selector, error)
-                await self._clock.sleep(pause * (1 + self._random.random() * _JITTER))
-                pause = min(pause * 2, _CAP)
+                await self._clock.sleep(pauses.take() * (1 + self._random.random() * _JITTER))
             else:
                 return

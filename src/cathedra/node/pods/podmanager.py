@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.undecodable import Undecodable
+from cathedra.client.backoff import DoublingPauses
 from cathedra.client.informer import Informer
 from cathedra.node.deviceplugins.manager import DevicesUnavailable
 from cathedra.node.pods.admission import PodAdmission, Rejection
@@ -75,14 +76,14 @@ class PodManager:
 
     async def _retried(self, what: str, remove: Callable[[], Awaitable[None]]) -> None:
         """Call ``remove`` until it succeeds: what an earlier agent left must not keep this one from running pods."""
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while True:
             try:
                 return await remove()
             except Exception:
+                pause = pauses.take()
                 _LOG.exception("%s: not removed; will try again in %g s", what, pause)
             await self._context.clock.sleep(pause)
-            pause = min(pause * 2, _RETRY[1])
 
     async def _end_orphans(self, runs: Iterable[ContainerRun]) -> None:
         """Containers of pods that are no more."""
@@ -214,12 +215,11 @@ class PodManager:
 
     async def _work(self, uid: str, worker: PodWorker) -> None:
         """Run a pod's worker until the pod is gone, with a new worker after each failure."""
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         try:
             while not await self._survived(worker):
                 # The failed worker stays in the table: a deletion or the end of a container is not lost meanwhile.
-                await self._context.clock.sleep(pause)
-                pause = min(pause * 2, _RETRY[1])
+                await self._context.clock.sleep(pauses.take())
                 worker = self._workers[uid] = self._successor(worker)
         finally:
             del self._workers[uid]

@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from cathedra.client.backoff import DoublingPauses
 from cathedra.node.claims.errors import PrepareError, UnprepareError
 from cathedra.node.concurrency import Wakeup
 from cathedra.node.pods.context import PodContext
@@ -75,7 +76,7 @@ class PodPreparation:
         """Make the volumes; returns when all are there."""
         if self._directories is None:
             return
-        pause = _VOLUME_RETRY[0]
+        pauses = DoublingPauses(*_VOLUME_RETRY)
         while True:
             context = self._context
             maker = VolumeMaker(
@@ -90,8 +91,7 @@ class PodPreparation:
                 self._volumes = await maker.make()
             except VolumeError as error:
                 self._warn("FailedMount", str(error))
-                await self._wakeup.wait(pause)
-                pause = min(pause * 2, _VOLUME_RETRY[1])
+                await self._wakeup.wait(pauses.take())
             else:
                 self._maker = maker
                 return
@@ -118,29 +118,27 @@ class PodPreparation:
 
     async def prepare_claims(self, after_failure: Callable[[], Awaitable[object]]) -> None:
         """Have the pod's claims prepared; returns when all are. ``after_failure`` runs before each pause."""
-        pause, longest = self._context.config.prepare_retry
+        pauses = DoublingPauses(*self._context.config.prepare_retry)
         while True:
             try:
                 await self._context.claims.prepare(self._pod.pod)
             except PrepareError as error:
                 self._warn("FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
                 await after_failure()
-                await self._wakeup.wait(pause)
-                pause = min(pause * 2, longest)
+                await self._wakeup.wait(pauses.take())
             else:
                 return
 
     async def make_cgroup(self, grants: ResourceGrants, after_failure: Callable[[], Awaitable[object]]) -> None:
         """Have the pod's cgroup there, where pods have one; ``after_failure`` runs before each pause."""
-        cgroups, pause = self._context.cgroups, _SANDBOX_RETRY[0]
+        cgroups, pauses = self._context.cgroups, DoublingPauses(*_SANDBOX_RETRY)
         while cgroups is not None:
             try:
                 cgroups.apply(grants.of(self._pod.pod))
             except OSError as error:
                 self._warn("FailedCreatePodContainer", f"unable to ensure pod container exists: {error}")
                 await after_failure()
-                await self._wakeup.wait(pause)
-                pause = min(pause * 2, _SANDBOX_RETRY[1])
+                await self._wakeup.wait(pauses.take())
             else:
                 return
 
@@ -156,15 +154,14 @@ class PodPreparation:
 
     async def make_sandbox(self, after_failure: Callable[[], Awaitable[object]]) -> None:
         """Have the pod's sandbox there, where the runtime has such; ``after_failure`` runs before each pause."""
-        pause = _SANDBOX_RETRY[0]
+        pauses = DoublingPauses(*_SANDBOX_RETRY)
         while True:
             try:
                 await self._run_sandbox()
             except RuntimeFailure as error:
                 self._warn("FailedCreatePodSandBox", error.message)
                 await after_failure()
-                await self._wakeup.wait(pause)
-                pause = min(pause * 2, _SANDBOX_RETRY[1])
+                await self._wakeup.wait(pauses.take())
             else:
                 return
 
@@ -194,14 +191,13 @@ class PodPreparation:
         sandboxes = self._context.runtime.sandboxes
         if sandboxes is None:
             return
-        pause = _SANDBOX_RETRY[0]
+        pauses = DoublingPauses(*_SANDBOX_RETRY)
         while True:
             try:
                 await sandboxes.stop(self._pod.pod.metadata.uid)
             except RuntimeFailure as error:
                 self._warn("FailedKillPod", f"error killing pod: {error.message}")
-                await self._wakeup.wait(pause)
-                pause = min(pause * 2, _SANDBOX_RETRY[1])
+                await self._wakeup.wait(pauses.take())
             else:
                 return
 

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
 from cathedra.api.undecodable import Undecodable
+from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks, Wakeup, first_of
 from cathedra.node.containers.records import ContainerRecord, make_plan
@@ -254,7 +255,7 @@ class PodWorker:
 
     async def _run_containers(self) -> None:
         """Start containers as the plan says, and write what becomes of them, until the pod has run its course."""
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while True:
             self._wakeup.clear()
             await self._resizer.step()
@@ -271,10 +272,10 @@ class PodWorker:
                 rest = max(0.0, self._resizer.look_again - self._clock.monotonic())
                 until = rest if until is None else min(until, rest)
             if not written:
+                pause = pauses.take()
                 until = pause if until is None else min(until, pause)
-                pause = min(pause * 2, _RETRY[1])
             else:
-                pause = _RETRY[0]
+                pauses.reset()
             await self._wakeup.wait(until)
 
     # The end
@@ -322,14 +323,13 @@ class PodWorker:
             await self._context.runtime.remove(run_id)
 
     async def _until_written(self, publish: Callable[[], Awaitable[bool]]) -> None:
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while not self._object.gone and not await publish():
-            await self._wakeup.wait(pause)
-            pause = min(pause * 2, _RETRY[1])
+            await self._wakeup.wait(pauses.take())
 
     async def _wait_for_deletion(self) -> None:
         """The pod is over. Its object stays until it is deleted; then confirm that nothing holds it any more."""
-        pause = _RETRY[0]
+        pauses = DoublingPauses(*_RETRY)
         while not self._object.gone:
             if not self._object.deleted:
                 await self._wakeup.wait(None)
@@ -338,8 +338,7 @@ class PodWorker:
                 # The watch will say so too; until then no new worker must take the pod for a new one.
                 await self._wakeup.wait(_RETRY[1])
                 break
-            await self._wakeup.wait(pause)
-            pause = min(pause * 2, _RETRY[1])
+            await self._wakeup.wait(pauses.take())
         if self._preparation.directories is not None:
             self._preparation.directories.remove_all()
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from cathedra.cdi.errors import CDIError
+from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.bundle import limit_resources
@@ -198,14 +199,14 @@ class HostedRuntime:
         superseded.set()
 
     async def _reconnect(self) -> ShimListing:
-        pause = _RECONNECT[0]
+        pauses = DoublingPauses(*_RECONNECT)
         while True:
             try:
                 return await self._connect()
             except (OSError, IncompatibleShim) as error:
+                pause = pauses.take()
                 _LOG.error("no container shim for %s, next attempt in %g s: %s", self._directory, pause, error)
             await self._clock.sleep(pause)
-            pause = min(pause * 2, _RECONNECT[1])
 
     async def _connect(self) -> ShimListing:
         return await connect_or_launch(self._options, self._exited)
