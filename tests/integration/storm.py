@@ -60,7 +60,7 @@ class StormServer:
         self._context.set_forkserver_preload(
             [
                 "cathedra.apiserver.authentication.pki",
-                "cathedra.asgi.protocols",
+                "cathedra.asgi.http1",
                 "cathedra.apiserver.server",
                 "cathedra.apiserver.storage.sqlite",
                 "tests.integration.storm",

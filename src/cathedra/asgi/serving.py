@@ -1,4 +1,4 @@
-"""HTTP on connections: uvicorn with TLS, on an event loop that is shared with the rest of the process.
+"""HTTP and TLS on connections, on an event loop that is shared with the rest of the process.
 
 Where connections come from is another matter: from sockets that are listened on here (`cathedra.asgi.listener`), or
 from the process that accepts them (`cathedra.asgi.dealing`).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import socket
 import ssl
@@ -17,14 +16,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.asgi.knownheads import KnownHeads
+from cathedra.asgi.serverstate import KEEP_ALIVE_SECONDS, ServerState
 
 __all__ = ["ConnectionServer", "TLSFiles"]
 
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
-KEEP_ALIVE_SECONDS: Final = 90
-"""For which a connection without requests stays open."""
 _DATE_SECONDS: Final = 1.0
 LOG: Final = logging.getLogger(__name__)
 
@@ -45,53 +42,26 @@ class ConnectionServer:
     """
 
     def __init__(self, app: Any, tls: TLSFiles | None) -> None:
-        # A cluster in one process without a port needs no server, and uvicorn is a tenth of a second.
-        import uvicorn
-
-        from cathedra.asgi.gathering import Turn
-        from cathedra.asgi.protocols import CertificateHTTPProtocol
-
-        http: Any = functools.partial(CertificateHTTPProtocol, heads=KnownHeads(), turn=Turn())
-        websockets: Any = _websocket_protocol
-        options: dict[str, Any] = {}
-        if tls is not None:
-            options = {
-                "ssl_certfile": str(tls.certificate),
-                "ssl_keyfile": str(tls.key),
-                "ssl_ca_certs": str(tls.client_authority),
-                "ssl_cert_reqs": ssl.CERT_OPTIONAL,
-            }
-        config = uvicorn.Config(
-            app,
-            http=http,
-            ws=websockets,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            date_header=True,
-            backlog=BACKLOG,
-            ws_max_size=32 * 1024 * 1024,
-            ws_per_message_deflate=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            **options,
-        )
-        self._server = uvicorn.Server(config)
+        self._files = tls
+        self._tls: ssl.SSLContext | None = None
+        self._state = ServerState(app, keep_alive_seconds=KEEP_ALIVE_SECONDS)
+        self._servers: list[asyncio.Server] = []
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beginning: set[asyncio.Task[None]] = set()
-        """Connections whose TLS is being agreed on."""
+        """Connections whose TLS handshake is under way."""
 
     async def start(self, *listening: socket.socket) -> None:
-        """Begin to serve; returns once connections are accepted on these sockets."""
-        config = self._server.config
-        if not config.loaded:
-            config.load()
-        if config.ssl is not None:
-            _forbid_resumption(config.ssl)
-        self._server.lifespan = config.lifespan_class(config)
-        await self._server.startup(sockets=list(listening))
+        """Begin to serve; returns once connections are accepted on these sockets.
+
+        Raises:
+            OSError, ssl.SSLError: a file of TLS cannot be read, or is no certificate with its key.
+        """
+        if self._files is not None:
+            self._tls = _tls_context(self._files)
+        loop = asyncio.get_running_loop()
+        for each in listening:
+            self._servers.append(await loop.create_server(self._protocol, sock=each, ssl=self._tls, backlog=BACKLOG))
         self._task = asyncio.create_task(self._keep_date(), name="listener")
 
     def serve(self, connected: socket.socket) -> None:
@@ -102,7 +72,7 @@ class ConnectionServer:
 
     def stop_accepting(self) -> None:
         """Close the sockets that are listened on; connections go on."""
-        for each in self._server.servers:
+        for each in self._servers:
             each.close()
 
     def show_certificate(self, certificate: Path, key: Path | None = None) -> None:
@@ -111,9 +81,8 @@ class ConnectionServer:
         Raises:
             ssl.SSLError: they are no certificate with its key.
         """
-        context = self._server.config.ssl
-        if context is not None:
-            context.load_cert_chain(certificate, key)
+        if self._tls is not None:
+            self._tls.load_cert_chain(certificate, key)
 
     async def ended(self) -> None:
         """Wait until it serves no longer; cancelling the wait does not end it."""
@@ -128,11 +97,9 @@ class ConnectionServer:
         self.stop_accepting()
         for beginning in tuple(self._beginning):
             beginning.cancel()
-        server = self._server
-        for connection in list(server.server_state.connections):
+        for connection in list(self._state.connections):
             connection.shutdown()
-        # An idle connection is closed in the next turn, and uvicorn would look for that a tenth of a second later.
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # idle connections are closed in the next turn of the loop
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS):
                 await self._all_closed()
@@ -141,16 +108,16 @@ class ConnectionServer:
 
     async def _all_closed(self) -> None:
         """Wait until everything is answered and sent."""
-        state = self._server.server_state
+        state = self._state
         while state.tasks:
-            await asyncio.wait(set(state.tasks))
-        while state.connections:  # noqa: ASYNC110 - uvicorn's protocols set no event
+            await asyncio.wait({task for task in state.tasks if task is not None})
+        while state.connections:  # noqa: ASYNC110 - protocols that connections were handed to set no event
             await asyncio.sleep(0.02)
 
     async def _end_remaining(self) -> None:
-        """End streams and connections that are left. That is ordinary: uvicorn would log it as errors."""
-        state = self._server.server_state
-        tasks = set(state.tasks)
+        """Cancel the streams that are left and close the connections that are left."""
+        state = self._state
+        tasks = {task for task in state.tasks if task is not None}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -161,27 +128,39 @@ class ConnectionServer:
 
     async def _begin(self, connected: socket.socket) -> None:
         connected.setblocking(False)
-        loop, tls = asyncio.get_running_loop(), self._server.config.ssl
         try:
-            await loop.connect_accepted_socket(self._protocol, connected, ssl=tls)
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connected, ssl=self._tls)
         except OSError as error:
-            LOG.debug("a connection did not come about: %s", error)
+            LOG.debug("a connection could not be established: %s", error)
             connected.close()
 
     def _protocol(self) -> asyncio.Protocol:
-        server = self._server
-        made: asyncio.Protocol = server.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn does
-            config=server.config, server_state=server.server_state, app_state=server.lifespan.state
-        )
-        return made
+        # start-up time: with the first connection; a cluster in one process without a port needs no parser
+        from cathedra.asgi.http1 import HTTPProtocol
+
+        return HTTPProtocol(self._state)
 
     async def _keep_date(self) -> None:
-        """Have the date of answers made anew each second; uvicorn's own loop would wake ten times for it."""
+        """Renew the date of responses every second until the server stops."""
         while not self._stopping.is_set():
-            await self._server.on_tick(0)
+            self._state.renew_date()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_DATE_SECONDS):
                     await self._stopping.wait()
+
+
+def _tls_context(files: TLSFiles) -> ssl.SSLContext:
+    """Return the server's side of TLS 1.2 and 1.3, as Python's defaults for servers restrict it.
+
+    Raises:
+        OSError, ssl.SSLError: a file cannot be read, or is no certificate with its key.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    context.load_verify_locations(files.client_authority)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    _forbid_resumption(context)
+    return context
 
 
 def _forbid_resumption(context: ssl.SSLContext) -> None:
@@ -189,10 +168,3 @@ def _forbid_resumption(context: ssl.SSLContext) -> None:
     would not be verified again, whether it has ended or its authority was replaced."""
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
-
-
-def _websocket_protocol(**options: Any) -> asyncio.Protocol:
-    # start-up time: with the first WebSocket
-    from cathedra.asgi.websockets import CertificateWebSocketProtocol
-
-    return CertificateWebSocketProtocol(**options)

@@ -35,7 +35,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Connections(Protocol):
-    """The connections that a server closes when it ends; uvicorn's set of protocols."""
+    """The connections that a server closes when it ends; a set."""
 
     def add(self, connection: Any, /) -> None:
         """One more."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from cathedra.asgi.headers import Pairs, RequestHeaders
+from cathedra.asgi.headers import RequestHeaders
 
 PAIRS = [(b"accept", b"a"), (b"x-name", b"\xfc"), (b"accept", b"b")]
 
@@ -22,32 +20,3 @@ def test_how_a_name_begins_is_seen_in_all_names() -> None:
     assert b"\nx-" in headers.names
     assert b"\nname" not in headers.names
     assert RequestHeaders(()).names == b""
-
-
-WRITTEN = ((b"Accept", b"a"), (b"Content-Length", b"7"), (b"X-Name", b"\xfc"))
-
-
-def lowered(pairs: Pairs) -> RequestHeaders:
-    return RequestHeaders((name.lower(), value) for name, value in pairs)
-
-
-def test_headers_of_a_body_of_another_length_are_those_read_anew() -> None:
-    longer = (WRITTEN[0], (b"Content-Length", b"12"), WRITTEN[2])
-    headers = lowered(WRITTEN).of_other_length(WRITTEN, longer)
-    assert headers == lowered(longer)
-    assert headers is not None
-    assert headers.texts == lowered(longer).texts
-    assert headers.names == lowered(longer).names
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        WRITTEN[:2],
-        ((b"Accept", b"b"), *WRITTEN[1:]),
-        ((b"Accept", b"b"), (b"Content-Length", b"12"), WRITTEN[2]),
-        (WRITTEN[0], (b"Expect", b"100-continue"), WRITTEN[2]),
-    ],
-)
-def test_headers_that_differ_in_more_are_read_anew(others: Pairs) -> None:
-    assert lowered(WRITTEN).of_other_length(WRITTEN, others) is None

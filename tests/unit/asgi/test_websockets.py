@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.server import ServerProtocol
 
 from cathedra.asgi.serving import ConnectionServer
 
@@ -76,13 +76,13 @@ async def test_tiny_messages_are_all_received_in_their_order_while_the_applicati
 
 async def test_a_flood_of_pings_is_answered_a_part_in_each_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    receive = WebSocketsSansIOProtocol.data_received
+    receive = ServerProtocol.receive_data
 
-    def noted(self: WebSocketsSansIOProtocol, data: bytes) -> None:
+    def noted(self: ServerProtocol, data: bytes) -> None:
         sizes.append(len(data))
         receive(self, data)
 
-    monkeypatch.setattr(WebSocketsSansIOProtocol, "data_received", noted)
+    monkeypatch.setattr(ServerProtocol, "receive_data", noted)
     async with serving(echo) as port:
         reader, writer = await connected(port)
         writer.write(masked(9) * 10_000)
@@ -100,7 +100,7 @@ async def test_what_an_application_does_not_take_is_not_parsed() -> None:
         await receive()
         await send({"type": "websocket.accept"})
         await taken.wait()
-        parsed.append(receive.__self__.queue.qsize())
+        parsed.append(receive.__self__._messages.qsize())
         count = 0
         while (await receive())["type"] == "websocket.receive":
             count += 1

@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-LATER = ("aiohttp", "cathedra.cel.program", "cathedra.classic", "cryptography", "grpc", "jwt", "uvicorn", "websockets")
+LATER = (
+    "aiohttp",
+    "cathedra.cel.program",
+    "cathedra.classic",
+    "cryptography",
+    "grpc",
+    "jwt",
+    "httptools",
+    "websockets",
+)
 
 
 def test_libraries_that_only_some_clusters_need_are_not_loaded_with_the_parts() -> None:

@@ -1,6 +1,7 @@
-"""What is written to a connection in one turn of the loop, sent as one piece.
+"""Batched writes: what is written to a connection in one turn of the event loop is sent as one piece.
 
-Between uvicorn's protocols, which write an answer piece by piece, and the transport of the connection.
+`BatchingTransport` stands between an HTTP connection's protocol and its socket; `WriteBatch` is shared by all
+connections of a server.
 """
 
 from __future__ import annotations
@@ -10,29 +11,29 @@ import logging
 from collections import deque
 from typing import Any, Final, TypeAlias
 
-from cathedra.asgi.exchange import LARGE
+__all__ = ["LARGE", "BatchingTransport", "WriteBatch"]
 
-__all__ = ["GatheringTransport", "Turn"]
-
+LARGE: Final = 65_536
+"""Size in bytes from which copying a piece costs more than sending it separately."""
 MOST_UNREAD: Final = 512 * 1024 * 1024
-"""Bytes of large answers that may wait for all clients of a server to take them."""
+"""Limit of the bytes of large responses that wait for the clients of a server."""
 LOG: Final = logging.getLogger(__name__)
 _Data: TypeAlias = bytes | bytearray | memoryview
 
 
-class Turn:
-    """The transports on which something was written in this turn of the loop; they send it together in the next."""
+class WriteBatch:
+    """The transports that were written to in this turn of the loop, and the large responses that wait for clients."""
 
     def __init__(self) -> None:
-        self._written: list[GatheringTransport] = []
-        self._unread: dict[GatheringTransport, list[_Data]] = {}
-        """Large pieces that wait for their clients, in the order in which these fell behind."""
+        self._written: list[BatchingTransport] = []
+        self._unread: dict[BatchingTransport, list[_Data]] = {}
+        """Large pieces by client, the client that has been behind for longest first."""
         self._holders: dict[int, int] = {}
-        """Number of clients that a piece waits for, by its identity: some lists are shared."""
+        """Number of clients that each piece waits for, by the piece's identity: clients share the bytes of a list."""
         self._unread_bytes = 0
 
-    def hold(self, transport: GatheringTransport, piece: _Data) -> None:
-        """A large piece waits for a client. If there are too many, those are cut who are behind for longest."""
+    def hold(self, transport: BatchingTransport, piece: _Data) -> None:
+        """Count a large piece that waits for a client. Above `MOST_UNREAD`, disconnect those behind for longest."""
         self._unread.setdefault(transport, []).append(piece)
         holders = self._holders.get(id(piece), 0)
         self._holders[id(piece)] = holders + 1
@@ -42,8 +43,8 @@ class Turn:
             LOG.warning("a connection is closed: too much waits for clients that do not read")
             next(iter(self._unread)).abort()
 
-    def leave(self, transport: GatheringTransport) -> None:
-        """Nothing waits for a client any more."""
+    def leave(self, transport: BatchingTransport) -> None:
+        """Stop counting the pieces of a client."""
         for piece in self._unread.pop(transport, ()):
             holders = self._holders[id(piece)] - 1
             if holders:
@@ -52,8 +53,8 @@ class Turn:
                 del self._holders[id(piece)]
                 self._unread_bytes -= len(piece)
 
-    def add(self, transport: GatheringTransport, loop: asyncio.AbstractEventLoop) -> None:
-        """Something waits in it; it is not here yet."""
+    def add(self, transport: BatchingTransport, loop: asyncio.AbstractEventLoop) -> None:
+        """Flush ``transport``, which is not in the batch yet, in the next turn of the loop."""
         if not self._written:
             loop.call_soon(self._end)
         self._written.append(transport)
@@ -63,87 +64,86 @@ class Turn:
         for transport in written:
             try:
                 transport.flush()
-            except Exception:  # one connection must not keep the answers on the others
-                LOG.exception("an answer could not be sent")
+            except Exception:  # a fault of one connection must not hold back the responses of the others
+                LOG.exception("a response could not be sent")
                 transport.abort()
 
 
-class GatheringTransport(asyncio.Transport):
+class BatchingTransport(asyncio.Transport):
     """A transport that sends what is written in one turn of the loop as one piece.
 
-    uvicorn writes the head of an answer and its body one by one, and each would become a TLS record and a system call
-    of its own: half of what a small answer costs. What is gathered already, as the events of a watch, is sent at once.
+    Head and body of a response are written separately, and each would be a TLS record and a system call of its own:
+    half of the cost of a small response. Events of a watch, which are batched already, are sent at once (`send`).
 
-    A large answer goes out as its client takes it: what TLS encrypts is a copy for this connection alone. Of what waits
-    so for all clients there are `MOST_UNREAD` bytes at most.
+    A large response is sent as its client reads it, because what TLS has encrypted is a copy for this connection alone.
     """
 
-    __slots__ = ("_ending", "_gone", "_loop", "_paused", "_rest", "_scheduled", "_transport", "_turn", "_waiting")
+    __slots__ = ("_batch", "_ending", "_gone", "_loop", "_paused", "_rest", "_scheduled", "_transport", "_waiting")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, batch: WriteBatch) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
-        self._turn = turn
+        self._batch = batch
         self._waiting: list[_Data] = []
         self._scheduled = False
         self._rest: deque[_Data] = deque()
-        """The rest of a large piece, and the pieces that were written behind it."""
+        """The unsent rest of a large piece, and the pieces that were written after it."""
         self._paused = False
-        """True if the client is behind."""
+        """True while the socket's buffer is full."""
         self._gone = False
-        """True if nothing is sent any more."""
+        """True once the connection is lost or aborted."""
         self._ending = False
-        """True if it closes when nothing is left."""
+        """True if the connection closes when the rest is sent."""
 
     @property
     def has_rest(self) -> bool:
-        """Return True if a part of what was written waits for the client."""
+        """Return True if a part of a large piece is unsent."""
         return bool(self._rest)
 
     def pause(self) -> None:
-        """The client is behind: what is left of large pieces waits."""
+        """Hold back the rest of large pieces."""
         self._paused = True
 
     def resume(self) -> None:
-        """The client takes more."""
+        """Send the rest of large pieces."""
         self._paused = False
         self._send_rest()
 
     def drop(self) -> None:
-        """Drop what waits for a client that has gone, or is to go."""
+        """Drop everything unsent: the connection is lost or is aborted."""
         self._gone = True
         self._waiting.clear()
         self._rest.clear()
-        self._turn.leave(self)
+        self._batch.leave(self)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the transport itself knows: addresses, TLS."""
+        """Return a fact about the connection: its addresses, its TLS object."""
         return self._transport.get_extra_info(name, default)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Hand what arrives to another protocol."""
+        """Pass received data to another protocol."""
         self._transport.set_protocol(protocol)
 
     def pause_reading(self) -> None:
-        """Let what arrives wait."""
+        """Stop reading from the socket."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take what arrives again."""
+        """Read from the socket again."""
         self._transport.resume_reading()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set how much may be buffered before its protocol is paused; without effect once it is closed."""
+        """Set the buffer size from which on the protocol is paused. Without effect once the connection is closed."""
         if not self._transport.is_closing():  # uvloop's transport raises then
             self._transport.set_write_buffer_limits(high, low)
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """Return True if the connection is closed or about to be."""
         return self._ending or self._transport.is_closing()
 
     def abort(self) -> None:
-        """Close at once; what waits is lost."""
+        """Close at once and drop what is unsent."""
         gone = self._gone
         self.drop()
         # The TLS transport of asyncio in Python 3.11.2 raises AttributeError once its connection is lost.
@@ -151,16 +151,16 @@ class GatheringTransport(asyncio.Transport):
             self._transport.abort()
 
     def write(self, data: _Data) -> None:
-        """Send soon; large pieces at once, behind what waits."""
+        """Send in the next turn of the loop; large pieces at once, after what was written before."""
         self._waiting.append(data)
         if len(data) >= LARGE:
             self.flush()
         elif not self._scheduled:
             self._scheduled = True
-            self._turn.add(self, self._loop)
+            self._batch.add(self, self._loop)
 
     def send(self, data: _Data) -> None:
-        """Send at once, behind what waits."""
+        """Send at once, after what was written before."""
         if self._waiting or self._rest:
             self._waiting.append(data)
             self.flush()
@@ -168,7 +168,7 @@ class GatheringTransport(asyncio.Transport):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what waits and close."""
+        """Send everything and close."""
         self.flush()
         if self._rest and not self._transport.is_closing():
             self._ending = True
@@ -176,7 +176,7 @@ class GatheringTransport(asyncio.Transport):
             self._transport.close()
 
     def detached(self) -> asyncio.Transport:
-        """The transport itself, behind everything that was written until now."""
+        """Send everything and return the socket's own transport."""
         self.flush()
         self._paused = False
         while self._rest and not self._transport.is_closing():
@@ -184,7 +184,7 @@ class GatheringTransport(asyncio.Transport):
         return self._transport
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send what was written."""
         self._scheduled = False
         waiting = self._waiting
         if not waiting:
@@ -196,7 +196,7 @@ class GatheringTransport(asyncio.Transport):
             self._rest.extend(waiting)
             for piece in waiting:
                 if len(piece) >= LARGE:
-                    self._turn.hold(self, piece)
+                    self._batch.hold(self, piece)
             return
         last = waiting[-1]
         if len(last) >= LARGE:
@@ -208,12 +208,12 @@ class GatheringTransport(asyncio.Transport):
             self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
 
     def _send_large(self, data: _Data) -> None:
-        """Send a piece at a time: TLS keeps a buffer of its largest piece for each connection, and what fits into the
-        processor's cache is encrypted and sent in a seventh less time."""
+        # In slices: TLS keeps a buffer of the size of the largest write for each connection, and what fits into the
+        # processor's cache is encrypted and sent in a seventh less time.
         self._rest.append(data)
         self._send_rest()
         if self._rest:
-            self._turn.hold(self, data)
+            self._batch.hold(self, data)
 
     def _send_rest(self) -> None:
         rest = self._rest
@@ -224,13 +224,13 @@ class GatheringTransport(asyncio.Transport):
             data = memoryview(rest[0])
             self._transport.write(data[:LARGE])
             if not rest:
-                return  # dropped meanwhile
+                return  # the write has failed, and `drop` has emptied the deque
             if len(data) > LARGE:
                 rest[0] = data[LARGE:]
             else:
                 rest.popleft()
         if rest:
             return
-        self._turn.leave(self)
+        self._batch.leave(self)
         if self._ending:
             self._transport.close()

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from cathedra.asgi import gathering as gathering_module
-from cathedra.asgi.exchange import LARGE
-from cathedra.asgi.gathering import GatheringTransport, Turn
+from cathedra.asgi import batching as batching_module
+from cathedra.asgi.batching import LARGE, BatchingTransport, WriteBatch
 
 
 class Sink(asyncio.Transport):
@@ -37,13 +36,13 @@ class Sink(asyncio.Transport):
         self.aborted = True
 
 
-def gathering(sink: Sink, turn: Turn) -> GatheringTransport:
-    return GatheringTransport(sink, asyncio.get_running_loop(), turn)
+def batching(sink: Sink, turn: WriteBatch) -> BatchingTransport:
+    return BatchingTransport(sink, asyncio.get_running_loop(), turn)
 
 
 async def test_what_is_written_in_one_turn_is_sent_as_one_piece_in_the_next() -> None:
-    sink, turn = Sink(), Turn()
-    transport = gathering(sink, turn)
+    sink, turn = Sink(), WriteBatch()
+    transport = batching(sink, turn)
     transport.write(b"head")
     transport.write(b"body")
     assert sink.sent == []
@@ -55,8 +54,8 @@ async def test_what_is_written_in_one_turn_is_sent_as_one_piece_in_the_next() ->
 
 
 async def test_large_pieces_and_streams_go_out_at_once_behind_what_waits() -> None:
-    sink, turn = Sink(), Turn()
-    transport = gathering(sink, turn)
+    sink, turn = Sink(), WriteBatch()
+    transport = batching(sink, turn)
     transport.write(b"a")
     transport.write(b"b" * LARGE)
     assert sink.sent == [b"a", b"b" * LARGE]
@@ -69,8 +68,8 @@ async def test_large_pieces_and_streams_go_out_at_once_behind_what_waits() -> No
 
 
 async def test_what_waits_is_sent_before_the_end_and_nothing_after_it() -> None:
-    sink, turn = Sink(), Turn()
-    transport = gathering(sink, turn)
+    sink, turn = Sink(), WriteBatch()
+    transport = batching(sink, turn)
     transport.write(b"last")
     transport.close()
     transport.write(b"more")
@@ -79,8 +78,8 @@ async def test_what_waits_is_sent_before_the_end_and_nothing_after_it() -> None:
 
 
 async def test_a_cut_connection_sends_nothing_more() -> None:
-    sink, turn = Sink(), Turn()
-    transport = gathering(sink, turn)
+    sink, turn = Sink(), WriteBatch()
+    transport = batching(sink, turn)
     transport.write(b"lost")
     transport.abort()
     await asyncio.sleep(0)
@@ -90,9 +89,9 @@ async def test_a_cut_connection_sends_nothing_more() -> None:
 async def test_a_connection_that_fails_is_cut_and_the_others_get_their_answers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    sinks, turn = [Sink(), Sink(fails=True), Sink()], Turn()
+    sinks, turn = [Sink(), Sink(fails=True), Sink()], WriteBatch()
     for sink in sinks:
-        gathering(sink, turn).write(b"answer")
+        batching(sink, turn).write(b"answer")
     await asyncio.sleep(0)
     assert [sink.sent for sink in sinks] == [[b"answer"], [], [b"answer"]]
     assert [sink.aborted for sink in sinks] == [False, True, False]
@@ -111,7 +110,7 @@ async def test_limits_of_a_transport_that_is_closed_have_no_effect() -> None:
             self.limits = high, low
 
     sink = Limited()
-    transport = gathering(sink, Turn())
+    transport = batching(sink, WriteBatch())
     transport.set_write_buffer_limits(high=LARGE)
     assert sink.limits == (LARGE, None)
     sink.closed = True
@@ -124,17 +123,17 @@ class Slow(Sink):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gathering: GatheringTransport | None = None
+        self.batching: BatchingTransport | None = None
 
     def write(self, data: Any) -> None:
         super().write(data)
-        assert self.gathering is not None
-        self.gathering.pause()
+        assert self.batching is not None
+        self.batching.pause()
 
 
 async def test_a_large_answer_goes_out_as_its_client_takes_it_and_nothing_overtakes_it() -> None:
-    sink, turn = Slow(), Turn()
-    transport = sink.gathering = gathering(sink, turn)
+    sink, turn = Slow(), WriteBatch()
+    transport = sink.batching = batching(sink, turn)
     transport.write(b"head")
     transport.write(b"x" * (3 * LARGE + 1))
     assert sink.sent == [b"head"]
@@ -155,8 +154,8 @@ async def test_a_large_answer_goes_out_as_its_client_takes_it_and_nothing_overta
 
 
 async def test_what_waits_is_written_before_the_connection_leaves_http_and_dropped_when_it_is_aborted() -> None:
-    sink, turn = Slow(), Turn()
-    transport = sink.gathering = gathering(sink, turn)
+    sink, turn = Slow(), WriteBatch()
+    transport = sink.batching = batching(sink, turn)
     transport.write(b"x" * (3 * LARGE))
     assert transport.detached() is sink
     assert b"".join(sink.sent) == b"x" * (3 * LARGE)
@@ -167,40 +166,40 @@ async def test_what_waits_is_written_before_the_connection_leaves_http_and_dropp
 
 
 async def test_those_who_are_behind_for_longest_are_cut_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering_module, "MOST_UNREAD", 10 * LARGE)
-    turn = Turn()
+    monkeypatch.setattr(batching_module, "MOST_UNREAD", 10 * LARGE)
+    turn = WriteBatch()
     sinks = [Slow() for _ in range(6)]
     transports = []
     for sink in sinks:
-        transport = sink.gathering = gathering(sink, turn)
+        transport = sink.batching = batching(sink, turn)
         transport.write(bytes([len(transports)]) * (3 * LARGE))
         transports.append(transport)
     assert [sink.aborted for sink in sinks] == [True, True, True, False, False, False]
     while transports[3].has_rest:
         transports[3].resume()
     late = Slow()
-    another = late.gathering = gathering(late, turn)
+    another = late.batching = batching(late, turn)
     another.write(b"x" * (3 * LARGE))
     assert [sink.aborted for sink in (*sinks[3:], late)] == [False] * 4
 
 
 async def test_an_answer_that_many_clients_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering_module, "MOST_UNREAD", 10 * LARGE)
-    turn, shared = Turn(), b"x" * (9 * LARGE)
+    monkeypatch.setattr(batching_module, "MOST_UNREAD", 10 * LARGE)
+    turn, shared = WriteBatch(), b"x" * (9 * LARGE)
     sinks = [Slow() for _ in range(6)]
     for sink in sinks:
-        sink.gathering = gathering(sink, turn)
-        sink.gathering.write(shared)
+        sink.batching = batching(sink, turn)
+        sink.batching.write(shared)
     assert not any(sink.aborted for sink in sinks)
     for sink in sinks:
-        assert sink.gathering is not None
-        sink.gathering.abort()
+        assert sink.batching is not None
+        sink.batching.abort()
     assert (turn._unread_bytes, turn._holders, turn._unread) == (0, {}, {})
 
 
 async def test_one_client_may_be_slow_with_an_answer_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering_module, "MOST_UNREAD", LARGE)
+    monkeypatch.setattr(batching_module, "MOST_UNREAD", LARGE)
     sink = Slow()
-    sink.gathering = gathering(sink, Turn())
-    sink.gathering.write(b"x" * (9 * LARGE))
+    sink.batching = batching(sink, WriteBatch())
+    sink.batching.write(b"x" * (9 * LARGE))
     assert not sink.aborted
