@@ -1,6 +1,6 @@
-"""Which struct is which kind: the map between Python types and group, version and kind.
+"""The map between structs and group, version and kind.
 
-Objects inside the system carry no kind and apiVersion of their own; what writes them down asks here.
+Objects inside the system carry neither kind nor apiVersion. Code that encodes them looks both up here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import importlib
 from functools import cache
 from typing import NamedTuple
 
-from cathedra.api.core.index import KINDS
+from cathedra.api.core.index import KINDS, MODULES
 from cathedra.api.struct import KubeStruct
 
 __all__ = ["GroupResource", "GroupVersionKind", "GroupVersionResource", "UnknownKind"]
@@ -39,7 +39,7 @@ class GroupVersionResource(NamedTuple):
 
     @property
     def group_resource(self) -> GroupResource:
-        """The same without the version."""
+        """Group and resource, without the version."""
         return GroupResource(self.group, self.resource)
 
 
@@ -52,7 +52,7 @@ class GroupVersionKind(NamedTuple):
 
     @staticmethod
     def parse(api_version: str, kind: str) -> GroupVersionKind:
-        """From an object's ``apiVersion`` and ``kind``."""
+        """Return the kind that an object's ``apiVersion`` and ``kind`` name."""
         group, _, version = api_version.rpartition("/")
         return GroupVersionKind(group, version, kind)
 
@@ -64,34 +64,31 @@ class GroupVersionKind(NamedTuple):
 
 @cache
 def type_of(gvk: GroupVersionKind) -> type[KubeStruct]:
-    """The struct of a built-in kind; its module is imported on first use.
+    """Return the struct of a built-in kind. Its module is imported on first use, to shorten the start.
 
     Raises:
-        UnknownKind: there is none.
+        UnknownKind: there is no such kind, or it is of a version that is never served.
     """
-    try:
-        home = KINDS[gvk.api_version][gvk.kind]
-    except KeyError as error:
-        raise UnknownKind(f"no kind {gvk.kind!r} is registered for version {gvk.api_version!r}") from error
-    module, _, name = home.partition(":")
-    found: type[KubeStruct] = getattr(importlib.import_module(module), name)
+    module = MODULES.get(gvk.api_version)
+    if module is None or not is_registered(gvk):
+        raise UnknownKind(f"no kind {gvk.kind!r} is registered for version {gvk.api_version!r}")
+    found: type[KubeStruct] = getattr(importlib.import_module(module), gvk.kind)
     return found
 
 
 def is_registered(gvk: GroupVersionKind) -> bool:
-    """Whether there is such a built-in kind."""
-    return gvk.kind in KINDS.get(gvk.api_version, {})
+    """Return True if there is such a built-in kind, in a version that is served or not."""
+    return gvk.kind in KINDS.get(gvk.api_version, ())
 
 
 @cache
 def kind_of(kind: type[KubeStruct]) -> GroupVersionKind:
-    """Group, version and kind of a struct.
+    """Return group, version and kind of a struct. A struct that two versions share is that of the first, v1.
 
     Raises:
         UnknownKind: the struct is only a part of objects.
     """
-    home = f"{kind.__module__}:{kind.__name__}"
-    for api_version, kinds in KINDS.items():
-        if kinds.get(kind.__name__) == home:
+    for api_version, module in MODULES.items():
+        if module == kind.__module__ and kind.__name__ in KINDS[api_version]:
             return GroupVersionKind.parse(api_version, kind.__name__)
     raise UnknownKind(f"{kind.__module__}.{kind.__name__} is no kind of its own")

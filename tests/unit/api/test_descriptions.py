@@ -14,7 +14,6 @@ from cathedra.api.struct import KubeStruct, json_names
 MODULES = (
     "cathedra.api.resource",
     "cathedra.api.core.resource_v1beta1",
-    "cathedra.api.core.resource_v1beta2",
     "cathedra.api.core.resource_v1alpha3",
 )
 COMMON = {"kind", "apiVersion", "metadata"}

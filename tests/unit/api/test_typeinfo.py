@@ -6,15 +6,15 @@ import pytest
 
 from cathedra.api import facts
 from cathedra.api.core import core_v1, resource_v1beta1
-from cathedra.api.core.index import KINDS
+from cathedra.api.core.index import KINDS, MODULES
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.struct import KubeStruct, json_names
 from cathedra.api.typeinfo import info_of, locate, package_of, type_info
 
 
 def test_every_kind_has_the_fields_of_its_struct() -> None:
-    for api_version, kinds in KINDS.items():
-        for kind in kinds:
+    for api_version in MODULES:
+        for kind in KINDS[api_version]:
             struct = type_of(GroupVersionKind.parse(api_version, kind))
             info = info_of(struct)
             assert info is not None

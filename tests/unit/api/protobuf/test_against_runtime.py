@@ -10,7 +10,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cathedra.api.core.index import KINDS
+from cathedra.api.core.index import KINDS, MODULES
 from cathedra.api.protobuf import decode_message, encode_message
 from cathedra.api.scheme import GroupVersionKind, type_of
 from cathedra.api.typeinfo import package_of
@@ -20,7 +20,7 @@ from tests.unit.api.protobuf.objects import objects
 
 MIXED = "resource.k8s.io/v1alpha3"
 """1.31 and later releases have other fields of this version, so that none knows all fields of its structs."""
-ALL = [(version, kind) for version, kinds in KINDS.items() for kind in kinds if version != MIXED]
+ALL = [(version, kind) for version in MODULES for kind in KINDS[version] if version != MIXED]
 
 
 @cache

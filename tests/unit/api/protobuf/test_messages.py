@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core import apiextensions_v1, batch_v1, core_v1, meta_v1, rbac_v1
-from cathedra.api.core.index import KINDS
+from cathedra.api.core.index import KINDS, MODULES
 from cathedra.api.protobuf import ProtobufError, decode_message, encode_message, has_message
 from cathedra.api.resource import Device, NodeAllocatableResource, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind, type_of
@@ -15,7 +15,7 @@ from cathedra.api.struct import Quantity, RawJSON, Time
 from tests.unit.api.protobuf.objects import objects
 from tests.unit.api.protobuf.recorded import RECORDED
 
-ALL_KINDS = [type_of(GroupVersionKind.parse(version, kind)) for version, kinds in KINDS.items() for kind in kinds]
+ALL_KINDS = [type_of(GroupVersionKind.parse(version, kind)) for version in MODULES for kind in KINDS[version]]
 OPTIONS = [meta_v1.DeleteOptions, meta_v1.CreateOptions, meta_v1.UpdateOptions, meta_v1.PatchOptions, meta_v1.Status]
 EMPTY_METADATA = bytes.fromhex("0a10 0a00 1200 1a00 2200 2a00 3200 3800 4200")
 
