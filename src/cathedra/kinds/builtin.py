@@ -1,9 +1,14 @@
-"""Definitions of kinds with one version, written down in one call."""
+"""Definitions of built-in kinds with one version.
+
+Most kinds have the same strategies: those that follow from whether their objects have a spec and a status. A kind that
+needs others passes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.formats import Format, dns_subdomain
@@ -27,70 +32,88 @@ from cathedra.kinds.strategies import (
     StatusStrategy,
 )
 
-__all__ = ["builtin"]
+__all__ = ["BuiltinKind"]
 
 T = TypeVar("T", bound=KubeObject)
 Cells = Callable[[Any, float], list[Any]]
 
 
-def builtin(
-    kind: type[T],
-    plural: str,
-    *,
-    namespaced: bool,
-    strategy: Strategy[T] | None = None,
-    default: Callable[[Any], Any] = lambda obj: obj,
-    rules: ObjectRules = NO_RULES,
-    status: Strategy[T] | None = None,
-    subresources: Mapping[str, Strategy[T]] = {},
-    table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells),
-    short_names: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    field_selectors: Mapping[str, Callable[[T], str]] = {},
-    counts_generation: bool = False,
-    served_by_default: bool = True,
-    gate: str = "",
-    deletion: DeletionRules[T] | None = None,
-    verbs: tuple[str, ...] = ALL_VERBS,
-    scalable: bool = False,
-    name_rule: Format = dns_subdomain,
-    created_by_update: bool = False,
-    connected: tuple[ConnectedSubresource, ...] = (),
-) -> ResourceDefinition[T]:
-    """A kind of one version whose struct is its hub; strategies follow from whether it has spec and status.
+def _unchanged(obj: Any) -> Any:
+    return obj
 
-    ``subresources`` are writable ones besides ``status``, ``connected`` those with kinds of their own;
-    ``created_by_update`` says that a PUT creates what is not there.
-    """
-    gvk = kind_of(kind)
-    written: dict[str, Strategy[T]] = {}
-    has_status = "status" in kind.__struct_fields__ and "spec" in kind.__struct_fields__
-    if has_status:
-        written["status"] = status or StatusStrategy(default)
-        chosen = strategy or (GenerationStrategy(default, rules) if counts_generation else SpecStrategy(default, rules))
-    else:
-        chosen = strategy or DefaultedStrategy(default, rules)
-    chosen.allow_create_on_update = created_by_update or chosen.allow_create_on_update
-    columns, cells = table
-    return ResourceDefinition(
-        group=gvk.group,
-        kind=gvk.kind,
-        plural=plural,
-        singular=gvk.kind.lower(),
-        namespaced=namespaced,
-        type=kind,
-        versions=(VersionDefinition(gvk.version, kind, served_by_default=served_by_default),),
-        strategy=chosen,
-        subresources={**written, **subresources},
-        connected=connected,
-        short_names=short_names,
-        categories=categories,
-        columns=columns,
-        cells=cells,
-        field_selectors=field_selectors,
-        gate=gate,
-        deletion=deletion or DeletionRules(),
-        verbs=verbs,
-        scalable=scalable,
-        name_rule=name_rule,
-    )
+
+@dataclass(frozen=True, slots=True)
+class BuiltinKind(Generic[T]):
+    """A kind of one version. Its struct is both the form of that version and the stored form."""
+
+    type: type[T]
+    plural: str
+    _: KW_ONLY
+    namespaced: bool
+    default: Callable[[Any], Any] = _unchanged
+    """Return the object with its defaults."""
+    rules: ObjectRules = NO_RULES
+    strategy: Strategy[T] | None = None
+    """The strategy of the resource itself, instead of one made of ``default`` and ``rules``."""
+    status: Strategy[T] | None = None
+    """The strategy of ``status``, instead of the usual one."""
+    subresources: Mapping[str, Strategy[T]] = field(default_factory=dict)
+    """Writable sub-resources besides ``status``."""
+    connected: tuple[ConnectedSubresource, ...] = ()
+    """Sub-resources with kinds of their own."""
+    table: tuple[tuple[Column, ...], Cells] = (GENERIC_COLUMNS, generic_cells)
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    field_selectors: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
+    counts_generation: bool = False
+    """True if a changed spec increments ``metadata.generation``."""
+    created_by_update: bool = False
+    """True if a PUT of an object that does not exist creates it."""
+    served_by_default: bool = True
+    gate: str = ""
+    """The feature gate without which the kind is not served."""
+    deletion: DeletionRules[T] = field(default_factory=DeletionRules)
+    verbs: tuple[str, ...] = ALL_VERBS
+    scalable: bool = False
+    name_rule: Format = dns_subdomain
+
+    def definition(self) -> ResourceDefinition[T]:
+        """Return the definition that API server, discovery, OpenAPI and tables use."""
+        gvk = kind_of(self.type)
+        columns, cells = self.table
+        return ResourceDefinition(
+            group=gvk.group,
+            kind=gvk.kind,
+            plural=self.plural,
+            singular=gvk.kind.lower(),
+            namespaced=self.namespaced,
+            type=self.type,
+            versions=(VersionDefinition(gvk.version, self.type, served_by_default=self.served_by_default),),
+            strategy=self._chosen_strategy(),
+            subresources={**self._status_strategy(), **self.subresources},
+            connected=self.connected,
+            short_names=self.short_names,
+            categories=self.categories,
+            columns=columns,
+            cells=cells,
+            field_selectors=self.field_selectors,
+            gate=self.gate,
+            deletion=self.deletion,
+            verbs=self.verbs,
+            scalable=self.scalable,
+            name_rule=self.name_rule,
+        )
+
+    def _has_status(self) -> bool:
+        return {"spec", "status"} <= set(self.type.__struct_fields__)
+
+    def _status_strategy(self) -> dict[str, Strategy[T]]:
+        return {"status": self.status or StatusStrategy(self.default)} if self._has_status() else {}
+
+    def _chosen_strategy(self) -> Strategy[T]:
+        chosen = self.strategy
+        if chosen is None:
+            kind = GenerationStrategy if self.counts_generation else SpecStrategy
+            chosen = (kind if self._has_status() else DefaultedStrategy)(self.default, self.rules)
+        chosen.allow_create_on_update = self.created_by_update or chosen.allow_create_on_update
+        return chosen

@@ -48,7 +48,11 @@ def nil_fields() -> Iterator[tuple[str, str, FieldInfo]]:
 
 
 def struct_of(package: str, name: str) -> type[KubeStruct] | None:
-    home = "cathedra.api.resource" if package in ("resource/v1", "resource/v1beta2") else f"cathedra.api.core.{package.replace('/', '_')}"
+    home = (
+        "cathedra.api.resource"
+        if package in ("resource/v1", "resource/v1beta2")
+        else f"cathedra.api.core.{package.replace('/', '_')}"
+    )
     try:
         found: type[KubeStruct] | None = getattr(importlib.import_module(home), name, None)
     except ModuleNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import apps_v1
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.semantics.owners import controller_of
@@ -38,9 +38,9 @@ def _controller(revision: apps_v1.ControllerRevision) -> str:
 
 def controller_revision_definition() -> ResourceDefinition[apps_v1.ControllerRevision]:
     """The definition of controllerrevisions."""
-    return builtin(
+    return BuiltinKind(
         apps_v1.ControllerRevision,
         "controllerrevisions",
         namespaced=True,
         table=(CONTROLLER_REVISION_COLUMNS, controller_revision_cells),
-    )
+    ).definition()

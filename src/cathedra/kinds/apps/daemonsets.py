@@ -14,7 +14,7 @@ from cathedra.kinds.apps.validation import (
     validate_workload_template,
     with_immutable_selector,
 )
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import (
@@ -115,7 +115,7 @@ def daemonset_cells(daemon: apps_v1.DaemonSet, now: float) -> list[Any]:
 
 def daemon_set_definition() -> ResourceDefinition[apps_v1.DaemonSet]:
     """The definition of daemonsets."""
-    return builtin(
+    return BuiltinKind(
         apps_v1.DaemonSet,
         "daemonsets",
         namespaced=True,
@@ -125,4 +125,4 @@ def daemon_set_definition() -> ResourceDefinition[apps_v1.DaemonSet]:
         table=(DAEMONSET_COLUMNS, daemonset_cells),
         short_names=("ds",),
         categories=("all",),
-    )
+    ).definition()

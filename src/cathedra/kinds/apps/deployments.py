@@ -15,7 +15,7 @@ from cathedra.kinds.apps.validation import (
     validate_workload_template,
     with_immutable_selector,
 )
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
@@ -123,7 +123,7 @@ class DeploymentStatusStrategy(StatusStrategy[apps_v1.Deployment]):
 
 def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
     """The definition of deployments."""
-    return builtin(
+    return BuiltinKind(
         apps_v1.Deployment,
         "deployments",
         namespaced=True,
@@ -135,4 +135,4 @@ def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
         table=(DEPLOYMENT_COLUMNS, deployment_cells),
         short_names=("deploy",),
         categories=("all",),
-    )
+    ).definition()

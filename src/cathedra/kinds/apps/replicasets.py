@@ -13,7 +13,7 @@ from cathedra.kinds.apps.validation import (
     validate_workload_template,
     with_immutable_selector,
 )
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import (
@@ -86,7 +86,7 @@ def replicaset_cells(replicas: apps_v1.ReplicaSet, now: float) -> list[Any]:
 
 def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
     """The definition of replicasets."""
-    return builtin(
+    return BuiltinKind(
         apps_v1.ReplicaSet,
         "replicasets",
         namespaced=True,
@@ -98,4 +98,4 @@ def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
         short_names=("rs",),
         categories=("all",),
         field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},
-    )
+    ).definition()

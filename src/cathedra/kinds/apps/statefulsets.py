@@ -17,7 +17,7 @@ from cathedra.kinds.apps.validation import (
     validate_workload_selector,
     validate_workload_template,
 )
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells, with_template_labels
@@ -198,7 +198,7 @@ def statefulset_cells(stateful: apps_v1.StatefulSet, now: float) -> list[Any]:
 
 def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
     """The definition of statefulsets."""
-    return builtin(
+    return BuiltinKind(
         apps_v1.StatefulSet,
         "statefulsets",
         namespaced=True,
@@ -210,7 +210,7 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         table=(STATEFULSET_COLUMNS, statefulset_cells),
         short_names=("sts",),
         categories=("all",),
-    )
+    ).definition()
 
 
 def _warnings(new: apps_v1.StatefulSet, old: apps_v1.StatefulSet | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import replace
 from cathedra.kinds.batch.jobs.validation import validate_job_spec
 from cathedra.kinds.batch.schedule import ScheduleError, parse_schedule
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
@@ -136,7 +136,7 @@ def cronjob_cells(job: batch_v1.CronJob, now: float) -> list[Any]:
 
 def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
     """The definition of cronjobs."""
-    return builtin(
+    return BuiltinKind(
         batch_v1.CronJob,
         "cronjobs",
         namespaced=True,
@@ -146,7 +146,7 @@ def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
         table=(CRONJOB_COLUMNS, cronjob_cells),
         short_names=("cj",),
         categories=("all",),
-    )
+    ).definition()
 
 
 def _warnings(new: batch_v1.CronJob, old: batch_v1.CronJob | None) -> Iterator[str]:

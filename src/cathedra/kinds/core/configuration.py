@@ -10,7 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import problems_of
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.identity import KnownValues
@@ -142,19 +142,19 @@ def validate_secret_update(new: core_v1.Secret, old: core_v1.Secret) -> ErrorLis
 
 def config_map_definition() -> ResourceDefinition[core_v1.ConfigMap]:
     """The definition of configmaps."""
-    return builtin(
+    return BuiltinKind(
         core_v1.ConfigMap,
         "configmaps",
         namespaced=True,
         rules=ObjectRules(validate_config_map, validate_config_map_update),
         table=(CONFIGMAP_COLUMNS, configmap_cells),
         short_names=("cm",),
-    )
+    ).definition()
 
 
 def secret_definition() -> ResourceDefinition[core_v1.Secret]:
     """The definition of secrets."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Secret,
         "secrets",
         namespaced=True,
@@ -162,7 +162,7 @@ def secret_definition() -> ResourceDefinition[core_v1.Secret]:
         rules=ObjectRules(validate_secret, validate_secret_update),
         table=(SECRET_COLUMNS, secret_cells),
         field_selectors={"type": lambda secret: secret.type},
-    )
+    ).definition()
 
 
 def configmap_cells(config: core_v1.ConfigMap, now: float) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.api.core import core_v1
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
 from cathedra.kinds.core.configuration import config_map_definition, secret_definition
 from cathedra.kinds.core.endpoints import endpoint_slice_definition, endpoints_definition
@@ -31,14 +31,14 @@ def core_definitions() -> tuple[AnyDefinition, ...]:
         event_definition(),
         config_map_definition(),
         secret_definition(),
-        builtin(
+        BuiltinKind(
             core_v1.ServiceAccount,
             "serviceaccounts",
             namespaced=True,
             connected=(ConnectedSubresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
             table=(NAME_AND_AGE, name_and_age),
             short_names=("sa",),
-        ),
+        ).definition(),
         service_definition(),
         endpoints_definition(),
         endpoint_slice_definition(),

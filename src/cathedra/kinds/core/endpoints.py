@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core import core_v1, discovery_v1
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age, first_three
 from cathedra.kinds.declarative.formats import one_of
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
@@ -64,22 +64,22 @@ def endpoint_slice_cells(piece: discovery_v1.EndpointSlice, now: float) -> list[
 
 def endpoints_definition() -> ResourceDefinition[core_v1.Endpoints]:
     """The definition of endpoints."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Endpoints,
         "endpoints",
         namespaced=True,
         table=(ENDPOINTS_COLUMNS, endpoints_cells),
         short_names=("ep",),
         created_by_update=True,
-    )
+    ).definition()
 
 
 def endpoint_slice_definition() -> ResourceDefinition[discovery_v1.EndpointSlice]:
     """The definition of endpointslices."""
-    return builtin(
+    return BuiltinKind(
         discovery_v1.EndpointSlice,
         "endpointslices",
         namespaced=True,
         rules=ObjectRules(tags=ENDPOINT_SLICE_TAGS),
         table=(ENDPOINT_SLICE_COLUMNS, endpoint_slice_cells),
-    )
+    ).definition()

@@ -10,7 +10,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.formats import path_segment
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import Time, reshape
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import age
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
 
@@ -59,7 +59,7 @@ class EventStrategy(Strategy[core_v1.Event]):
 
 def event_definition() -> ResourceDefinition[core_v1.Event]:
     """The definition of events."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Event,
         "events",
         namespaced=True,
@@ -68,7 +68,7 @@ def event_definition() -> ResourceDefinition[core_v1.Event]:
         short_names=("ev",),
         field_selectors=EVENT_FIELDS,
         name_rule=path_segment,
-    )
+    ).definition()
 
 
 def events_definition() -> ResourceDefinition[core_v1.Event]:

@@ -13,7 +13,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
@@ -120,7 +120,7 @@ _FIELDS: Final[Mapping[str, Callable[[core_v1.LimitRangeItem], Amounts]]] = {
 
 def limit_range_definition() -> ResourceDefinition[core_v1.LimitRange]:
     """The definition of limitranges."""
-    return builtin(
+    return BuiltinKind(
         core_v1.LimitRange,
         "limitranges",
         namespaced=True,
@@ -128,4 +128,4 @@ def limit_range_definition() -> ResourceDefinition[core_v1.LimitRange]:
         rules=ObjectRules(validate_limit_range, lambda new, old: validate_limit_range(new)),
         short_names=("limits",),
         created_by_update=True,
-    )
+    ).definition()

@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.formats import dns_label
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import ALL_VERBS, Column, RequestContext, ResourceDefinition, Strategy
@@ -80,7 +80,7 @@ class NamespaceDeletion(DeletionRules[core_v1.Namespace]):
 
 def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
     """The definition of namespaces."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Namespace,
         "namespaces",
         namespaced=False,
@@ -93,7 +93,7 @@ def namespace_definition() -> ResourceDefinition[core_v1.Namespace]:
         verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
         name_rule=dns_label,
         field_selectors={"status.phase": lambda namespace: namespace.status.phase},
-    )
+    ).definition()
 
 
 def namespace_cells(namespace: core_v1.Namespace, now: float) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules, SpecStrategy
@@ -65,7 +65,7 @@ class NodeStrategy(SpecStrategy[core_v1.Node]):
 
 def node_definition() -> ResourceDefinition[core_v1.Node]:
     """The definition of nodes."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Node,
         "nodes",
         namespaced=False,
@@ -74,7 +74,7 @@ def node_definition() -> ResourceDefinition[core_v1.Node]:
         table=(NODE_COLUMNS, node_cells),
         short_names=("no",),
         field_selectors={"spec.unschedulable": lambda node: "true" if node.spec.unschedulable else "false"},
-    )
+    ).definition()
 
 
 def node_cells(node: core_v1.Node, now: float) -> list[Any]:

@@ -9,7 +9,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupResource
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 
@@ -29,13 +29,13 @@ _OWN_NAMES: Final = frozenset(
 
 def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
     """The definition of resourcequotas."""
-    return builtin(
+    return BuiltinKind(
         core_v1.ResourceQuota,
         "resourcequotas",
         namespaced=True,
         table=(QUOTA_COLUMNS, quota_cells),
         short_names=("quota",),
-    )
+    ).definition()
 
 
 def quota_cells(quota: core_v1.ResourceQuota, now: float) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import (
@@ -78,7 +78,7 @@ class ReplicationControllerDeletion(DeletionRules[core_v1.ReplicationController]
 
 def replication_controller_definition() -> ResourceDefinition[core_v1.ReplicationController]:
     """The definition of replicationcontrollers."""
-    return builtin(
+    return BuiltinKind(
         core_v1.ReplicationController,
         "replicationcontrollers",
         namespaced=True,
@@ -91,7 +91,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         short_names=("rc",),
         categories=("all",),
         field_selectors={"status.replicas": lambda replicas: str(replicas.status.replicas)},
-    )
+    ).definition()
 
 
 def _warnings(new: core_v1.ReplicationController, old: core_v1.ReplicationController | None) -> Iterator[str]:

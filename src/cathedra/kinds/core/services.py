@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.formats import dns_1035_label
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, ResourceDefinition
@@ -49,7 +49,7 @@ def _service_port(port: core_v1.ServicePort) -> core_v1.ServicePort:
 
 def service_definition() -> ResourceDefinition[core_v1.Service]:
     """The definition of services."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Service,
         "services",
         namespaced=True,
@@ -64,7 +64,7 @@ def service_definition() -> ResourceDefinition[core_v1.Service]:
             "spec.clusterIP": lambda service: service.spec.cluster_ip,
             "spec.type": lambda service: service.spec.type,
         },
-    )
+    ).definition()
 
 
 def service_cells(service: core_v1.Service, now: float) -> list[Any]:

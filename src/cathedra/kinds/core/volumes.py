@@ -8,7 +8,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
@@ -120,23 +120,23 @@ def _or_unset(value: str | None) -> str:
 
 def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClaim]:
     """The definition of persistentvolumeclaims."""
-    return builtin(
+    return BuiltinKind(
         core_v1.PersistentVolumeClaim,
         "persistentvolumeclaims",
         namespaced=True,
         default=default_volume_claim,
         table=(VOLUME_CLAIM_COLUMNS, volume_claim_cells),
         short_names=("pvc",),
-    )
+    ).definition()
 
 
 def volume_definition() -> ResourceDefinition[core_v1.PersistentVolume]:
     """The definition of persistentvolumes."""
-    return builtin(
+    return BuiltinKind(
         core_v1.PersistentVolume,
         "persistentvolumes",
         namespaced=False,
         default=default_volume,
         table=(VOLUME_COLUMNS, volume_cells),
         short_names=("pv",),
-    )
+    ).definition()

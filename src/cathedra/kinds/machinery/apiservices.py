@@ -8,7 +8,7 @@ from cathedra.api.core.apiregistration_v1 import APIService
 from cathedra.api.field import ErrorList
 from cathedra.api.formats import dns_1035_label, dns_subdomain, path_segment
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -93,7 +93,7 @@ def _local_errors(errors: ErrorList, service: APIService) -> None:
 
 def api_service_definition() -> ResourceDefinition[APIService]:
     """The definition of apiservices."""
-    return builtin(
+    return BuiltinKind(
         APIService,
         "apiservices",
         namespaced=False,
@@ -102,4 +102,4 @@ def api_service_definition() -> ResourceDefinition[APIService]:
         table=(API_SERVICE_COLUMNS, api_service_cells),
         categories=("api-extensions",),
         name_rule=path_segment,
-    )
+    ).definition()

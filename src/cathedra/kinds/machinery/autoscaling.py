@@ -20,7 +20,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.nesting import load_json
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import KubeStruct, encode, from_dict, replace, reshape
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative.formats import minimum
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
@@ -118,7 +118,7 @@ def _resource(name: str, target: autoscaling_v2.MetricTarget, current: autoscali
 
 def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAutoscaler]:
     """The definition of horizontalpodautoscalers."""
-    defined = builtin(
+    defined = BuiltinKind(
         autoscaling_v2.HorizontalPodAutoscaler,
         "horizontalpodautoscalers",
         namespaced=True,
@@ -127,7 +127,7 @@ def autoscaler_definition() -> ResourceDefinition[autoscaling_v2.HorizontalPodAu
         table=(AUTOSCALER_COLUMNS, autoscaler_cells),
         short_names=("hpa",),
         categories=("all",),
-    )
+    ).definition()
     older = VersionDefinition(
         "v1", autoscaling_v1.HorizontalPodAutoscaler, to_hub=autoscaler_to_hub, from_hub=autoscaler_from_hub
     )

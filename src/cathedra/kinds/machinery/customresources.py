@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import apiextensions_v1
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
@@ -29,7 +29,7 @@ class CustomResourceDefinitionDeletion(DeletionRules[apiextensions_v1.CustomReso
 
 def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomResourceDefinition]:
     """The definition of customresourcedefinitions."""
-    return builtin(
+    return BuiltinKind(
         apiextensions_v1.CustomResourceDefinition,
         "customresourcedefinitions",
         namespaced=False,
@@ -38,4 +38,4 @@ def custom_resource_definition() -> ResourceDefinition[apiextensions_v1.CustomRe
         table=(GENERIC_COLUMNS, crd_cells),
         short_names=("crd", "crds"),
         categories=("api-extensions",),
-    )
+    ).definition()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import node_v1
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import AnyDefinition, Column
 from cathedra.kinds.machinery.apiservices import api_service_definition
@@ -55,13 +55,13 @@ def machinery_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
         custom_resource_definition(),
         api_service_definition(),
         disruption_budget_definition(),
-        builtin(
+        BuiltinKind(
             node_v1.RuntimeClass,
             "runtimeclasses",
             namespaced=False,
             table=(RUNTIME_CLASS_COLUMNS, runtime_class_cells),
             created_by_update=True,
-        ),
+        ).definition(),
         lease_definition(),
         signing_request_definition(),
         *networking_definitions(),

@@ -9,7 +9,7 @@ from cathedra.api.core import meta_v1, policy_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.kinds.apps.validation import is_above_hundred_percent, validate_int_or_percent
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -64,7 +64,7 @@ def budget_cells(budget: policy_v1.PodDisruptionBudget, now: float) -> list[Any]
 
 def disruption_budget_definition() -> ResourceDefinition[policy_v1.PodDisruptionBudget]:
     """The definition of poddisruptionbudgets."""
-    return builtin(
+    return BuiltinKind(
         policy_v1.PodDisruptionBudget,
         "poddisruptionbudgets",
         namespaced=True,
@@ -72,7 +72,7 @@ def disruption_budget_definition() -> ResourceDefinition[policy_v1.PodDisruption
         counts_generation=True,
         table=(BUDGET_COLUMNS, budget_cells),
         short_names=("pdb",),
-    )
+    ).definition()
 
 
 def validate_label_selector(errors: ErrorList, path: FieldPath, selector: meta_v1.LabelSelector) -> None:

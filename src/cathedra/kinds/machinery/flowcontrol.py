@@ -11,7 +11,7 @@ from cathedra.api.core import flowcontrol_v1 as flowcontrol
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -181,7 +181,7 @@ def priority_level_cells(level: flowcontrol.PriorityLevelConfiguration, now: flo
 
 def flow_schema_definition() -> ResourceDefinition[flowcontrol.FlowSchema]:
     """The definition of flowschemas."""
-    return builtin(
+    return BuiltinKind(
         flowcontrol.FlowSchema,
         "flowschemas",
         namespaced=False,
@@ -189,12 +189,12 @@ def flow_schema_definition() -> ResourceDefinition[flowcontrol.FlowSchema]:
         rules=ObjectRules(validate_flow_schema, lambda new, old: validate_flow_schema(new)),
         counts_generation=True,
         table=(FLOW_SCHEMA_COLUMNS, flow_schema_cells),
-    )
+    ).definition()
 
 
 def priority_level_definition() -> ResourceDefinition[flowcontrol.PriorityLevelConfiguration]:
     """The definition of prioritylevelconfigurations."""
-    return builtin(
+    return BuiltinKind(
         flowcontrol.PriorityLevelConfiguration,
         "prioritylevelconfigurations",
         namespaced=False,
@@ -202,4 +202,4 @@ def priority_level_definition() -> ResourceDefinition[flowcontrol.PriorityLevelC
         rules=ObjectRules(validate_priority_level, lambda new, old: validate_priority_level(new)),
         counts_generation=True,
         table=(PRIORITY_LEVEL_COLUMNS, priority_level_cells),
-    )
+    ).definition()

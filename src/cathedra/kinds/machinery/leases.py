@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cathedra.api.core import coordination_v1
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
@@ -36,11 +36,11 @@ def lease_cells(lease: coordination_v1.Lease, now: float) -> list[Any]:
 
 def lease_definition() -> ResourceDefinition[coordination_v1.Lease]:
     """The definition of leases."""
-    return builtin(
+    return BuiltinKind(
         coordination_v1.Lease,
         "leases",
         namespaced=True,
         rules=ObjectRules(validate_lease, lambda new, old: validate_lease(new)),
         table=(LEASE_COLUMNS, lease_cells),
         created_by_update=True,
-    )
+    ).definition()

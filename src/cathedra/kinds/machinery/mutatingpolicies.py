@@ -12,7 +12,7 @@ from cathedra.api.core import admissionregistration_v1beta1 as v1beta1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace, reshape
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinition
@@ -82,7 +82,7 @@ def mutating_policy_binding_cells(binding: v1.MutatingAdmissionPolicyBinding, no
 
 def mutating_policy_definition(gates: FeatureGates) -> ResourceDefinition[v1.MutatingAdmissionPolicy]:
     """The definition of mutatingadmissionpolicies."""
-    defined = builtin(
+    defined = BuiltinKind(
         v1.MutatingAdmissionPolicy,
         "mutatingadmissionpolicies",
         namespaced=False,
@@ -90,14 +90,14 @@ def mutating_policy_definition(gates: FeatureGates) -> ResourceDefinition[v1.Mut
         table=(POLICY_COLUMNS, mutating_policy_cells),
         categories=("api-extensions",),
         gate=_GATE,
-    )
+    ).definition()
     kinds = (v1.MutatingAdmissionPolicy, v1beta1.MutatingAdmissionPolicy, v1alpha1.MutatingAdmissionPolicy)
     return but(defined, versions=_versions(gates, kinds))
 
 
 def mutating_policy_binding_definition(gates: FeatureGates) -> ResourceDefinition[v1.MutatingAdmissionPolicyBinding]:
     """The definition of mutatingadmissionpolicybindings."""
-    defined = builtin(
+    defined = BuiltinKind(
         v1.MutatingAdmissionPolicyBinding,
         "mutatingadmissionpolicybindings",
         namespaced=False,
@@ -105,7 +105,7 @@ def mutating_policy_binding_definition(gates: FeatureGates) -> ResourceDefinitio
         table=(BINDING_COLUMNS, mutating_policy_binding_cells),
         categories=("api-extensions",),
         gate=_GATE,
-    )
+    ).definition()
     kinds = (
         v1.MutatingAdmissionPolicyBinding,
         v1beta1.MutatingAdmissionPolicyBinding,

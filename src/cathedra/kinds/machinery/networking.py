@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import networking_v1
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.templates import selector_text
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
@@ -123,49 +123,49 @@ def networking_definitions() -> tuple[AnyDefinition, ...]:
     return (
         network_policy_definition(),
         ingress_definition(),
-        builtin(
+        BuiltinKind(
             networking_v1.IngressClass,
             "ingressclasses",
             namespaced=False,
             rules=ObjectRules(tags=INGRESS_CLASS_TAGS),
             table=(INGRESS_CLASS_COLUMNS, ingress_class_cells),
-        ),
-        builtin(
+        ).definition(),
+        BuiltinKind(
             networking_v1.IPAddress,
             "ipaddresses",
             namespaced=False,
             rules=ObjectRules(tags=ADDRESS_TAGS),
             table=(ADDRESS_COLUMNS, address_cells),
             short_names=("ip",),
-        ),
-        builtin(
+        ).definition(),
+        BuiltinKind(
             networking_v1.ServiceCIDR,
             "servicecidrs",
             namespaced=False,
             table=(ADDRESS_RANGE_COLUMNS, address_range_cells),
-        ),
+        ).definition(),
     )
 
 
 def ingress_definition() -> ResourceDefinition[networking_v1.Ingress]:
     """The definition of ingresses."""
-    return builtin(
+    return BuiltinKind(
         networking_v1.Ingress,
         "ingresses",
         namespaced=True,
         counts_generation=True,
         table=(INGRESS_COLUMNS, ingress_cells),
         short_names=("ing",),
-    )
+    ).definition()
 
 
 def network_policy_definition() -> ResourceDefinition[networking_v1.NetworkPolicy]:
     """The definition of networkpolicies."""
-    return builtin(
+    return BuiltinKind(
         networking_v1.NetworkPolicy,
         "networkpolicies",
         namespaced=True,
         rules=ObjectRules(tags=NETWORK_POLICY_TAGS),
         table=(NETWORK_POLICY_COLUMNS, network_policy_cells),
         short_names=("netpol",),
-    )
+    ).definition()

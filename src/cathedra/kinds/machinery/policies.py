@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cathedra.api.core import admissionregistration_v1, meta_v1
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
@@ -108,7 +108,7 @@ def param_ref_cell(reference: admissionregistration_v1.ParamRef | None) -> str:
 
 def policy_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicy]:
     """The definition of validatingadmissionpolicies."""
-    return builtin(
+    return BuiltinKind(
         admissionregistration_v1.ValidatingAdmissionPolicy,
         "validatingadmissionpolicies",
         namespaced=False,
@@ -116,16 +116,16 @@ def policy_definition() -> ResourceDefinition[admissionregistration_v1.Validatin
         counts_generation=True,
         table=(POLICY_COLUMNS, policy_cells),
         categories=("api-extensions",),
-    )
+    ).definition()
 
 
 def policy_binding_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingAdmissionPolicyBinding]:
     """The definition of validatingadmissionpolicybindings."""
-    return builtin(
+    return BuiltinKind(
         admissionregistration_v1.ValidatingAdmissionPolicyBinding,
         "validatingadmissionpolicybindings",
         namespaced=False,
         strategy=CountedStrategy(default_policy_binding),
         table=(POLICY_BINDING_COLUMNS, policy_binding_cells),
         categories=("api-extensions",),
-    )
+    ).definition()

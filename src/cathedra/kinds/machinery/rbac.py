@@ -10,7 +10,7 @@ from cathedra.api.core import rbac_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, path_segment
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
@@ -173,31 +173,31 @@ def binding_cells(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding, now
 
 def role_definition() -> ResourceDefinition[rbac_v1.Role]:
     """The definition of roles."""
-    return builtin(
+    return BuiltinKind(
         rbac_v1.Role,
         "roles",
         namespaced=True,
         rules=ObjectRules(validate_role, lambda new, old: validate_role(new), tags=ROLE_TAGS),
         name_rule=path_segment,
         created_by_update=True,
-    )
+    ).definition()
 
 
 def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
     """The definition of clusterroles."""
-    return builtin(
+    return BuiltinKind(
         rbac_v1.ClusterRole,
         "clusterroles",
         namespaced=False,
         rules=ObjectRules(validate_cluster_role, lambda new, old: validate_cluster_role(new), tags=ROLE_TAGS),
         name_rule=path_segment,
         created_by_update=True,
-    )
+    ).definition()
 
 
 def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
     """The definition of rolebindings."""
-    return builtin(
+    return BuiltinKind(
         rbac_v1.RoleBinding,
         "rolebindings",
         namespaced=True,
@@ -206,12 +206,12 @@ def role_binding_definition() -> ResourceDefinition[rbac_v1.RoleBinding]:
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
         created_by_update=True,
-    )
+    ).definition()
 
 
 def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleBinding]:
     """The definition of clusterrolebindings."""
-    return builtin(
+    return BuiltinKind(
         rbac_v1.ClusterRoleBinding,
         "clusterrolebindings",
         namespaced=False,
@@ -220,4 +220,4 @@ def cluster_role_binding_definition() -> ResourceDefinition[rbac_v1.ClusterRoleB
         table=(BINDING_COLUMNS, binding_cells),
         name_rule=path_segment,
         created_by_update=True,
-    )
+    ).definition()

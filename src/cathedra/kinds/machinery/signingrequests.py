@@ -8,7 +8,7 @@ from typing import Any, Final
 from cathedra.api.core import certificates_v1
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import Time, replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age, human_duration
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
@@ -165,7 +165,7 @@ def _condition_errors(new: Request, old: Request) -> ErrorList:
 
 def signing_request_definition() -> ResourceDefinition[certificates_v1.CertificateSigningRequest]:
     """The definition of certificatesigningrequests."""
-    return builtin(
+    return BuiltinKind(
         certificates_v1.CertificateSigningRequest,
         "certificatesigningrequests",
         namespaced=False,
@@ -175,4 +175,4 @@ def signing_request_definition() -> ResourceDefinition[certificates_v1.Certifica
         strategy=SigningRequestStrategy(),
         status=IssuingStrategy(),
         subresources={"approval": ApprovalStrategy()},
-    )
+    ).definition()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cathedra.api.core import storage_v1
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative.formats import long_name_caseless, max_length
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
@@ -156,7 +156,7 @@ def default_driver(driver: storage_v1.CSIDriver) -> storage_v1.CSIDriver:
 def storage_definitions() -> tuple[AnyDefinition, ...]:
     """The definitions of all kinds of the group."""
     return (
-        builtin(
+        BuiltinKind(
             storage_v1.StorageClass,
             "storageclasses",
             namespaced=False,
@@ -164,33 +164,33 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
             rules=ObjectRules(tags=STORAGE_CLASS_TAGS),
             table=(STORAGE_CLASS_COLUMNS, storage_class_cells),
             short_names=("sc",),
-        ),
-        builtin(
+        ).definition(),
+        BuiltinKind(
             storage_v1.CSIDriver,
             "csidrivers",
             namespaced=False,
             default=default_driver,
             table=(DRIVER_COLUMNS, driver_cells),
-        ),
-        builtin(storage_v1.CSINode, "csinodes", namespaced=False, table=(NODE_COLUMNS, node_cells)),
-        builtin(
+        ).definition(),
+        BuiltinKind(storage_v1.CSINode, "csinodes", namespaced=False, table=(NODE_COLUMNS, node_cells)).definition(),
+        BuiltinKind(
             storage_v1.CSIStorageCapacity,
             "csistoragecapacities",
             namespaced=True,
             table=(CAPACITY_COLUMNS, capacity_cells),
-        ),
-        builtin(
+        ).definition(),
+        BuiltinKind(
             storage_v1.VolumeAttachment,
             "volumeattachments",
             namespaced=False,
             rules=ObjectRules(tags=ATTACHMENT_TAGS),
             table=(ATTACHMENT_COLUMNS, attachment_cells),
-        ),
-        builtin(
+        ).definition(),
+        BuiltinKind(
             storage_v1.VolumeAttributesClass,
             "volumeattributesclasses",
             namespaced=False,
             table=(ATTRIBUTES_CLASS_COLUMNS, attributes_class_cells),
             short_names=("vac",),
-        ),
+        ).definition(),
     )

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from cathedra.api.core import admissionregistration_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
@@ -49,23 +49,23 @@ def webhook_cells(
 
 def validating_webhook_definition() -> ResourceDefinition[admissionregistration_v1.ValidatingWebhookConfiguration]:
     """The definition of validatingwebhookconfigurations."""
-    return builtin(
+    return BuiltinKind(
         admissionregistration_v1.ValidatingWebhookConfiguration,
         "validatingwebhookconfigurations",
         namespaced=False,
         strategy=CountedStrategy(default_webhooks),
         table=(WEBHOOK_COLUMNS, webhook_cells),
         categories=("api-extensions",),
-    )
+    ).definition()
 
 
 def mutating_webhook_definition() -> ResourceDefinition[admissionregistration_v1.MutatingWebhookConfiguration]:
     """The definition of mutatingwebhookconfigurations."""
-    return builtin(
+    return BuiltinKind(
         admissionregistration_v1.MutatingWebhookConfiguration,
         "mutatingwebhookconfigurations",
         namespaced=False,
         strategy=CountedStrategy(default_webhooks),
         table=(WEBHOOK_COLUMNS, webhook_cells),
         categories=("api-extensions",),
-    )
+    ).definition()

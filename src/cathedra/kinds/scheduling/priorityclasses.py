@@ -7,7 +7,7 @@ from typing import Any, Final
 from cathedra.api.core import scheduling_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
@@ -74,7 +74,7 @@ class CountedPriority(DefaultedStrategy[scheduling_v1.PriorityClass]):
 
 def priority_class_definition() -> ResourceDefinition[scheduling_v1.PriorityClass]:
     """The definition of priorityclasses."""
-    return builtin(
+    return BuiltinKind(
         scheduling_v1.PriorityClass,
         "priorityclasses",
         namespaced=False,
@@ -83,7 +83,7 @@ def priority_class_definition() -> ResourceDefinition[scheduling_v1.PriorityClas
         ),
         table=(PRIORITY_COLUMNS, priority_cells),
         short_names=("pc",),
-    )
+    ).definition()
 
 
 def priority_cells(priority: scheduling_v1.PriorityClass, now: float) -> list[Any]:

@@ -10,7 +10,7 @@ from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_update
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age, human_duration
 from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import (
@@ -92,7 +92,7 @@ class JobDeletion(DeletionRules[batch_v1.Job]):
 
 def job_definition() -> ResourceDefinition[batch_v1.Job]:
     """The definition of jobs."""
-    return builtin(
+    return BuiltinKind(
         batch_v1.Job,
         "jobs",
         namespaced=True,
@@ -102,7 +102,7 @@ def job_definition() -> ResourceDefinition[batch_v1.Job]:
         categories=("all",),
         deletion=JobDeletion(),
         field_selectors={"status.successful": lambda job: str(job.status.succeeded)},
-    )
+    ).definition()
 
 
 JOB_COLUMNS: Final = (

@@ -10,7 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import Quantity, Time, replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.core.pods import validation
 from cathedra.kinds.core.pods.columns import POD_COLUMNS, pod_cells
 from cathedra.kinds.core.pods.defaults import default_new_pod, default_pod
@@ -198,7 +198,7 @@ _CONNECTED: Final = (
 
 def pod_definition() -> ResourceDefinition[core_v1.Pod]:
     """The pod."""
-    return builtin(
+    return BuiltinKind(
         core_v1.Pod,
         "pods",
         namespaced=True,
@@ -211,7 +211,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         categories=("all",),
         field_selectors=POD_FIELDS,
         deletion=PodDeletion(),
-    )
+    ).definition()
 
 
 _ZERO: Final = Quantity("0")

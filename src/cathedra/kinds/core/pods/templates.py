@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
-from cathedra.kinds.builtin import builtin
+from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import NAME
 from cathedra.kinds.definition import Column, ResourceDefinition
 
@@ -52,9 +52,9 @@ def pod_template_cells(obj: core_v1.PodTemplate, now: float) -> list[Any]:
 
 def pod_template_definition() -> ResourceDefinition[core_v1.PodTemplate]:
     """The definition of podtemplates."""
-    return builtin(
+    return BuiltinKind(
         core_v1.PodTemplate, "podtemplates", namespaced=True, table=(POD_TEMPLATE_COLUMNS, pod_template_cells)
-    )
+    ).definition()
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
