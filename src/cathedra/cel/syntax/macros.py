@@ -15,7 +15,9 @@ from cathedra.cel.syntax.tree import (
     Comprehension,
     Const,
     Expr,
+    Fold,
     Ident,
+    Iteration,
     ListLit,
     LiteralEntry,
     MapLit,
@@ -79,19 +81,9 @@ class Builder:
         """A list literal."""
         return ListLit(self.next_id(), self.offset, list(elements))
 
-    def fold(
-        self,
-        macro: str,
-        range_: Expr,
-        variables: tuple[str, str],
-        init: Expr,
-        condition: Expr,
-        step: Expr,
-        result: Expr,
-        accu: str = ACCUMULATOR,
-    ) -> Comprehension:
+    def comprehension(self, macro: str, over: Iteration, fold: Fold) -> Comprehension:
         """A comprehension."""
-        return Comprehension(self.next_id(), self.offset, range_, variables, accu, init, condition, step, result, macro)
+        return Comprehension(self.next_id(), self.offset, macro, over, fold)
 
     def copy(self, node: Expr) -> Expr:
         """The same tree with fresh ids.
@@ -138,9 +130,8 @@ def _copy_node(build: Builder, node: Expr) -> Descent[Expr]:
             return StructLit(id_, at, node.name, (yield from _copied_entries(build, node.entries)))
         case Comprehension():
             parts = yield from _all_copied(build, node.children())
-            return Comprehension(
-                id_, at, parts[0], (node.var, node.var2), node.accu, parts[1], parts[2], parts[3], parts[4], node.macro
-            )
+            over = Iteration(parts[0], node.var, node.var2)
+            return Comprehension(id_, at, node.macro, over, Fold(node.accu, *parts[1:]))
     return Expr(id_, at)  # a hole that a mistake has left
 
 
@@ -189,34 +180,33 @@ def _two_variables(args: list[Expr]) -> tuple[str, str]:
     return first, second
 
 
-def _all(build: Builder, target: Expr, variables: tuple[str, str], predicate: Expr) -> Expr:
+def _all(build: Builder, over: Iteration, predicate: Expr) -> Expr:
     init = build.const(True)
     condition = build.call("@not_strictly_false", build.ident(ACCUMULATOR))
     step = build.call("_&&_", build.ident(ACCUMULATOR), predicate)
-    return build.fold("all", target, variables, init, condition, step, build.ident(ACCUMULATOR))
+    return build.comprehension("all", over, Fold(ACCUMULATOR, init, condition, step, build.ident(ACCUMULATOR)))
 
 
-def _exists(build: Builder, target: Expr, variables: tuple[str, str], predicate: Expr) -> Expr:
+def _exists(build: Builder, over: Iteration, predicate: Expr) -> Expr:
     init = build.const(False)
     condition = build.call("@not_strictly_false", build.call("!_", build.ident(ACCUMULATOR)))
     step = build.call("_||_", build.ident(ACCUMULATOR), predicate)
-    return build.fold("exists", target, variables, init, condition, step, build.ident(ACCUMULATOR))
+    return build.comprehension("exists", over, Fold(ACCUMULATOR, init, condition, step, build.ident(ACCUMULATOR)))
 
 
-def _exists_one(build: Builder, target: Expr, variables: tuple[str, str], predicate: Expr) -> Expr:
+def _exists_one(build: Builder, over: Iteration, predicate: Expr) -> Expr:
     init = build.const(0)
     more = build.call("_+_", build.ident(ACCUMULATOR), build.const(1))
     step = build.call("_?_:_", predicate, more, build.ident(ACCUMULATOR))
     result = build.call("_==_", build.ident(ACCUMULATOR), build.const(1))
-    return build.fold("exists_one", target, variables, init, build.const(True), step, result)
+    return build.comprehension("exists_one", over, Fold(ACCUMULATOR, init, build.const(True), step, result))
 
 
-def _collect(
-    build: Builder, macro: str, target: Expr, variables: tuple[str, str], init: Expr, step: Expr, only: Expr | None
-) -> Expr:
+def _collect(build: Builder, macro: str, over: Iteration, init: Expr, step: Expr, only: Expr | None) -> Expr:
     if only is not None:
         step = build.call("_?_:_", only, step, build.ident(ACCUMULATOR))
-    return build.fold(macro, target, variables, init, build.const(True), step, build.ident(ACCUMULATOR))
+    always = build.const(True)
+    return build.comprehension(macro, over, Fold(ACCUMULATOR, init, always, step, build.ident(ACCUMULATOR)))
 
 
 def _append(build: Builder, element: Expr) -> Expr:
@@ -227,20 +217,22 @@ def _map(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
     variables = _one_variable(args[0], "argument is not an identifier")
     only = args[1] if len(args) == 3 else None
     assert target is not None
-    return _collect(build, "map", target, variables, build.list_of(), _append(build, args[-1]), only)
+    return _collect(build, "map", Iteration(target, *variables), build.list_of(), _append(build, args[-1]), only)
 
 
 def _filter(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
     variables = _one_variable(args[0], "argument is not an identifier")
     assert target is not None
-    return _collect(build, "filter", target, variables, build.list_of(), _append(build, args[0]), args[1])
+    return _collect(build, "filter", Iteration(target, *variables), build.list_of(), _append(build, args[0]), args[1])
 
 
 def _transform_list(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
     variables = _two_variables(args)
     only = args[2] if len(args) == 4 else None
     assert target is not None
-    return _collect(build, "transformList", target, variables, build.list_of(), _append(build, args[-1]), only)
+    return _collect(
+        build, "transformList", Iteration(target, *variables), build.list_of(), _append(build, args[-1]), only
+    )
 
 
 def _transform_map(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
@@ -248,7 +240,9 @@ def _transform_map(build: Builder, target: Expr | None, args: list[Expr]) -> Exp
     only = args[2] if len(args) == 4 else None
     step = build.call("cel.@mapInsert", build.ident(ACCUMULATOR), build.ident(variables[0]), args[-1])
     assert target is not None
-    return _collect(build, "transformMap", target, variables, MapLit(build.next_id(), build.offset, []), step, only)
+    return _collect(
+        build, "transformMap", Iteration(target, *variables), MapLit(build.next_id(), build.offset, []), step, only
+    )
 
 
 def _transform_map_entry(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
@@ -257,21 +251,13 @@ def _transform_map_entry(build: Builder, target: Expr | None, args: list[Expr]) 
     step = build.call("cel.@mapInsert", build.ident(ACCUMULATOR), args[-1])
     assert target is not None
     return _collect(
-        build, "transformMapEntry", target, variables, MapLit(build.next_id(), build.offset, []), step, only
+        build, "transformMapEntry", Iteration(target, *variables), MapLit(build.next_id(), build.offset, []), step, only
     )
 
 
 def _bound(build: Builder, macro: str, name: str, value: Expr, result: Expr) -> Expr:
-    return build.fold(
-        macro,
-        build.list_of(),
-        ("#unused", ""),
-        value,
-        build.const(False),
-        build.ident(name),
-        result,
-        accu=name,
-    )
+    over = Iteration(build.list_of(), "#unused")
+    return build.comprehension(macro, over, Fold(name, value, build.const(False), build.ident(name), result))
 
 
 def _bind(build: Builder, target: Expr | None, args: list[Expr]) -> Expr | None:
@@ -310,11 +296,11 @@ def _sort_by(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
     return _bound(build, "sortBy", name, target, build.call("@sortByAssociatedKeys", keys, target=build.ident(name)))
 
 
-def _quantifier(make: Callable[[Builder, Expr, tuple[str, str], Expr], Expr], *, two: bool) -> Expander:
+def _quantifier(make: Callable[[Builder, Iteration, Expr], Expr], *, two: bool) -> Expander:
     def expand(build: Builder, target: Expr | None, args: list[Expr]) -> Expr:
         variables = _two_variables(args) if two else _one_variable(args[0], "argument must be a simple name")
         assert target is not None
-        return make(build, target, variables, args[-1])
+        return make(build, Iteration(target, *variables), args[-1])
 
     return expand
 

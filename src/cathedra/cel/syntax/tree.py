@@ -8,7 +8,7 @@ show. The checker writes what it finds onto the nodes: a tree belongs to one com
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cathedra.cel.values import CELValue
 
@@ -21,7 +21,9 @@ __all__ = [
     "Comprehension",
     "Const",
     "Expr",
+    "Fold",
     "Ident",
+    "Iteration",
     "ListLit",
     "LiteralEntry",
     "MapLit",
@@ -148,27 +150,37 @@ class StructLit(Expr):
         return tuple(entry.value for entry in self.entries)
 
 
+class Iteration(NamedTuple):
+    """The range of a comprehension and its variables; ``var2`` is empty for macros with one variable."""
+
+    range: Expr
+    var: str
+    var2: str = ""
+
+
+class Fold(NamedTuple):
+    """The computation of a comprehension, as in CEL's own syntax tree.
+
+    ``init`` is the first value of the accumulator ``accu``. While ``condition`` holds, ``step`` computes its next value
+    for each element. ``result`` is the value of the whole.
+    """
+
+    accu: str
+    init: Expr
+    condition: Expr
+    step: Expr
+    result: Expr
+
+
 class Comprehension(Expr):
-    """What a macro became: ``fold`` over ``range`` with an accumulator. ``var2`` is empty for one-variable macros."""
+    """The expansion of a macro: a `Fold` over an `Iteration`."""
 
     __slots__ = ("accu", "condition", "init", "macro", "range", "result", "step", "var", "var2")
 
-    def __init__(
-        self,
-        id_: int,
-        offset: int,
-        range_: Expr,
-        variables: tuple[str, str],
-        accu: str,
-        init: Expr,
-        condition: Expr,
-        step: Expr,
-        result: Expr,
-        macro: str,
-    ) -> None:
+    def __init__(self, id_: int, offset: int, macro: str, over: Iteration, fold: Fold) -> None:
         super().__init__(id_, offset)
-        self.range, (self.var, self.var2), self.accu = range_, variables, accu
-        self.init, self.condition, self.step, self.result, self.macro = init, condition, step, result, macro
+        self.macro, (self.range, self.var, self.var2) = macro, over
+        self.accu, self.init, self.condition, self.step, self.result = fold
 
     def children(self) -> tuple[Expr, ...]:
         return self.range, self.init, self.condition, self.step, self.result

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final, Generic, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
@@ -67,14 +67,16 @@ class SchedulingKey(NamedTuple):
 
 
 class NegotiatingController(ABC, Generic[C, W]):
-    """The controller of one driver: `run` until cancelled. What claims look like a release says for itself."""
+    """The controller of one driver: `run` until cancelled. A subclass has the claims of a release."""
+
+    resource: ClassVar[ResourceRef[Any]]
+    """The claims."""
 
     def __init__(
         self,
         client: Client,
         name: str,
         driver: AllocatingDriver[C, W],
-        claims: ResourceRef[Any],
         *,
         clock: Clock,
         reserves: bool,
@@ -87,10 +89,9 @@ class NegotiatingController(ABC, Generic[C, W]):
         self._reserves = reserves
         self._workers = workers
         self._client = client
-        self._ref = claims
         self._recorder = EventRecorder(client, f"resource driver {name}", clock)
         self._informers = SharedInformers(client, clock)
-        self._claims: Informer[Any] = self._informers.of(claims)
+        self._claims: Informer[Any] = self._informers.of(self.resource)
         self._contexts = self._informers.of(CONTEXTS)
         self._queue: WorkQueue[SchedulingKey] = WorkQueue(clock)
         self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim))
@@ -284,7 +285,7 @@ class NegotiatingController(ABC, Generic[C, W]):
         return RetryLater(str(error))
 
     def _of(self, claim: C) -> ResourceClient[Any]:
-        return self._client.resource(self._ref, claim.metadata.namespace)
+        return self._client.resource(self.resource, claim.metadata.namespace)
 
 
 def _shortened(nodes: Sequence[str], selected: str) -> tuple[str, ...]:
@@ -299,6 +300,8 @@ def _shortened(nodes: Sequence[str], selected: str) -> tuple[str, ...]:
 class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAllocation]):
     """The controller of one driver: `run` until cancelled."""
 
+    resource = CLAIMS
+
     def __init__(
         self,
         client: Client,
@@ -310,7 +313,7 @@ class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAlloc
         workers: int = WORKERS,
     ) -> None:
         """``name`` is the driver's, as classes have it; ``reserves``: allocated claims are reserved for their pod."""
-        super().__init__(classic_client(client), name, driver, CLAIMS, clock=clock, reserves=reserves, workers=workers)
+        super().__init__(classic_client(client), name, driver, clock=clock, reserves=reserves, workers=workers)
         self._parameters = driver
         self._classes = self._informers.of(CLASSES)
 

@@ -43,6 +43,8 @@ class ControllerDriver(AllocatingDriver[ControlledClaim, ControllerAllocation]):
 class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAllocation]):
     """The controller of one driver: `run` until cancelled."""
 
+    resource = RESOURCECLAIMS
+
     def __init__(
         self,
         client: Client,
@@ -56,7 +58,7 @@ class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAl
         """``name`` is what claims have in ``spec.controller``; ``reserves``: allocated claims are reserved for their
         pod."""
         client = control_plane_client(client)
-        super().__init__(client, name, driver, RESOURCECLAIMS, clock=clock, reserves=reserves, workers=workers)
+        super().__init__(client, name, driver, clock=clock, reserves=reserves, workers=workers)
         self._classes = self._informers.of(DEVICECLASSES)
 
     async def wanted(self, pod: Pod, claim: ControlledClaim) -> ControllerAllocation | None:

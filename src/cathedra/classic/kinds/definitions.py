@@ -96,23 +96,22 @@ def classic_kind(
     *,
     status: Strategy[Any] | None = None,
     kind: str = "",
-    plural: str = "",
-    namespaced: bool = True,
     **more: Any,
 ) -> AnyDefinition:
-    """A kind named after its struct, with the plural that most have; ``more`` is as in `ResourceDefinition`."""
+    """Return the definition of a namespaced kind, with the name of its struct unless ``kind`` is given.
+
+    ``more`` are other fields of `ResourceDefinition`, instead of the usual ones.
+    """
     name = kind or hub.__name__
+    usual: dict[str, Any] = {"plural": f"{name.lower()}s", "singular": name.lower(), "namespaced": True}
     return ResourceDefinition(
         group=GROUP,
         kind=name,
-        plural=plural or f"{name.lower()}s",
-        singular=name.lower(),
-        namespaced=namespaced,
         type=hub,
         versions=versions,
         strategy=strategy,
         subresources={} if status is None else {"status": status},
-        **more,
+        **usual | more,
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from cathedra._proto import dra_classic_pb2 as messages
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
@@ -40,6 +40,7 @@ from cathedra.releases import FeatureGates, classic
 __all__ = [
     "ClassicPluginClient",
     "Handle",
+    "NodeAgent",
     "classic_dial",
     "handle_of",
     "services_of",
@@ -56,6 +57,17 @@ def services_of(gates: FeatureGates) -> tuple[str, ...]:
     return ("v1alpha2",) if gates.has(classic.SERVICE_V1ALPHA2) else ("v1alpha1",)
 
 
+class NodeAgent(NamedTuple):
+    """The agent of a node, as far as its clients of drivers use it."""
+
+    api: Client
+    """Reads claims as the node."""
+    services: Sequence[str]
+    """Tried in this order."""
+    clock: Clock
+    metrics: NodeMetrics
+
+
 class ClassicPluginClient(PluginChannel):
     """One driver instance in a protocol of 1.26 to 1.30."""
 
@@ -63,24 +75,21 @@ class ClassicPluginClient(PluginChannel):
         self,
         driver: str,
         endpoint: str,
+        agent: NodeAgent,
         *,
-        api: Client,
-        services: Sequence[str],
-        clock: Clock,
-        metrics: NodeMetrics,
         listing: ResourceListing | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """``api`` reads claims as the node; ``services`` are tried in order.
+        """Create a client that is not connected yet.
 
-        ``listing`` publishes what the driver lists; None: drivers are not asked for that. ``on_close`` is called when
-        the driver is not registered any more.
+        ``listing`` publishes the resources that the driver lists; with None the driver is not asked to list any.
+        ``on_close`` is called when the driver is not registered any more.
         """
-        super().__init__(driver, endpoint, clock=clock, metrics=metrics)
+        super().__init__(driver, endpoint, clock=agent.clock, metrics=agent.metrics)
         self._listing = listing
         self._on_close = on_close
-        self._api = api
-        self._services = tuple(services)
+        self._api = agent.api
+        self._services = tuple(agent.services)
         self._handles: dict[str, Handle] = {}
         """By claim UID: a claim that is gone must still be let go of."""
         self._devices: dict[str, tuple[str, ...]] = {}
@@ -270,15 +279,9 @@ class ClassicDial:
         self._versions.enter(driver, endpoint, offered)
         clock = self._clock
         listing = ResourceListing(self._slices, driver, clock=clock) if self._slices is not None else None
+        agent = NodeAgent(self._api, services_of(self._gates), clock, self._metrics)
         client = ClassicPluginClient(
-            driver,
-            endpoint,
-            api=self._api,
-            services=services_of(self._gates),
-            clock=clock,
-            metrics=self._metrics,
-            listing=listing,
-            on_close=lambda: self._versions.leave(driver),
+            driver, endpoint, agent, listing=listing, on_close=lambda: self._versions.leave(driver)
         )
         return client, None
 

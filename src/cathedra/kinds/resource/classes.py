@@ -16,7 +16,7 @@ from cathedra.kinds.definition import RequestContext, ResourceDefinition, Strate
 from cathedra.kinds.resource.claims.validation import validate_configuration
 from cathedra.kinds.resource.declared import CLASS_TAGS, with_declared
 from cathedra.kinds.resource.expressions import validate_selectors
-from cathedra.kinds.resource.names import validate_items
+from cathedra.kinds.resource.names import ItemRules, validate_items
 from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_version, served_versions
 from cathedra.kinds.strategies import first_generation
 from cathedra.releases import FeatureGates
@@ -56,7 +56,7 @@ def validate_class(new: resource.DeviceClass, old: resource.DeviceClass | None, 
     def config(where: FieldPath, item: resource.DeviceClassConfiguration) -> None:
         validate_configuration(errors, where, item.opaque, context.gates, stored=configured)
 
-    validate_items(errors, path, spec.config, MAX_CONFIG, context.gates, config)
+    validate_items(errors, path, spec.config, ItemRules(MAX_CONFIG, config), context.gates)
     name = spec.extended_resource_name
     if name is not None and not extended_resource_name(name):
         errors.invalid(_SPEC.child("extendedResourceName"), name, "must be a valid extended resource name")

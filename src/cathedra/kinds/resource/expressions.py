@@ -11,7 +11,7 @@ from cathedra.api import resource
 from cathedra.api.field import ErrorList, ErrorType, FieldPath
 from cathedra.api.formats import longer_than
 from cathedra.kinds.definition import ExpressionFault, RequestContext
-from cathedra.kinds.resource.names import validate_fully_qualified_name, validate_items
+from cathedra.kinds.resource.names import ItemRules, validate_fully_qualified_name, validate_items
 from cathedra.releases import behaviours
 
 __all__ = ["many_selectors", "validate_derived_attributes", "validate_selectors"]
@@ -52,7 +52,7 @@ def validate_selectors(
             if limited or fault is None or fault.type is not ErrorType.FORBIDDEN:
                 _enter(errors, where, expression, fault)
 
-    validate_items(errors, path, selectors, MAX_SELECTORS, context.gates, selector)
+    validate_items(errors, path, selectors, ItemRules(MAX_SELECTORS, selector), context.gates)
 
 
 def many_selectors(spec: resource.ResourceClaimSpec) -> Sequence[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
@@ -18,6 +18,7 @@ from cathedra.api.struct import RawJSON, Time, replace
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = [
+    "ItemRules",
     "dated_taint",
     "validate_class_name",
     "validate_driver_name",
@@ -142,31 +143,34 @@ def validate_opaque(errors: ErrorList, path: FieldPath, raw: RawJSON | None, *, 
 T = TypeVar("T")
 
 
+class ItemRules(NamedTuple, Generic[T]):
+    """Rules of a bounded list."""
+
+    limit: int
+    validate: Callable[[FieldPath, T], None]
+    """Enter the errors of one item, whose path it gets."""
+    key: Callable[[T], Hashable] | None = None
+    """Return what must differ from item to item. Without it, items may be equal."""
+
+
 def validate_items(
-    errors: ErrorList,
-    path: FieldPath,
-    items: Sequence[T],
-    limit: int,
-    gates: FeatureGates,
-    validate: Callable[[FieldPath, T], None],
-    *,
-    key: Callable[[T], Hashable] | None = None,
+    errors: ErrorList, path: FieldPath, items: Sequence[T], rules: ItemRules[T], gates: FeatureGates
 ) -> None:
-    """Each item by ``validate``, which enters what is wrong with it; then their number; then items of one ``key``."""
+    """Validate each item, then their number, then that their keys differ."""
     if not items:
         return
-    too_many = len(items) > limit
+    too_many = len(items) > rules.limit
     if too_many and gates.has(behaviours.TOO_MANY_ENDS_VALIDATION):
-        errors.too_many(path, len(items), limit)
+        errors.too_many(path, len(items), rules.limit)
         return
     for position, item in enumerate(items):
-        validate(path.index(position), item)
+        rules.validate(path.index(position), item)
     if too_many and gates.has(behaviours.TOO_MANY_ITEMS):
-        errors.too_many(path, len(items), limit)
+        errors.too_many(path, len(items), rules.limit)
     elif too_many:
-        errors.too_long(path, limit)
-    if key is not None and len(items) > 1:
-        unique(errors, path, [key(item) for item in items])
+        errors.too_long(path, rules.limit)
+    if rules.key is not None and len(items) > 1:
+        unique(errors, path, [rules.key(item) for item in items])
 
 
 EFFECTS: Final = ("NoExecute", "NoSchedule", "None")

@@ -11,7 +11,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.resource import DeviceTaint
 from cathedra.api.struct import RawJSON, Time
 from cathedra.kinds.resource import names
-from cathedra.kinds.resource.names import dated_taint, validate_items, validate_taint
+from cathedra.kinds.resource.names import ItemRules, dated_taint, validate_items, validate_taint
 from tests.unit.kinds.objects import gates, texts
 
 PATH = FieldPath("x")
@@ -114,7 +114,7 @@ def found(items: list[str], release: str) -> list[str]:
         if not value:
             errors.required(path)
 
-    validate_items(errors, FieldPath("l"), items, 2, gates(release), item, key=str)
+    validate_items(errors, FieldPath("l"), items, ItemRules(2, item, key=str), gates(release))
     return texts(errors)
 
 

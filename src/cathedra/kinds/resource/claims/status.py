@@ -24,7 +24,13 @@ from cathedra.kinds.resource.claims.validation import (
     validate_request_reference,
     validate_request_references,
 )
-from cathedra.kinds.resource.names import validate_driver_name, validate_items, validate_opaque, validate_pool_name
+from cathedra.kinds.resource.names import (
+    ItemRules,
+    validate_driver_name,
+    validate_items,
+    validate_opaque,
+    validate_pool_name,
+)
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_differing", "validate_status_update"]
@@ -127,7 +133,9 @@ def _consumers(
     if not consumers:
         return
     limit = MAX_RESERVED if gates.has(behaviours.CONSUMERS_256) else MAX_RESERVED_IN_131
-    validate_items(errors, _STATUS.child("reservedFor"), consumers, limit, gates, consumer, key=lambda c: c.uid)
+    validate_items(
+        errors, _STATUS.child("reservedFor"), consumers, ItemRules(limit, consumer, key=lambda c: c.uid), gates
+    )
 
 
 def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:
@@ -201,7 +209,7 @@ def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceDat
         check(errors, where, text, formats.interface_address if newer else formats.lenient_cidr)
 
     key = str if newer else formats.canonical_interface
-    validate_items(errors, path.child("ips"), data.ips, MAX_IPS, gates, address, key=key)
+    validate_items(errors, path.child("ips"), data.ips, ItemRules(MAX_IPS, address, key=key), gates)
 
 
 def _allocation(
@@ -218,9 +226,9 @@ def _allocation(
         _config(errors, where, item, names, gates)
 
     gates, given, devices = context.gates, allocation.devices, path.child("devices")
-    validate_items(errors, devices.child("results"), given.results, MAX_RESULTS, gates, result)
+    validate_items(errors, devices.child("results"), given.results, ItemRules(MAX_RESULTS, result), gates)
     if given.config:
-        validate_items(errors, devices.child("config"), given.config, MAX_CONFIG, gates, config)
+        validate_items(errors, devices.child("config"), given.config, ItemRules(MAX_CONFIG, config), gates)
     _nodes(errors, path, allocation)
 
 

@@ -12,6 +12,7 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.resource.expressions import validate_derived_attributes, validate_selectors
 from cathedra.kinds.resource.names import (
+    ItemRules,
     validate_class_name,
     validate_driver_name,
     validate_fully_qualified_name,
@@ -175,9 +176,9 @@ def validate_claim_spec(
         validate_configuration(errors, where, item.opaque, gates, stored=stored)
 
     requests = devices.requests or ()
-    validate_items(errors, path.child("requests"), requests, MAX_ITEMS, gates, request, key=lambda r: r.name)
-    validate_items(errors, path.child("constraints"), devices.constraints, MAX_ITEMS, gates, constraint)
-    validate_items(errors, path.child("config"), devices.config, MAX_ITEMS, gates, config)
+    validate_items(errors, path.child("requests"), requests, ItemRules(MAX_ITEMS, request, key=lambda r: r.name), gates)
+    validate_items(errors, path.child("constraints"), devices.constraints, ItemRules(MAX_ITEMS, constraint), gates)
+    validate_items(errors, path.child("config"), devices.config, ItemRules(MAX_ITEMS, config), gates)
     validate_derived_attributes(errors, path, spec, context, stored=stored)
 
 
@@ -203,7 +204,9 @@ def _request(
 
     alternatives = request.first_available
     where = path.child("firstAvailable")
-    validate_items(errors, where, alternatives, MAX_ALTERNATIVES, context.gates, alternative, key=lambda a: a.name)
+    validate_items(
+        errors, where, alternatives, ItemRules(MAX_ALTERNATIVES, alternative, key=lambda a: a.name), context.gates
+    )
 
 
 def _asked(
@@ -281,7 +284,7 @@ def validate_request_references(
     def reference(where: FieldPath, name: str) -> None:
         validate_request_reference(errors, where, name, names)
 
-    validate_items(errors, path, references, MAX_ITEMS, gates, reference, key=str)
+    validate_items(errors, path, references, ItemRules(MAX_ITEMS, reference, key=str), gates)
 
 
 def validate_request_reference(errors: ErrorList, path: FieldPath, reference: str, names: RequestNames) -> None:

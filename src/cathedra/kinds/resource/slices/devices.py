@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
@@ -13,7 +13,7 @@ from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_binding_conditions
-from cathedra.kinds.resource.names import validate_items, validate_qualified_name, validate_taint
+from cathedra.kinds.resource.names import ItemRules, validate_items, validate_qualified_name, validate_taint
 from cathedra.kinds.resource.slices.counters import validate_consumptions
 from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.releases import FeatureGates, behaviours
@@ -129,7 +129,7 @@ class DeviceRules:
             validate_taint(errors, where, item, gates)
 
         limit = MAX_TAINTS if gates.has(behaviours.SIXTEEN_TAINTS_A_DEVICE) else MAX_TAINTS_BEFORE_135
-        validate_items(errors, path, taints, limit, gates, taint)
+        validate_items(errors, path, taints, ItemRules(limit, taint), gates)
 
     def _nodes(self, errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
         written = (device.node_name, device.node_selector, device.all_nodes)
@@ -300,7 +300,7 @@ def _range(
     if fractional and _unfit(errors, path, bounds, default, _in_thousandths):
         return
     if step is not None:
-        _step(errors, path, bounds, default, value, gates, fractional=fractional)
+        _step(errors, path, _Steps(bounds, least, step, default, fractional=fractional), value, gates)
 
 
 def _unfit(
@@ -330,37 +330,36 @@ def _in_int64(amount: Quantity) -> str:
     return f"must not be larger than {_MAX_INT64}" if amount.nanos > _MAX_INT64 * NANO else ""
 
 
-def _step(
-    errors: ErrorList,
-    path: FieldPath,
-    bounds: resource.CapacityRequestPolicyRange,
-    default: Quantity,
-    value: Quantity,
-    gates: FeatureGates,
-    *,
-    fractional: bool,
-) -> None:
-    least, step = bounds.min, bounds.step
-    if least is None or step is None:
-        return
+class _Steps(NamedTuple):
+    """Amounts that a range of capacity permits: ``least``, and each ``step`` above it."""
+
+    bounds: resource.CapacityRequestPolicyRange
+    least: Quantity
+    step: Quantity
+    default: Quantity
+    fractional: bool
+
+    def contain(self, amount: Quantity) -> bool:
+        """Return True if the amount is a whole number of steps above the least."""
+        if self.fractional:
+            return (amount.nanos - self.least.nanos) % self.step.nanos == 0
+        unit = self.step.value()
+        return unit != 0 and (amount.value() - self.least.value()) % unit == 0
+
+
+def _step(errors: ErrorList, path: FieldPath, steps: _Steps, value: Quantity, gates: FeatureGates) -> None:
+    least, step = steps.least, steps.step
     strict, where = gates.has(behaviours.CAPACITY_RANGE_STRICT), path.child("step")
     if step.sign() == 0 or (strict and step.sign() < 0):
         errors.invalid(where, step, "must be greater than zero")
         return
     if least + step > value:
         errors.invalid(where, step, f"one step {least + step} is larger than capacity value: {value}")
-    if strict and not fractional and _unfit(errors, path, bounds, default, _in_int64):
+    if strict and not steps.fractional and _unfit(errors, path, steps.bounds, steps.default, _in_int64):
         return
-    for amount in (default, bounds.max):
-        if amount is not None and _is_off_step(amount, least, step, fractional=fractional):
+    for amount in (steps.default, steps.bounds.max):
+        if amount is not None and not steps.contain(amount):
             errors.invalid(where, amount, f"value is not a multiple of a given step ({step}) from ({least})")
-
-
-def _is_off_step(amount: Quantity, least: Quantity, step: Quantity, *, fractional: bool) -> bool:
-    if fractional:
-        return (amount.nanos - least.nanos) % step.nanos != 0
-    unit = step.value()
-    return unit == 0 or (amount.value() - least.value()) % unit != 0
 
 
 def _decimal(nanos: int) -> str:

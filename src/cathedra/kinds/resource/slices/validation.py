@@ -14,6 +14,7 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.binding import validate_skipped_operations
 from cathedra.kinds.resource.names import (
+    ItemRules,
     validate_driver_name,
     validate_fully_qualified_name,
     validate_items,
@@ -122,7 +123,7 @@ def _devices(
     def device(where: FieldPath, item: resource.Device) -> None:
         rules.validate(errors, where, item, before.get(item.name))
 
-    validate_items(errors, path, spec.devices, limit, context.gates, device, key=lambda d: d.name)
+    validate_items(errors, path, spec.devices, ItemRules(limit, device, key=lambda d: d.name), context.gates)
 
 
 def _is_rich(device: resource.Device) -> bool:
