@@ -1,8 +1,9 @@
 """Figures of the sources that say how easy they are to read, to be compared between two states of the tree.
 
-Sizes of modules and functions, the share of public names with a docstring, lines with ``Any``, imports inside functions
-(with and without a comment that gives the reason), words that name a person or a picture instead of a mechanism, and
-names that two classes share. Generated modules are left out.
+Lines of source and of tests, sizes of modules and functions, comments, parameters, modules with a single importer, the
+share of public names with a docstring, docstrings that are riddles or say nothing, lines with ``Any``, imports inside
+functions (with and without a comment that gives the reason), words that name a person or a picture instead of a
+mechanism, and names that two classes share. Generated modules are left out.
 
     python tools/metrics.py [--list WHAT] [DIRECTORY]
 """
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
 import statistics
 import sys
+import tokenize
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,7 +29,21 @@ FORBIDDEN: Final = re.compile(
     r"|outlook|standings|outfit|gatekeepers?|lastwords|foreseen|sit_down|stand_up|askers?)\b",
     re.IGNORECASE,
 )
-LISTS: Final = ("modules", "functions", "undocumented", "any", "lazy", "words", "names")
+QUESTION: Final = re.compile(r"(?:what|whether|who|whom|whose|how|which|where|when|why)\b", re.IGNORECASE)
+"""A docstring that begins so describes a riddle instead of a thing or an action."""
+PROSE: Final = re.compile(
+    r"\b(?:(?<!\bthose )who|whom|tells?|told|asks?|asked|says?|said|lets? go|makes? of it|so many|the very same"
+    r"|comes? again|looks? at|looked at|spells?|hears? of)\b",
+    re.IGNORECASE,
+)
+"""Words of docstrings and comments for which the field has a verb or a noun (docs: the style's «Plain English»)."""
+PARAMETERS: Final = 6
+SHORT_MODULE: Final = 60
+SHORT_DOCSTRING: Final = 3
+LISTS: Final = (
+    "modules", "functions", "undocumented", "any", "lazy", "words", "names",
+    "parameters", "single", "short", "questions", "prose", "comments",
+)  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -44,6 +61,21 @@ class Figures:
     unexplained: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    comments: dict[str, int] = field(default_factory=dict)
+    parameters: list[str] = field(default_factory=list)
+    short: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    prose: list[str] = field(default_factory=list)
+    importers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def single(self) -> list[str]:
+        """Short modules that one other module imports."""
+        return [
+            f"{name} ({size} lines) by {next(iter(users))}"
+            for name, size in sorted(self.modules.items())
+            if size <= SHORT_MODULE and len(users := self.importers.get(name, set())) == 1
+        ]
 
     @property
     def shared_names(self) -> dict[str, list[str]]:
@@ -76,11 +108,19 @@ def measure(root: Path) -> Figures:
 def summary(figures: Figures) -> Iterator[str]:
     """The table."""
     modules, functions = list(figures.modules.values()), list(figures.functions.values())
+    lines = sum(modules)
+    yield f"lines                       {lines:>9,}"
+    yield f"comments per 100 lines      {100 * sum(figures.comments.values()) / max(lines, 1):>9.2f}"
     documented = figures.public - len(figures.undocumented)
     yield f"modules                       {len(modules):>7}   {_sizes(modules)}"
     yield f"functions                     {len(functions):>7}   {_sizes(functions)}"
     yield f"  longer than 40 lines        {sum(size > 40 for size in functions):>7}"
     yield f"public names documented       {documented / max(figures.public, 1):>7.1%}   of {figures.public}"
+    yield f"  of {SHORT_DOCSTRING} words or fewer        {len(figures.short):>7}"
+    yield f"  that begin with a question  {len(figures.questions):>7}"
+    yield f"prose without a field's word  {len(figures.prose):>7}"
+    yield f"functions of > {PARAMETERS} parameters   {len(figures.parameters):>7}"
+    yield f"short modules with one user   {len(figures.single):>7}"
     yield f"lines with Any                {len(figures.any_lines):>7}"
     yield f"imports inside functions      {len(figures.lazy):>7}   {len(figures.unexplained)} without a comment"
     yield f"words that name no mechanism  {len(figures.words):>7}"
@@ -100,6 +140,12 @@ def places(figures: Figures, what: str) -> Iterator[str]:
             "any": figures.any_lines,
             "lazy": figures.unexplained,
             "words": figures.words,
+            "parameters": figures.parameters,
+            "single": figures.single,
+            "short": figures.short,
+            "questions": figures.questions,
+            "prose": figures.prose,
+            "comments": [f"{count:>5} {name}" for name, count in sorted(figures.comments.items())],
         }
         yield from lists[what]
 
@@ -118,11 +164,50 @@ def _measure_module(figures: Figures, name: str, text: str) -> None:
         if forbidden:
             figures.words += [f"{name}:{number} {word}" for word in FORBIDDEN.findall(line)]
     tree = ast.parse(text)
+    _measure_prose(figures, name, text, tree)
+    for imported in _imports(tree):
+        figures.importers[imported].add(name)
     _measure_public(figures, name, tree, private=False)
     for node in _statements(tree.body, within=(Function, ast.ClassDef)):
         if isinstance(node, Function):
             figures.functions[f"{name}:{node.lineno} {node.name}"] = (node.end_lineno or node.lineno) - node.lineno + 1
             _measure_imports(figures, name, node, lines)
+            count = sum(len(group) for group in (node.args.posonlyargs, node.args.args, node.args.kwonlyargs))
+            count -= any(first.arg in ("self", "cls") for first in node.args.args[:1])
+            if count > PARAMETERS:
+                figures.parameters.append(f"{name}:{node.lineno} {node.name} {count}")
+
+
+def _measure_prose(figures: Figures, name: str, text: str, tree: ast.Module) -> None:
+    """Count comments, and the docstrings and comments that are not plain English."""
+    written: list[tuple[int, str]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not re.match(r"#\s*(?:type:|noqa|fmt:|pragma)", token.string):
+            figures.comments[name] = figures.comments.get(name, 0) + 1
+            written.append((token.start[0], token.string))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+            continue
+        docstring = node.value.value
+        if not isinstance(docstring, str):
+            continue
+        written.append((node.lineno, docstring))
+        first = docstring.strip().partition("\n")[0]
+        if QUESTION.match(first):
+            figures.questions.append(f"{name}:{node.lineno} {first}")
+        if len(docstring.split()) <= SHORT_DOCSTRING:
+            figures.short.append(f"{name}:{node.lineno} {first}")
+    for number, each in sorted(written):
+        figures.prose += [f"{name}:{number} {found}" for found in PROSE.findall(each)]
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """Paths below the source of the modules that a module imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("cathedra."):
+            below = node.module.removeprefix("cathedra.").replace(".", "/")
+            yield f"{below}.py"
+            yield from (f"{below}/{alias.name}.py" for alias in node.names)
 
 
 def _measure_public(figures: Figures, name: str, scope: ast.Module | ast.ClassDef, *, private: bool) -> None:
