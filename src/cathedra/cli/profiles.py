@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.profiles import HardwareProfile, expanded_pools, load_profile, profile_names
-from cathedra.profiles.writing import profile_document, profile_yaml
+from cathedra.profiles.loading import profile_document, profile_yaml
 
 __all__ = ["run"]
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+import random
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from cathedra.api.core.core_v1 import Node
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.kubeconfig import Target, write
+from cathedra.client.resources import NODES
+from cathedra.clock import Clock
 from cathedra.drivercheck.errors import DriverCheckError
+from cathedra.releases import FeatureGates
 
-__all__ = ["DriverProgram"]
+__all__ = ["DriverProgram", "hosted_server"]
 
 _STOP_SECONDS = 60.0
 
@@ -61,3 +74,21 @@ class DriverProgram:
         """The last lines that the driver has printed."""
         lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
         return "\n".join(lines[-5:])
+
+
+@asynccontextmanager
+async def hosted_server(directory: Path, node: str, gates: FeatureGates, clock: Clock) -> AsyncIterator[Client]:
+    """A server with the one node, on the loopback; ``directory/kubeconfig`` leads there."""
+    config = ServerConfig(release=gates.release, gates=gates)
+    server = await APIServer.open(config, clock=clock, random=random.Random())
+    token = secrets.token_urlsafe(32)
+    try:
+        user = UserInfo("driver-check", ("system:masters",))
+        url = await server.serve(ServeOptions(pki=directory / "pki", tokens={token: user}))
+        authority = (directory / "pki" / "ca.crt").read_bytes()
+        write(directory / "kubeconfig", Target(url, certificate_authority=authority, token=token))
+        client = Client(server.transport(), clock=clock)
+        await client.resource(NODES).create(Node(metadata=ObjectMeta(name=node)))
+        yield client
+    finally:
+        await server.close()

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.decoding import DecodeError, read_yaml
+from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
 from cathedra.api.nulls import convert
 from cathedra.api.resource import DeviceClass
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, to_dict
 from cathedra.profiles.expansion import expanded_pools
 from cathedra.profiles.model import API_VERSION, KIND, PARTITIONED, HardwareProfile, ProfileError
 
-__all__ = ["load_profile", "profile_names", "read_profile"]
+__all__ = ["load_profile", "profile_document", "profile_names", "profile_yaml", "read_profile"]
 
 _SUFFIX: Final = ".yaml"
 
@@ -96,3 +96,35 @@ def _device_class(one: Any) -> DeviceClass:
     if not isinstance(one, Mapping):
         raise ProfileError("spec.deviceClasses must be a list of DeviceClasses")
     return from_dict(DeviceClass, {key: value for key, value in one.items() if key not in ("apiVersion", "kind")})
+
+
+# --- writing
+
+
+def profile_document(profile: HardwareProfile) -> dict[str, Any]:
+    """The profile as plain values, with ``apiVersion: cathedra.dev/v1``; what is empty is left out."""
+    plain = msgspec.to_builtins(msgspec.structs.replace(profile, device_classes=()))
+    spec = _full({key: value for key, value in plain.items() if key not in ("name", "partitioned")})
+    classes = [to_dict(one) for one in profile.device_classes]
+    if classes:
+        pools = spec.pop("pools")
+        spec |= {"deviceClasses": classes, "pools": pools}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": profile.name}, "spec": spec}
+
+
+def profile_yaml(profile: HardwareProfile) -> bytes:
+    """The file of the profile."""
+    return write_yaml(profile_document(profile), sort_keys=False)
+
+
+def _full(value: Any) -> Any:
+    """Without empty tables, lists and texts; devices are left as they are."""
+    if isinstance(value, dict):
+        return {
+            key: inner if key in ("devices", "device") else _full(inner)
+            for key, inner in value.items()
+            if inner not in ({}, [], (), "", None)
+        }
+    if isinstance(value, (list, tuple)):
+        return [_full(inner) for inner in value]
+    return value

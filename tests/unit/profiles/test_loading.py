@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.profiles import ProfileError, load_profile, profile_names, read_profile
+from cathedra.profiles import ProfileError, expanded_pools, load_profile, profile_names, read_profile
+from cathedra.profiles.loading import profile_document, profile_yaml
 
 GOOD = """
 apiVersion: cathedra.dev/v1
@@ -69,3 +70,23 @@ def test_what_is_no_profile_is_told_with_the_file(found: str, replaced: str, sai
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="No such file or directory"):
         read_profile(tmp_path / "no.yaml")
+
+
+@pytest.mark.parametrize("name", [name for name in profile_names() if not name.endswith("-mig")])
+def test_a_profile_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
+    profile = load_profile(name)
+    file = tmp_path / "written.yaml"
+    file.write_bytes(profile_yaml(profile))
+    read = read_profile(file)
+    assert expanded_pools(read, "n1") == expanded_pools(profile, "n1")
+    assert (read.device_classes, read.node, read.unconfirmed) == (
+        profile.device_classes,
+        profile.node,
+        profile.unconfirmed,
+    )
+
+
+def test_what_is_empty_is_not_written() -> None:
+    spec = profile_document(load_profile("gaudi3-8"))["spec"]
+    assert "sources" not in spec
+    assert "sharedCounters" not in spec["pools"][0]["groups"][0]

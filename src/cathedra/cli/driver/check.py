@@ -20,14 +20,11 @@ from cathedra.client.kubeconfig import load
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import PluginCheck, PluginCheckResult
+from cathedra.drivercheck.check import PluginCheck, PluginCheckResult, examine, junit, line, total
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
-from cathedra.drivercheck.examination import examine
-from cathedra.drivercheck.hosted import hosted_server
 from cathedra.drivercheck.plugin import PluginDirectory
-from cathedra.drivercheck.program import DriverProgram
-from cathedra.drivercheck.report import junit, line, total
+from cathedra.drivercheck.program import DriverProgram, hosted_server
 from cathedra.files.atomic import write_atomic
 from cathedra.releases import FeatureGates
 

@@ -6,18 +6,17 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import PluginCheckResult
+from cathedra.drivercheck.check import PluginCheck, PluginCheckResult, examine, junit, line, total
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
-from cathedra.drivercheck.examination import examine
-from cathedra.drivercheck.hosted import hosted_server
 from cathedra.drivercheck.plugin import PluginDirectory
-from cathedra.drivercheck.program import DriverProgram
+from cathedra.drivercheck.program import DriverProgram, hosted_server
 from cathedra.releases import FeatureGates
 from tests.unit.drivercheck.faulty_driver import FaultyDriver
 
@@ -122,3 +121,39 @@ async def test_a_driver_that_does_not_come_back_fails_what_comes_after(place: Pa
         "it does not come back: the driver has ended by itself",
         "the driver is not running",
     ]
+
+
+CHECK = PluginCheck("prepares", "it prepares", "docs/spec/protocols.md §4", CHECKS[0].run)
+RESULTS = [
+    PluginCheckResult(CHECK, "passed", 0.25),
+    PluginCheckResult(CHECK, "failed", 1.0, "two\nlines & <signs>"),
+    PluginCheckResult(CHECK, "skipped", 0.0, "no device"),
+]
+
+
+def test_a_result_is_one_line_with_rule_and_source() -> None:
+    assert [line(one) for one in RESULTS] == [
+        "ok   prepares – it prepares (docs/spec/protocols.md §4)",
+        "FAIL prepares – it prepares (docs/spec/protocols.md §4): two lines & <signs>",
+        "skip prepares – it prepares (docs/spec/protocols.md §4): no device",
+    ]
+
+
+def test_the_total_counts_each_outcome() -> None:
+    assert total(RESULTS) == "1 passed, 1 failed, 1 skipped"
+
+
+def test_junit_says_what_failed_and_why_others_were_left_out() -> None:
+    suite = ElementTree.fromstring(junit("lamps.example.com", RESULTS))
+    assert suite.attrib == {
+        "name": "lamps.example.com",
+        "tests": "3",
+        "failures": "1",
+        "skipped": "1",
+        "time": "1.250",
+    }
+    failure, skipped = suite.find("testcase/failure"), suite.find("testcase/skipped")
+    assert failure is not None
+    assert skipped is not None
+    assert (failure.get("message"), failure.text) == ("two\nlines & <signs>", "it prepares (docs/spec/protocols.md §4)")
+    assert skipped.get("message") == "no device"
