@@ -1,4 +1,4 @@
-"""Which devices a claim gets on a node: pure functions over an inventory and a ledger.
+"""Allocation of devices to claims on a node: pure functions over an inventory and a ledger.
 
 Data flows through the package in this order:
 
@@ -10,8 +10,8 @@ Data flows through the package in this order:
   `Refusal` (why not, as data), or raises `NodeError` (try other nodes) or `FatalError` (this pod cannot be scheduled
   now).
 
-Who only wants an answer uses `Cluster` with `allocate`, `fits` and `how_many` (`cathedra.allocation.cluster` has
-runnable examples).
+For a single result use `Cluster` with `allocate`, `fits` and `how_many` (`cathedra.allocation.cluster` has runnable
+examples).
 """
 
 from cathedra.allocation.allocator import Allocator, PreparedRequests

@@ -45,11 +45,11 @@ __all__ = ["Allocation", "Allocator", "PreparedRequests"]
 
 
 class Allocator:
-    """Answers for one moment of the cluster: an inventory and a ledger that do not change.
+    """Allocator for one moment of the cluster: its inventory and ledger do not change.
 
-    Cheap to make. Nothing is kept between calls but caches, so that it can be asked for many nodes in any order.
+    It is cheap to make, and between calls it keeps nothing but caches, so nodes can be tried in any order.
 
-    ``classes`` finds a DeviceClass by name; ``random`` makes share IDs.
+    ``classes`` looks up a DeviceClass by name; ``random`` generates share IDs.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Allocator:
         self.inventory.caches.of(_SELECTORS).take(apart)
 
     def selectors_of(self, device_class: DeviceClass) -> SelectorList:
-        """What a class asks of its devices."""
+        """Return the selectors of a device class."""
         texts = [
             selector.cel.expression if selector.cel is not None else "" for selector in device_class.spec.selectors
         ]
@@ -134,9 +134,9 @@ class Allocator:
 
 
 class PreparedRequests:
-    """The claims of a pod, ready to be put to nodes.
+    """The claims of a pod, prepared for allocation on any node.
 
-    Nodes whose pools have the same shape and the same devices taken get the same answer; it is worked out once.
+    Nodes whose pools have the same shape and the same devices taken have the same result; it is computed once.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class PreparedRequests:
         return NodeViews(self.allocator.inventory, self.allocator.features)
 
     def on(self, node: core_v1.Node) -> Allocation | Refusal:
-        """The answer of ``node``.
+        """Return the allocation or the refusal of ``node``.
 
         Raises:
             NodeError: the node is out; others should be tried.
@@ -176,7 +176,7 @@ class PreparedRequests:
         return self._on(node, view, self._equivalence.class_of(node, view, self.allocator.ledger))
 
     def _on(self, node: core_v1.Node, view: NodeView, node_class: NodeClass) -> Allocation | Refusal:
-        """The answer of ``node``, which sees ``view`` and so is of that class."""
+        """Return the result of ``node``, whose view is ``view``."""
         answer = self._answers.get(node_class)
         if answer is None or answer.node_error or self._may_go_on(answer):
             answer = self._kept(node_class, self._solve(node, view, node_class))
@@ -189,9 +189,9 @@ class PreparedRequests:
         return Allocation(name, self._results(answer, view, name))
 
     def on_each(self, nodes: Sequence[core_v1.Node]) -> Answers:
-        """The answers of many nodes, in their order; an error that concerns one node takes its place.
+        """Return the results of many nodes in their order; an error that concerns one node is returned in its place.
 
-        Pass the same nodes again as long as they do not change: then only what has changed is looked at.
+        Pass the same nodes again as long as they do not change: then only what has changed is computed.
 
         Raises:
             FatalError: the claims cannot be allocated at all until something changes.
@@ -201,8 +201,7 @@ class PreparedRequests:
         return answers
 
     def among(self, nodes: tuple[core_v1.Node, ...]) -> Answers:
-        """The same, where perhaps not all of ``nodes`` are going to be asked: each answer is found when it is asked
-        for, and errors are raised then."""
+        """Return the results of many nodes lazily: each one is computed when it is read, and errors are raised then."""
         allocator, equivalence = self.allocator, self._equivalence
         inventory, ledger = allocator.inventory, allocator.ledger
         equivalence.follow(nodes, inventory, ledger)
@@ -236,9 +235,10 @@ class PreparedRequests:
         ).stop
 
     def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
-        """How far each request comes on ``node``, whether or not the claims fit there or a selector fails.
+        """Return the number of devices that are left for each request after each test on ``node``.
 
-        Without ``trials`` nothing is searched, and what only a search can tell is None.
+        The reasons are available even if the claims fit there or a selector fails. Without ``trials`` nothing is
+        searched, and what only a search could find is None.
 
         Raises:
             FatalError: the claims themselves are faulty.
@@ -247,7 +247,7 @@ class PreparedRequests:
         return self._explain(node, self._views.of(node), trials=trials)
 
     def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
-        """The answer of all who stand so, found now unless it is known."""
+        """Return the result of all nodes of this class; compute it unless it is cached."""
         known = self._answers.get(node_class)
         if known is None or self._may_go_on(known):
             known = self._kept(node_class, self._search_class(node_class, nodes))
@@ -308,10 +308,10 @@ class PreparedRequests:
     def _solve_apart(
         self, node: core_v1.Node, view: NodeView, node_class: NodeClass, interrupted: Interruption
     ) -> None:
-        """Search in a thread, and keep the answer, or the failure, for the next time that it is needed.
+        """Search in a thread, and cache the result or the error for the next call.
 
-        While this runs, the event loop goes on to search for other pods. What both change is either apart (the caches
-        of the view) or a memo of equal values, where one assignment is the whole change.
+        Meanwhile the event loop searches for other pods. Data that both change is either private to one of them (the
+        caches of the view) or a memo of equal values, where a single assignment is the whole change.
         """
         try:
             answer = self._searched(node, view.apart(), node_class, self.allowance.in_thread(interrupted))
@@ -403,7 +403,7 @@ class PreparedRequests:
 _SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCache)
 _MOMENT: Final = 1.0
 _LONG: Final = 64
-"""States of a search whose solution is kept for other nodes of the same form."""
+"""Number of search states from which a solution is cached for other nodes with the same search key."""
 _FORMS: Final = 1_024
 """Solutions kept for the claims of one key."""
 _TRIAL: Final = 20_000

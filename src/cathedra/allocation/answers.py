@@ -1,6 +1,7 @@
-"""The answers of a node, and of many nodes at once.
+"""Results of allocation on one node, and on many nodes at once.
 
-Nodes of one class share an answer; it is found when one of them is asked, and written out for a node when it is read.
+Nodes of one class share a result. It is computed when the first of them is read, and translated into devices of a node
+when that node is read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["Allocation", "Answers", "FittingNodes", "KnownAnswers", "NodeClass",
 
 
 class Allocation(msgspec.Struct, frozen=True, eq=False):
-    """The claims fit."""
+    """A successful allocation: one result per claim."""
 
     node: str
     results: tuple[AllocationResult, ...]
@@ -31,7 +32,7 @@ class Allocation(msgspec.Struct, frozen=True, eq=False):
 
 
 class NodeClass(msgspec.Struct, frozen=True, eq=False):
-    """All that a node's answer depends on: the shape of its pools and what is taken of them."""
+    """Everything that the result of a node depends on: the shape of its pools and the devices taken of them."""
 
     number: int
     """No other class has it."""
@@ -42,7 +43,7 @@ class NodeClass(msgspec.Struct, frozen=True, eq=False):
 
 
 class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
-    """What all nodes of one class answer to all claims that ask for the same; devices are given by position."""
+    """Result of all nodes of one class for equal requests; devices are given by position."""
 
     solution: Solution | None
     stopped: int | None = None
@@ -53,9 +54,9 @@ class SharedAnswer(msgspec.Struct, frozen=True, eq=False):
 
 
 class FittingNodes:
-    """The places of a followed list of nodes that claims of one sort fit, as far as they have been asked about.
+    """Positions in a list of nodes on which equal requests fit, as far as they have been computed.
 
-    Between two pods few nodes change: only these are looked at again.
+    Between two pods few nodes change, so only those are computed again.
     """
 
     __slots__ = ("_mark", "erring", "fitting", "refusing")
@@ -63,16 +64,16 @@ class FittingNodes:
     def __init__(self) -> None:
         self.fitting: set[int] = set()
         self.refusing: set[int] = set()
-        """Where they do not fit."""
+        """Positions on which the claims do not fit."""
         self.erring: set[int] = set()
-        """Where no devices may be had, for an error of the node."""
+        """Positions on which no device can be allocated because of an error of the node."""
         self._mark: Mark[int] | None = None
 
     def follow(
         self, mark: Mark[int], classes: Sequence[NodeClass | None], answers: Mapping[NodeClass, SharedAnswer]
     ) -> None:
-        """Turn to the moment ``mark``, when the nodes are of these classes. Places whose answer is not known now are
-        as good as never asked about."""
+        """Advance to the moment ``mark``, at which the nodes have these classes. Positions whose result is not cached
+        count as not computed."""
         if mark is self._mark:
             return
         changed = None if self._mark is None else mark.since(self._mark)
@@ -94,7 +95,8 @@ class FittingNodes:
                 self.note(place, node_class, answer)
 
     def note(self, place: int, node_class: NodeClass, answer: SharedAnswer) -> None:
-        """Enter the answer of a place's class, unless its search was stopped: the next one may come to an end."""
+        """Record the result of a position's class. A stopped search is not recorded, because the next one may
+        finish."""
         if answer.solution is not None:
             self.fitting.add(place)
         elif answer.node_error or (answer.stopped is None and node_class.view.invalid):
@@ -104,21 +106,22 @@ class FittingNodes:
 
 
 class KnownAnswers:
-    """What is known of all claims that ask for the same, from pod to pod."""
+    """Results of equal requests, cached from pod to pod."""
 
     __slots__ = ("forms", "nodes", "shared")
 
     def __init__(self) -> None:
         self.shared: dict[NodeClass, SharedAnswer] = {}
         self.forms: dict[Hashable, Solution | None] = {}
-        """Form of a long search (`cathedra.allocation.equivalence`) → what it found."""
+        """Search key of a long search (`cathedra.allocation.equivalence`) → its solution."""
         self.nodes = FittingNodes()
 
 
 class Answers(Sequence["Allocation | Refusal | NodeError"]):
-    """The answers of many nodes, in their order, each found when it is asked for, and written out when it is looked at.
+    """Results of many nodes in their order. Each is computed on demand and translated into devices when it is read.
 
-    Whatever asks for answers raises `FatalError` if the claims cannot be allocated at all until something changes.
+    Every method that computes a result raises `FatalError` if the claims cannot be allocated on any node until
+    something changes.
     """
 
     __slots__ = ("_class_at", "_classes_of", "_followed", "_nodes", "_shared", "_solve", "_write")
@@ -142,12 +145,12 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
 
     @property
     def all_fit(self) -> bool:
-        """Whether the claims are known to fit everywhere; nothing is searched for that."""
+        """Return True if the claims are known to fit on all nodes. Nothing is computed."""
         followed = self._followed()
         return followed is not None and len(followed.fitting) == len(self._nodes)
 
     def fitting(self, places: Sequence[int] | None = None) -> list[int]:
-        """Those of ``places``, which are all without any, where the claims fit."""
+        """Return those of ``places`` on which the claims fit. ``places`` are distinct positions without an error."""
         asked = range(len(self._nodes)) if places is None else places
         followed = self._followed()
         if followed is None:
@@ -160,12 +163,12 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         return list(filter(fitting.__contains__, asked))
 
     def all_refuse(self, places: Iterable[int]) -> bool:
-        """Whether it is known of all of ``places`` that the claims do not fit, without an error of the node."""
+        """Return True if the claims are known not to fit on any of ``places``, without an error of a node."""
         followed = self._followed()
         return followed is not None and followed.refusing.issuperset(places)
 
     def _ask(self, followed: FittingNodes, places: Sequence[int]) -> None:
-        """Enter the answers of places of which they are not known."""
+        """Compute the results of positions that are not cached."""
         classes = self._classes_of(places)
         answers = {one: self._answer(one) for one in dict.fromkeys(classes)}
         for place, one in zip(places, classes, strict=True):
@@ -176,7 +179,7 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         return [fits[one] for one in classes]
 
     def fits(self, place: int) -> bool:
-        """Whether the claims fit at one place of the list of nodes."""
+        """Return True if the claims fit on the node at one position."""
         return self._answer(self._class(place)).solution is not None
 
     def fitting_kind(self, place: int) -> int | None:
@@ -185,12 +188,12 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
         return None if self._answer(node_class).solution is None else node_class.number
 
     def kind(self, place: int) -> int:
-        """A number that nodes share if they share an answer, so that one of them need be looked at."""
+        """Return a number that is equal for nodes that share a result."""
         return self._class(place).number
 
     @property
     def kinds(self) -> int:
-        """How many different answers there are; so many searches were needed at most."""
+        """Return the number of different results, which is also the largest number of searches that were made."""
         return len(set(self._classes(range(len(self._nodes)))))
 
     def _class(self, place: int) -> NodeClass:

@@ -1,4 +1,4 @@
-"""The allocator for those who embed it: one call, from whatever they have.
+"""The allocator as a library: one call, with objects in any form.
 
     >>> from cathedra.allocation import Cluster, allocate
     >>> cluster = Cluster.of([
@@ -19,9 +19,9 @@
     >>> how_many([claim], cluster)
     {'n1': 2}
 
-Objects may be typed structs, plain dicts, objects of the official client, a `pathlib.Path`, or YAML text with any
-number of documents and Lists in it, in every served version. Of a cluster, kinds that allocation does not ask about are
-ignored, so the dump of a whole cluster will do. What is asked for may be claims, templates, pods, and workloads.
+Objects can be typed structs, dicts, objects of the official client, a `pathlib.Path`, or YAML text with any number of
+documents and Lists in it, in every served version. Kinds that allocation does not read are ignored, so the dump of a
+whole cluster is accepted. Requests can be claims, templates, pods and workloads.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ __all__ = ["Cluster", "DeviceUsage", "Occupancy", "allocate", "fits", "how_many"
 TIMEOUT: Final = 10.0
 """Seconds that a call may take, as long as Kubernetes searches for a pod."""
 CONSUMERS: Final = 256
-"""Pods that can share one claim: so many entries ``status.reservedFor`` takes."""
+"""Largest number of pods that can share one claim: the limit of ``status.reservedFor``."""
 
 
 class Cluster(msgspec.Struct, eq=False):
-    """What allocation must know of a cluster: nodes, classes, slices with taint rules, claims and their templates.
+    """The objects of a cluster that allocation reads: nodes, classes, slices with taint rules, claims and their
+    templates.
 
     Change it by `add` and `remove`, or by the methods of ``inventory`` and ``ledger``.
     """
@@ -76,7 +77,7 @@ class Cluster(msgspec.Struct, eq=False):
 
     @staticmethod
     def of(objects: Input, features: Features | None = None) -> Cluster:
-        """A cluster of these objects; kinds that do not matter are ignored.
+        """Return a cluster of these objects; other kinds are ignored.
 
         Raises:
             InvalidInput: something is no object, has no kind, or a field of the wrong type.
@@ -127,7 +128,7 @@ class Cluster(msgspec.Struct, eq=False):
                     self.templates.pop(_key(typed), None)
 
     def add_undecodable(self, what: Undecodable) -> None:
-        """Enter an object that cannot be decoded: what it may hold is not allocated."""
+        """Record an object that cannot be decoded. Devices that it may hold are not allocated."""
         effect = effect_of(what)
         if effect is not None:
             self.ledger.hold_for(effect.key, effect.holder, effect.held)
@@ -163,7 +164,7 @@ class Cluster(msgspec.Struct, eq=False):
         return from_dict(core_v1.Node, {"metadata": {"name": node}})
 
     def question(self, claims: Input) -> Question:
-        """What ``claims`` ask for in this cluster: claims, templates, pods, or workloads.
+        """Return the requests of ``claims`` in this cluster: claims, templates, pods, or workloads.
 
         Raises:
             InvalidInput: something is none of these, names what is not there, or is invalid.
@@ -220,10 +221,11 @@ def fits(claims: Input, cluster: Cluster | Input, *, timeout: float | None = TIM
 def how_many(
     claims: Input, cluster: Cluster | Input, *, limit: int = 1000, timeout: float | None = TIMEOUT
 ) -> dict[str, int]:
-    """How many more copies of ``claims`` fit, and on which nodes: name → copies, without nodes that take none.
+    """Return the number of further copies of ``claims`` that fit, by node: name → copies, without nodes on which none
+    fits.
 
-    Copies are placed one after the other, each node being filled before the next. ``limit`` bounds the sum. ``cluster``
-    is not changed.
+    Copies are placed one after the other, and each node is filled before the next. ``limit`` bounds the sum.
+    ``cluster`` is not changed.
 
     Raises:
         InvalidInput: something is no object, names what is not there, or is invalid.
@@ -298,16 +300,17 @@ NONE = DeviceUsage(0, 0)
 
 
 class Occupancy:
-    """Counts for one moment of the cluster, the one that ``allocator`` answers for."""
+    """Counts of devices at one moment of the cluster: that of ``allocator``."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._views = NodeViews(allocator.inventory, allocator.features)
 
     def of(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
-        """The class's devices that ``node`` can reach; none if a selector cannot be asked or parsed.
+        """Return the usage of the class's devices that ``node`` can reach; zero if a selector does not compile or
+        fails.
 
-        Devices of pools that are being updated count: they are there.
+        Devices of pools that are being updated count, because they exist.
         """
         try:
             return self._count(node, device_class)

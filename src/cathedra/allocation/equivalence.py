@@ -1,9 +1,9 @@
-"""Classes of nodes that get the same answer, kept up to date.
+"""Classes of nodes with equal results, updated incrementally.
 
-A scheduler asks many nodes for every pod, and between two pods hardly anything changes. So the *class* of each node,
-which is all that an answer depends on, is kept for the scheduler's list of nodes and brought up to date by what has
-changed: nodes, slices, holdings. A pod then costs one search per class, and one look-up per node. A node is looked at
-when it is first asked: of a large cluster a pod sees a tenth.
+A scheduler tries many nodes for every pod, and between two pods hardly anything changes. The *class* of each node,
+which is all that its result depends on, is therefore kept for the scheduler's list of nodes, and updated by the changes
+of nodes, slices and holdings. A pod then costs one search per class and one look-up per node. A class is computed when
+its node is first read: in a large cluster a pod reads a tenth of the nodes.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class NodeEquivalence:
         self._interned: dict[Any, NodeClass] = {}
         self._answers: dict[object, KnownAnswers] = {}
         self._rows: list[NodeClass | None] = []
-        """None: not looked at yet."""
+        """None: not computed yet."""
         self._changed: Changelog[int] = Changelog()
-        """Rows that have come to another class, or to none."""
+        """Rows that have moved to another class, or to none."""
         self._views: dict[int, NodeView] = {}
-        """Of the rows that have been looked at."""
+        """Views of the rows that have been computed."""
         self._rows_of_node: dict[str, set[int]] = {}
         self._rows_of_view: dict[NodeView, set[int]] = {}
         self._views_of_pool: dict[PoolID, dict[NodeView, PoolView]] = {}
@@ -100,7 +100,7 @@ class NodeEquivalence:
         self._nodes, self._inventory, self._ledger = nodes, inventory, ledger
 
     def is_at(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> bool:
-        """Whether `follow` was last called with these."""
+        """Return True if `follow` was last called with these arguments."""
         return self._inventory is inventory and self._ledger is ledger and self._nodes is nodes
 
     def classes(self, rows: Sequence[int]) -> list[NodeClass]:
@@ -140,7 +140,7 @@ class NodeEquivalence:
         return known
 
     def view_at(self, row: int) -> NodeView:
-        """What a node sees whose class has been told since the last `follow`."""
+        """Return the view of a node whose class has been computed since the last `follow`."""
         return self._views[row]
 
     def fitting(self, known: KnownAnswers) -> FittingNodes:
@@ -149,7 +149,7 @@ class NodeEquivalence:
         return known.nodes
 
     def answers(self, request_key: object) -> KnownAnswers:
-        """The cache of answers to claims of one key, which ask for the same; a new one if the key is None."""
+        """Return the cache of results for requests with one key; a new one if the key is None."""
         if request_key is None:
             return KnownAnswers()
         found = self._answers.pop(request_key, None)
@@ -165,7 +165,7 @@ class NodeEquivalence:
     # --- following
 
     def _concerned(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot) -> set[int] | None:
-        """The rows whose view may have changed; None if that is not known."""
+        """Return the rows whose view may have changed; None if they are not known."""
         before = self._inventory
         known = self._nodes
         if before is None:
@@ -196,7 +196,7 @@ class NodeEquivalence:
         self._finders.clear()
 
     def _look(self, rows: Iterable[int]) -> None:
-        """Look at nodes for the first time, or again."""
+        """Compute the classes of nodes, for the first time or again."""
         inventory, ledger = self._inventory, self._ledger
         assert inventory is not None
         assert ledger is not None
@@ -214,7 +214,7 @@ class NodeEquivalence:
             self._index(row, view)
 
     def _forget(self, row: int) -> None:
-        """A node may see something else than before; it is looked at again when it is asked."""
+        """Drop the class of a node whose view may have changed; it is computed again when it is read."""
         self._rows[row] = None
         self._changed.note(row)
         view = self._views.pop(row, None)
@@ -266,7 +266,7 @@ class NodeEquivalence:
             self._move(next(iter(pools)), views, ledger)
             return
         for view in views:
-            # Rows that stood alike, and see the same, stand alike again.
+            # Rows that had equal classes before and have equal views now have equal classes again.
             renewed: dict[NodeClass | None, NodeClass] = {}
             for row in self._rows_of_view[view]:
                 stood = self._rows[row]
@@ -277,7 +277,8 @@ class NodeEquivalence:
                 self._changed.note(row)
 
     def _move(self, pool: PoolID, views: Iterable[NodeView], ledger: LedgerSnapshot) -> None:
-        """Only ``pool`` has changed: rows that stood alike, and see the same of it in its place, stand alike again."""
+        """Update the classes of rows if only ``pool`` has changed: rows with equal classes before and equal views of it
+        now stay equal."""
         moved: dict[tuple[NodeClass | None, PoolView, int], NodeClass] = {}
         for view in views:
             seen = self._views_of_pool[pool][view]
@@ -291,12 +292,12 @@ class NodeEquivalence:
                 self._changed.note(row)
 
     def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeView]:
-        """Views for which it may matter that holdings of ``pool`` have changed."""
+        """Return the views for which a change of the holdings of ``pool`` may matter."""
         views = self._views_of_pool.get(pool, {})
         if len(views) <= _FEW or changes is None:
             return views
         if any(seen.counters for seen in views.values()):
-            # Holdings matter to every node, because counters do.
+            # Holdings affect every node, because of shared counters.
             return views
         finder = self._finders.get(pool)
         if finder is None:
@@ -307,13 +308,13 @@ class NodeEquivalence:
 
 
 _KEPT: Final = 16
-"""How many different projections are kept up to date; the least recently used is dropped."""
+"""Largest number of projections that are kept up to date; the least recently used is dropped."""
 _QUESTIONS: Final = 64
-"""The answers to so many sorts of pods are remembered; the least recently request_key is dropped."""
+"""Largest number of request keys whose results are cached; the least recently used is dropped."""
 _ANSWERS: Final = 200_000
-"""So many answers are remembered at most."""
+"""Largest number of cached results."""
 _NODE_CLASSES: Final = 20_000
-"""So many node classes are remembered at most."""
+"""Largest number of cached node classes."""
 _FEW: Final = 8
 
 

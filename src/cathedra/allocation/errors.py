@@ -1,4 +1,4 @@
-"""What goes wrong in an allocation, and how far it reaches.
+"""Errors of allocation, and how far each reaches.
 
     AllocationError
     ├── InvalidInput     an object cannot be read, or would be refused by the API server
@@ -8,7 +8,7 @@
         ├── DeviceSelectorError    a CEL expression does not compile or fails on a device
         └── Aborted          the caller cancelled
 
-That claims do not fit is no error: see `cathedra.allocation.refusal.Refusal`.
+A refusal is no error: see `cathedra.allocation.refusal.Refusal`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AllocationError(Exception):
 
 
 class InvalidInput(AllocationError, ValueError):
-    """What was passed is no object that can be used here; the text names the object and says what would do."""
+    """The input cannot be used. The text names the object and what would be accepted."""
 
 
 class UndecodableInput(InvalidInput):
@@ -32,9 +32,9 @@ class UndecodableInput(InvalidInput):
 
 
 class NodeError(AllocationError):
-    """Only this node is affected; scheduling goes on with the others.
+    """An error of one node; scheduling continues with the others.
 
-    ``refusal`` tells how far each request came, if the search was made at all.
+    ``refusal`` has the numbers of devices left for each request, if the search was made.
     """
 
     def __init__(self, text: str, refusal: Refusal | None = None) -> None:
@@ -59,4 +59,4 @@ class DeviceSelectorError(FatalError):
 
 
 class Aborted(FatalError):
-    """The caller asked to stop, or its deadline passed."""
+    """The caller cancelled the search, or its deadline passed."""

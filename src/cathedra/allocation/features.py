@@ -1,8 +1,8 @@
-"""What the allocator may do: features, and the habits of a release.
+"""Features of the allocator, and the behaviour of a release.
 
-A feature is switched by a gate. A *behaviour* is different: it names the places in which releases of Kubernetes
-answer the same question differently. The newest behaviour is the default; older ones exist so that a cluster of that
-release can be imitated and its answers explained, faults included (docs/spec/allocation.md §2 and §14).
+A feature is switched by a gate. A *behaviour* lists the points in which releases of Kubernetes give different results.
+The newest behaviour is the default. Older ones exist so that a cluster of that release can be imitated and its results
+explained, faults included (docs/spec/allocation.md §2 and §14).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ __all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features"
 
 
 class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
-    """Where releases differ; each field is one row of the table in section 14, and its default is the newest answer."""
+    """Differences between releases. Each field is a row of the table in section 14, and its default is the newest
+    release."""
 
     name: str = "newest"
     claim_size_checked_last: bool = False
@@ -28,11 +29,11 @@ class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
     lists_are_iterable_without_gate: bool = True
     """A selector may iterate over an attribute although the gate for lists is off."""
     counter_slices_reach_every_node: bool = False
-    """A slice with shared counters counts for every node, whatever it targets."""
+    """A slice with shared counters counts on every node, whatever its node selection."""
     bad_pool_under_all_is_fatal: bool = False
     """All with an incomplete or invalid pool stops the pod, not just the node."""
     all_leaves_out_full_devices: bool = False
-    """All passes over devices whose remaining capacity is too small."""
+    """Mode All skips devices whose remaining capacity is too small."""
     class_config_for_all_is_unnamed: bool = True
     """Configuration that covers every request of a claim loses its list of requests."""
     claim_config_listed_once: bool = True
@@ -140,7 +141,7 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
 
     @staticmethod
     def from_gates(gates: Mapping[str, bool], behaviour: Behaviour = NEWEST) -> Features:
-        """The features that ``gates`` switch on; a gate that the release does not know is off."""
+        """Return the features that ``gates`` enable; a gate that the release does not have is off."""
         return Features(
             **{feature: all(gate in gates and gates[gate] for gate in names) for feature, names in _GATES.items()},
             behaviour=behaviour,
@@ -158,7 +159,7 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def stable(self) -> bool:
-        """Whether Kubernetes' stable implementation would serve this set: pools unsorted, no distinctAttribute."""
+        """Return True if Kubernetes' stable implementation serves this set: pools unsorted, no distinctAttribute."""
         return not (
             self.device_binding_and_status
             or self.consumable_capacity
@@ -171,7 +172,7 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def about_pools(self) -> tuple[bool, ...]:
-        """What decides which pools a node sees, and how."""
+        """The features that determine which pools a node can use, and how."""
         return (
             self.partitionable_devices,
             self.compatibility_groups,
@@ -181,5 +182,5 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def everywhere(self) -> bool:
-        """Whether slices with shared counters count for every node, whatever they target."""
+        """True if slices with shared counters count on every node, whatever their node selection."""
         return self.partitionable_devices and (self.behaviour.counter_slices_reach_every_node or self.stable)

@@ -1,8 +1,8 @@
-"""What is asked of the allocator: the claims of a call, from claims, templates, pods and what makes pods.
+"""Requests for an allocation: the claims of a call, from claims, templates, pods and workloads.
 
-A pod stands for its claims: those of its templates are its own, those that it names are shared with all pods that name
-them, and allocated once (docs/spec/controllers.md §2.1). Claims get the defaults that the API server would fill in, and
-are refused for what it would refuse.
+A pod stands for its claims. Claims of its templates belong to the pod alone. Claims that it names are shared by all
+pods that name them, and allocated once (docs/spec/controllers.md §2.1). Claims are defaulted and validated as by the
+API server.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Question(msgspec.Struct, frozen=True):
 
     claims: tuple[ResourceClaim, ...]
     shared: frozenset[Key] = frozenset()
-    """Those of ``claims`` that further copies of the question would share, rather than have for themselves."""
+    """Return those of ``claims`` that further copies would share."""
     places: tuple[core_v1.NodeSelector, ...] = ()
-    """Where claims are that pods name and that are allocated already."""
+    """Node selections of claims that pods name and that are already allocated."""
 
     def reaches(self, node: core_v1.Node) -> bool:
-        """Whether all claims that are allocated already can be used on ``node``."""
+        """Return True if all claims that are already allocated can be used on ``node``."""
         return all(node_selector_matches(place, node) for place in self.places)
 
     def after(self, results: Sequence[AllocationResult]) -> Question:
@@ -59,9 +59,9 @@ class Question(msgspec.Struct, frozen=True):
 def read_question(
     given: Input, claims: Mapping[Key, ResourceClaim], templates: Mapping[Key, ResourceClaimTemplate]
 ) -> Question:
-    """The question that ``given`` asks; ``claims`` and ``templates`` are those of the cluster.
+    """Return the request for ``given``; ``claims`` and ``templates`` are those of the cluster.
 
-    Claims and templates that no pod of ``given`` uses are asked for by themselves.
+    Claims and templates that no pod of ``given`` uses are requested by themselves.
 
     Raises:
         InvalidInput: something is neither claim nor template nor pod, names what is not there, or is invalid.
@@ -110,7 +110,7 @@ def _asked_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | Resour
 
 
 def _with_kind(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A dict that says no kind is taken for a claim if it has the form of one."""
+    """Return a dict without a kind as a claim, if it has the form of one."""
     spec = one.get("spec")
     if isinstance(spec, Mapping) and "devices" in spec and "driver" not in spec:
         return {"kind": "ResourceClaim", **one}

@@ -1,7 +1,7 @@
-"""Objects in the forms in which callers have them: YAML, files, dicts, typed objects, those of the official client.
+"""Reading of objects in any form: YAML, files, dicts, typed objects, objects of the official client.
 
-Every served version is understood; inside there is only the newest (docs/spec/api.md §5). What cannot be read is
-refused with `InvalidInput`, for an object that is silently taken for an empty one would fit everywhere.
+Every served version is accepted and converted to the newest (docs/spec/api.md §5). What cannot be read raises
+`InvalidInput`, because an object that was read as an empty one would fit on every node.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Plain: TypeAlias = Mapping[str, Any]
 
 
 def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]:
-    """The objects of ``given``, one by one: typed ones as they are, all others as plain dicts.
+    """Yield the objects of ``given``: typed ones unchanged, all others as dicts.
 
     Raises:
         InvalidInput: something is no Kubernetes object, or a text holds none; the error names its place.
@@ -76,10 +76,10 @@ def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]
 
 
 def read_input(stream: IO[bytes], where: str) -> bytes:
-    """Return what is left in ``stream``.
+    """Return the rest of ``stream``.
 
-    At most 256 MiB, or what the environment variable CATHEDRA_MAX_INPUT says (``1Gi``): a device file or a pipe without
-    an end would otherwise fill the memory.
+    At most 256 MiB are read, or the number of bytes in the environment variable CATHEDRA_MAX_INPUT (``1Gi``): a device
+    file or an endless pipe would otherwise fill the memory.
 
     Raises:
         InvalidInput: there is more, or the variable is no size.
@@ -109,7 +109,7 @@ def _too_long(where: str) -> str:
 
 
 def typed_object(given: KubeObject | Plain, *, strict: bool) -> KubeObject | None:
-    """The object in the newest version; None for kinds that allocation does not ask about.
+    """Return the object in the newest version; None for kinds that allocation does not read.
 
     ``strict`` objects may have no unknown fields.
 
@@ -125,7 +125,7 @@ def typed_object(given: KubeObject | Plain, *, strict: bool) -> KubeObject | Non
 
 
 def decoded_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
-    """The same, with what the object says that the newest version does not know.
+    """Return the object in the newest version, with the fields that the newest version does not have.
 
     Raises:
         InvalidInput: it has no kind, a version that is not served, or a field of the wrong type.
@@ -318,7 +318,8 @@ def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain) -> Decod
 
 
 def _release_of(gvk: GroupVersionKind, one: Plain) -> str:
-    """The release whose fields an object has: 1.34 for a taint rule that chooses devices as none does since."""
+    """Return the release whose fields an object has: 1.34 for a taint rule that selects devices by class or expression,
+    which no later release does."""
     spec = one.get("spec")
     selector = spec.get("deviceSelector") if gvk.kind == "DeviceTaintRule" and isinstance(spec, Mapping) else None
     older = isinstance(selector, Mapping) and ("deviceClassName" in selector or "selectors" in selector)

@@ -1,8 +1,8 @@
-"""The reasons of a refusal: per request, how many devices are left after each test.
+"""Reasons of a refusal: for each request, the number of devices that are left after each test.
 
-The tests come in the order in which the search applies them, and each one looks only at what the one before let
-through; so the first count that falls to zero is the answer. What no single test explains is explained by what the
-requests take from each other, and by constraints: there the search is asked again without one of them.
+The tests are in the order in which the search applies them, and each one counts only what the one before has passed, so
+the first count of zero is the reason. If no single test is the reason, other requests or constraints are: the search is
+then repeated without one of them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["explain"]
 
 
 class Trial(Protocol):
-    """Asks the same node about other claims."""
+    """Search on the same node for other claims."""
 
     def __call__(self, claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
-        """Whether they would fit, or would if nothing were in use; None if the search was stopped."""
+        """Return True if they fit, or would fit if no device were in use; None if the search was stopped."""
 
 
 def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> RefusalExplanation:
@@ -137,7 +137,7 @@ def _only(claims: Sequence[ResourceClaim], option: RequestOption) -> ResourceCla
 
 
 _SHOWN: Final = 8
-"""So many values of an attribute are listed."""
+"""Largest number of values of an attribute that are listed."""
 
 
 class _Explanation:

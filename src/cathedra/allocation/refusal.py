@@ -1,6 +1,6 @@
-"""Why not, as data: the answer when claims do not fit a node.
+"""Refusals: the reasons why claims do not fit on a node, as data.
 
-A refusal costs nothing until its reasons are read: it keeps the problem and computes from it.
+A refusal costs nothing until its reasons are read: it keeps the problem and computes them from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SelectorReason(msgspec.Struct, frozen=True, rename="camel"):
     asked: int
     passed: int
     missing: int
-    """Devices without something that the selector asks for."""
+    """Number of devices without something that the selector reads."""
     errors: int
 
 
@@ -48,21 +48,21 @@ class GroupReason(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
-    """One constraint, and what it makes of the devices that pass all other tests of a request."""
+    """One constraint, and the values of the devices that pass all other tests of a request."""
 
     kind: str
     """«matchAttribute» or «distinctAttribute»."""
     attribute: str
     requests: tuple[str, ...]
-    """The requests it speaks about; all if none is named."""
+    """The requests to which it applies; empty for all."""
     missing: int
     """Devices without a value that can be compared."""
     values: Mapping[str, int]
     """Value → devices that have it; of many values only the most frequent."""
     together: int
-    """So many of the devices agree (matchAttribute), or differ (distinctAttribute); of lists, at most so many."""
+    """Number of devices that agree (matchAttribute), or differ (distinctAttribute); an upper bound for lists."""
     decisive: bool | None
-    """Whether the claims would fit without it; None if that search was stopped."""
+    """True if the claims would fit without it; None if that search was stopped."""
     group: GroupReason | None = None
     """For matchAttribute over several requests: which values they can have in common."""
 
@@ -85,7 +85,7 @@ class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
-    """How many devices are left for a request, or one of its sub-requests, after each test."""
+    """Numbers of devices that are left for a request, or for one of its sub-requests, after each test."""
 
     claim: str
     request: str
@@ -101,7 +101,7 @@ class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
     """Also meant for this node by their own selection."""
     free: int
     holders: Mapping[str, int]
-    """Who holds the others: «namespace/name» → devices."""
+    """Claims that hold the other devices: «namespace/name» → number of devices."""
     operable: int
     """Not in need of a kubelet feature that the node lacks."""
     tolerated: int
@@ -113,12 +113,12 @@ class RequestReason(msgspec.Struct, frozen=True, rename="camel"):
     """Having the attributes that constraints compare."""
     constraints: tuple[ConstraintReason, ...]
     fits_alone: bool | None
-    """Whether the request would fit if its claims asked for nothing else; None if that search was stopped. For a
-    sub-request: if it were the only one."""
+    """True if the request would fit if its claims had no other; None if that search was stopped. For a sub-request: if
+    it were the only one."""
     unusable_pools: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Pools that are incomplete or invalid."""
     counter_holders: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """Who has used up counters: «namespace/name» → devices that lack them."""
+    """Claims that have consumed counters: «namespace/name» → number of devices that lack them."""
 
     @property
     def available(self) -> int:
@@ -220,7 +220,7 @@ class Refusal:
 
     @property
     def stopped(self) -> bool:
-        """Whether the search was given up, rather than finished."""
+        """True if the search was stopped before it was finished."""
         return self.states is not None
 
     @property
@@ -236,12 +236,12 @@ class Refusal:
 
     @property
     def reasons(self) -> tuple[RequestReason, ...]:
-        """Per request, or sub-request, what stands in its way; computed when first asked for."""
+        """The reasons for each request, or sub-request; computed on first access."""
         return self._explained.requests
 
     @property
     def fits_when_free(self) -> bool | None:
-        """Whether the claims would fit if no device were in use; None if that search was stopped, too."""
+        """True if the claims would fit if no device were in use; None if that search was stopped, too."""
         return self._explained.fits_when_free
 
     @property

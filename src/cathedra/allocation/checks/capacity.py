@@ -1,6 +1,6 @@
-"""How much of a device's capacity a request takes (docs/spec/allocation.md §12).
+"""Capacity that a request consumes of a device (docs/spec/allocation.md §12).
 
-The amounts depend on the request and the device alone, not on what else is in use; so they are computed once per
+The amounts depend on the request and the device alone, not on what else is in use. They are therefore computed once per
 signature, and the search only adds and compares.
 """
 
@@ -25,7 +25,8 @@ _MILLI: Final = 10**6
 
 
 class CapacityUsage(msgspec.Struct, frozen=True):
-    """What one allocation takes: per capacity its name as spelled, its full name, amount and limit (nano-units)."""
+    """Capacity that one allocation consumes: for each capacity its name as written, its full name, amount and limit
+    (nano-units)."""
 
     names: tuple[str, ...]
     full_names: tuple[str, ...]
@@ -34,11 +35,11 @@ class CapacityUsage(msgspec.Struct, frozen=True):
 
     @property
     def fits_alone(self) -> bool:
-        """Whether the device could serve it if nothing of it were in use."""
+        """Return True if the capacity of an unused device suffices."""
         return all(amount.nanos <= limit for amount, limit in zip(self.amounts, self.limits, strict=True))
 
     def fits(self, used: Mapping[str, int]) -> bool:
-        """Whether the device can serve it beside what is ``used`` already (nano-units by full name)."""
+        """Return True if the capacity suffices beside what is ``used`` already (nano-units by full name)."""
         for name, amount, limit in zip(self.full_names, self.amounts, self.limits, strict=True):
             if used.get(name, 0) + amount.nanos > limit:
                 return False
@@ -46,9 +47,9 @@ class CapacityUsage(msgspec.Struct, frozen=True):
 
 
 class Unusable(msgspec.Struct, frozen=True):
-    """The device cannot serve the request: it lacks a capacity, or its policy forbids the amount.
+    """Result for a device that cannot serve the request: it lacks a capacity, or its policy forbids the amount.
 
-    ``error`` is empty, or says why the pod cannot be scheduled at all.
+    ``error`` is empty, or the reason why the pod cannot be scheduled at all.
     """
 
     reason: str
@@ -61,7 +62,8 @@ _USAGES: Final[CacheSlot[dict[tuple[object, bool, str], CapacityUsage | Unusable
 def usage(
     signature: Signature, requests: Mapping[str, Quantity] | None, key: object, features: Features
 ) -> CapacityUsage | Unusable:
-    """What a request for ``requests`` takes of a device; ``key`` stands for ``requests`` in the cache."""
+    """Return the consumption of a request for ``requests`` on devices of a signature; ``key`` stands for ``requests``
+    in the cache."""
     cache = signature.caches.of(_USAGES)
     cache_key = (key, features.fractional_capacity_range, features.behaviour.name)
     found = cache.get(cache_key)
@@ -93,7 +95,7 @@ def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Fea
 
 
 def _capacities(signature: Signature) -> dict[str, DeviceCapacity]:
-    """Capacities as spelled; where a slice spells one twice, the qualified spelling counts."""
+    """Return the capacities as written; if a slice has one twice, the qualified name wins."""
     given = signature.capacity
     return {name: given[name] for name in given if "/" in name or f"{signature.driver}/{name}" not in given}
 

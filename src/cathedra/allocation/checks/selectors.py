@@ -1,9 +1,9 @@
-"""Selectors: compiled once, asked once per signature (docs/spec/allocation.md §7).
+"""Device selectors, compiled once and evaluated once per signature (docs/spec/allocation.md §7).
 
-What CEL says about a device depends on the device's signature alone, so a verdict holds on every node and for every
-pod. Most expressions look at two or three attributes; where that can be seen from their text, devices that agree in
-those share a verdict even when serial numbers tell their signatures apart. A failure is a verdict too: it is raised
-only when the search would have met it.
+The result of a CEL expression depends on the signature of the device alone, so it holds on every node and for every
+pod. Most expressions read two or three attributes. If that can be derived from their text, devices with equal values of
+those share a result even when serial numbers make their signatures different. An error is a result too: it is raised
+only when the search reaches that device.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DEVICE_VIEWS: Final[CacheSlot[list[DeviceView]]] = CacheSlot("what CEL sees", l
 
 
 def device_view(signature: Signature) -> DeviceView:
-    """What CEL sees of a device."""
+    """Return the value of the variable ``device`` in CEL."""
     # start-up time: CEL comes with the first selector
     from cathedra.cel.device import DeviceView
 
@@ -57,25 +57,26 @@ def device_view(signature: Signature) -> DeviceView:
 
 
 class SelectorList:
-    """A list of selectors, asked in order until one says no."""
+    """A list of selectors, evaluated in order until one is false."""
 
     __slots__ = ("_by_projection", "_by_signature", "_projection", "_selectors", "caches")
 
     LIMIT: Final = 200_000
-    """So many verdicts are remembered at most."""
+    """Largest number of cached results."""
 
     def __init__(self, selectors: Sequence[CompiledSelector | SelectorFailure], texts: Sequence[str]) -> None:
         self._selectors = tuple(selectors)
         self._by_signature: dict[int, Verdict] = {}
         self.caches = Caches()
-        """What is worked out from these selectors, for many pods."""
+        """Caches of values that are derived from these selectors, kept for many pods."""
         self._by_projection: dict[Any, Verdict] = {}
         projections = [_projection(text) for text in texts]
         seen: set[str] = set().union(*(one for one in projections if one))
         self._projection: Projection | None = None if None in projections else tuple(sorted(seen))
 
     def verdict(self, signature: Signature, interrupted: Interrupted | None = None) -> Verdict:
-        """Yes, no, or why it cannot be said. An exception that ``interrupted`` raises ends the evaluation."""
+        """Return True, False, or the failure of the first selector that fails. An exception that ``interrupted`` raises
+        ends the evaluation."""
         known = self._by_signature.get(signature.number)
         if known is not None:
             return known
@@ -87,7 +88,7 @@ class SelectorList:
 
     @property
     def projection(self) -> Projection | None:
-        """The attributes that the selectors look at by name; None if that cannot be told."""
+        """Attributes that the selectors read by name; None if the text does not determine them."""
         return self._projection
 
     def _projected(self, signature: Signature, interrupted: Interrupted | None) -> Verdict:
@@ -100,7 +101,7 @@ class SelectorList:
         return known
 
     def evaluate(self, signature: Signature, interrupted: Interrupted | None = None) -> Verdict:
-        """Ask CEL, without any cache."""
+        """Evaluate the selectors in CEL, without any cache."""
         for index, selector in enumerate(self._selectors):
             if isinstance(selector, SelectorFailure):
                 return SelectorFailure(index, selector.compiling, selector.cause)
@@ -112,11 +113,11 @@ class SelectorList:
         return True
 
     def each(self, signature: Signature, interrupted: Interrupted | None = None) -> list[Verdict]:
-        """The answer of every selector on its own, for explanations."""
+        """Return the result of every selector by itself, for explanations."""
         return [SelectorList([selector], [""]).evaluate(signature, interrupted) for selector in self._selectors]
 
 
-# A name, not a method: «.exists(» looks at everything.
+# A name, not a method: «.exists(» may read every attribute.
 _LOOK: Final = re.compile(
     r"""device\.(attributes|capacity)\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\]\s*\.\s*\??\s*([A-Za-z_][A-Za-z_0-9]*)\b(?!\s*\()"""
 )
@@ -128,7 +129,7 @@ _HARMLESS: Final = re.compile(r"device\.(driver|allowMultipleAllocations)\b")
 
 @remembered("allocation.checks.selectors.projection", size=4096)
 def _projection(text: str) -> frozenset[str] | None:
-    """The attributes that an expression can see; None if the text does not tell."""
+    """Return the attributes that an expression can read; None if the text does not determine them."""
     if not text:
         return None
     rest = _HARMLESS.sub(" ", _MEMBER.sub(" ", _LOOK.sub(" ", text)))
@@ -153,7 +154,8 @@ class SelectorCache:
     def of(
         self, expressions: Sequence[str], features: Features, interrupted: Interrupted | None = None
     ) -> SelectorList:
-        """The question that ``expressions`` ask together. An exception that ``interrupted`` raises ends compilation."""
+        """Return the compiled list of ``expressions``. An exception that ``interrupted`` raises ends the
+        compilation."""
         mode = (
             features.consumable_capacity,
             features.list_type_attributes,
@@ -229,7 +231,7 @@ _HINT: Final = (
 def selector_error(
     failure: SelectorFailure, origins: Sequence[tuple[str, int]], device: DeviceRecord, features: Features
 ) -> DeviceSelectorError:
-    """The error that Kubernetes would report for ``failure``; ``origins`` says for each selector where it stands."""
+    """Return the error that Kubernetes reports for ``failure``; ``origins`` are the locations of the selectors."""
     origin, index = origins[failure.index]
     where = str(device)
     if failure.compiling:

@@ -35,9 +35,9 @@ _VALUES: Final[CacheSlot[dict[tuple[str, bool, str, bool], Value | None]]] = Cac
 
 
 def constraint_value(signature: Signature, name: str, features: Features, *, distinct: bool) -> Value | None:
-    """The value of the attribute ``name`` as a constraint sees it; computed once per signature.
+    """Return the value of the attribute ``name`` in the form that constraints compare; computed once per signature.
 
-    Only matchAttribute knows the precedence of versions; ``distinct`` compares their texts.
+    Only matchAttribute compares versions by precedence; distinctAttribute compares their texts (``distinct``).
     """
     cache = signature.caches.of(_VALUES)
     key = (name, features.list_type_attributes, features.behaviour.name, distinct)
@@ -90,7 +90,7 @@ def _list(attribute: DeviceAttribute) -> Value | None:
 
 
 def _precedence(version: str) -> object:
-    """What semantic versioning compares: everything but the build metadata."""
+    """Return the parts of a version that semantic versioning compares: all but the build metadata."""
     shape = _SEMVER.fullmatch(version)
     return shape.group(1, 2, 3, 4) if shape else version
 
@@ -99,9 +99,9 @@ def _precedence(version: str) -> object:
 
 
 DerivedKey: TypeAlias = tuple[str, bool, bool]
-"""Expression, and the gates that decide what it may mention."""
+"""Expression, and the gates that decide which fields it may read."""
 Programs: TypeAlias = "dict[DerivedKey, Program | str]"
-"""What was compiled, or why it cannot be."""
+"""Compiled programs, or the error of those that do not compile."""
 PROGRAMS: Final[CacheSlot[Programs]] = CacheSlot("derived attributes: programs", dict)
 _DERIVED: Final[CacheSlot[dict[DerivedKey, DeviceAttribute | tuple[str, str] | None]]] = CacheSlot(
     "derived attributes", dict

@@ -1,8 +1,8 @@
-"""What a pod's claims ask for, in the order in which data flow:
+"""Requests of a pod's claims, in the order in which data flows.
 
-* `requests` – the claims taken apart;
-* `problem` – what that means on one node;
-* `tables` – which devices pass the tests that nothing in the call can change;
-* `asked` – all this once for claims of the same specs;
-* `result` – what was found, as an AllocationResult.
+* `requests` – the claims, parsed into plans;
+* `problem` – the same on one node;
+* `tables` – the devices that pass the tests which no placement can change, and the cache of both for claims with the
+  same specs;
+* `result` – the solution as an AllocationResult.
 """

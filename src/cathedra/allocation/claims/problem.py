@@ -1,4 +1,4 @@
-"""What a pod's claims mean on one node: the options with their devices, ready for a search.
+"""The requests of a pod on one node: options with their devices, ready for a search.
 
 Devices are numbered in the order of the search; sets of devices are bit masks over these numbers.
 """
@@ -115,15 +115,15 @@ class Problem:
         return self.view.usable[self.pool_of[position]]
 
     def is_shareable(self, record: DeviceRecord) -> bool:
-        """Whether the device may be allocated several times."""
+        """Return True if the device can be allocated several times."""
         return record.shareable and self.features.consumable_capacity
 
     def usage(self, option: RequestOption, record: DeviceRecord) -> CapacityUsage | Unusable:
-        """What ``option`` takes of the device's capacity."""
+        """Return the capacity that ``option`` consumes of the device."""
         return usage(record.signature, option.capacity, option.capacity_key, self.features)
 
     def selectable(self, option: RequestOption, position: int) -> bool:
-        """Whether the device passes class, selectors and node (docs/spec/allocation.md §7).
+        """Return True if the device passes class, selectors and node (docs/spec/allocation.md §7).
 
         Raises:
             FatalError: a selector fails on it.
@@ -167,7 +167,7 @@ class Problem:
 
 
 def declares_optional_operations(node: core_v1.Node) -> bool:
-    """Whether the kubelet of ``node`` can leave out the preparation of devices that do not need it."""
+    """Return True if the kubelet of ``node`` can skip the preparation of devices that do not need it."""
     return "DRAOptionalNodeOperations" in (node.status.declared_features or ())
 
 
@@ -224,7 +224,7 @@ def _choice(problem: Problem, option: RequestOption) -> Choice:
 
 
 def _could_serve(problem: Problem, option: RequestOption, record: DeviceRecord, position: int) -> bool:
-    """Whether All counts the device: its static capacity must do."""
+    """Return True if mode All counts the device: its total capacity must suffice."""
     if not problem.features.consumable_capacity:
         return True
     needed = problem.usage(option, record)

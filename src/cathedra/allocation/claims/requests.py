@@ -1,8 +1,8 @@
-"""What a pod's claims ask for, prepared once and then put to every node (docs/spec/allocation.md §6).
+"""Plans of a pod's claims, prepared once and then used for every node (docs/spec/allocation.md §6).
 
-Validation stops at the first problem, in the order of claims, requests and sub-requests. Only All must look at the
-node's devices while it is validated, so a problem found here is kept as an *obstacle* at its place in that order; it
-is raised when the expansion on a node arrives there.
+Validation stops at the first problem, in the order of claims, requests and sub-requests. Only mode All reads the node's
+devices during validation. A problem that is found here is therefore kept as an *obstacle* at its position in that
+order, and raised when the expansion on a node reaches it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RequestOption(msgspec.Struct, frozen=True, eq=False):
     capacity: Mapping[str, Quantity] | None
     capacity_key: object
     derived: tuple[tuple[str, str], ...]
-    """Name and expression."""
+    """Pairs of name and expression."""
     checks_capacity_last: bool
     """All, under a constraint: whether a device has room is seen after whether the constraint admits it."""
     number: int = 0
@@ -106,11 +106,11 @@ class Constraint(msgspec.Struct, frozen=True, eq=False):
         return f"{'distinctAttribute' if self.distinct else 'matchAttribute'} {self.attribute}"
 
     def concerns(self, option: RequestOption) -> bool:
-        """Whether devices for ``option`` are subject to it."""
+        """Return True if the constraint applies to devices of ``option``."""
         return self.names(option.parent, option.name)
 
     def names(self, parent: str, name: str) -> bool:
-        """Whether a request ``parent``, or its sub-request ``name``, is subject to it."""
+        """Return True if the constraint applies to a request ``parent``, or to its sub-request ``name``."""
         return not self.requests or parent in self.requests or name in self.requests
 
 
@@ -126,13 +126,13 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class RequestKey(msgspec.Struct, frozen=True, cache_hash=True):
-    """What claims ask for, without names: equal for claims that get the same devices."""
+    """Key of the requests of claims, without names: equal for claims that can be given the same devices."""
 
     asked: tuple[object, ...]
 
 
 def request_key_of(plans: Sequence[ClaimPlan]) -> RequestKey | None:
-    """What ``plans`` ask; None if they are faulty."""
+    """Return the key of ``plans``; None if they have an obstacle."""
     asked: list[object] = []
     for plan in plans:
         if plan.obstacle is not None:

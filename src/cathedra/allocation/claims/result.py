@@ -1,6 +1,4 @@
-"""The answer of a search as Kubernetes writes it: devices, configuration, node selector
-(docs/spec/allocation.md §13).
-"""
+"""The solution of a search in Kubernetes' form: devices, configuration, node selector (docs/spec/allocation.md §13)."""
 
 from __future__ import annotations
 
@@ -28,7 +26,8 @@ from cathedra.remembering import remembered
 __all__ = ["write_results"]
 
 _NODES: Final = 8192
-"""The selectors of so many nodes are kept: each gets claim after claim."""
+"""Largest number of nodes whose selector is cached. A node gets one claim after another, each with the same selector.
+"""
 
 
 def write_results(
@@ -41,7 +40,7 @@ def write_results(
     features: Features,
     new_share_id: Callable[[], str],
 ) -> tuple[AllocationResult, ...]:
-    """One AllocationResult per claim. Plans and solution may be those of other claims that ask for the same.
+    """Return one AllocationResult per claim. Plans and solution may come from other claims with equal requests.
 
     Raises:
         FatalError: a slice's node selector has several terms.
@@ -104,7 +103,7 @@ class _Entry(msgspec.Struct):
 
 
 def _is_configured(plan: ClaimPlan, chosen: list[RequestOption]) -> bool:
-    """Whether the claim or a class has any configuration; most have none."""
+    """Return True if the claim or a class has configuration; most have none."""
     return bool(plan.claim.spec.devices.config or [one for one in chosen if one.device_class.spec.config])
 
 

@@ -1,9 +1,8 @@
-"""What the fast search knows before it starts: per option the devices that pass every test which nothing in the call
-can change.
+"""Tests that are made before a search: for each option, the devices that pass every test which no placement can change.
 
-A test's outcome depends on a device's kind alone, so it is made once per kind and pod; a whole pool is answered by
-its shape. Nodes that look alike thus share the work down to a few shifts and masks
-(docs/spec/allocation.md §15.4).
+The outcome of a test depends on the kind of the device alone, so it is computed once per kind and pod, and once per
+shape for a whole pool. Nodes of equal shape share the work down to a few shifts and masks (docs/spec/allocation.md
+§15.4).
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ class PoolMasks(msgspec.Struct, frozen=True, eq=False):
     options: tuple[int, ...]
     """Per option the devices that pass all fixed tests."""
     risky: tuple[int, ...]
-    """Per option the devices on which a test may fail with an error: who reaches one must look closer."""
+    """For each option, the devices on which a test may fail with an error. A search that reaches one must evaluate it.
+    """
     shareable: int
 
 
 class _FixedTests:
-    """Outcomes of the fixed tests of an option: per kind of device, and per look of a pool the masks of good and of
-    risky devices. Options that ask the same share it, from pod to pod.
-    """
+    """Outcomes of the fixed tests of an option: for each kind of device, and for each shape of a pool the masks of good
+    and of risky devices. Options with equal requests share them, from pod to pod."""
 
     __slots__ = ("kinds", "pools")
 
@@ -77,7 +76,7 @@ _LIMIT: Final = 200_000
 
 
 class OptionTables:
-    """Fixed tests of one pod's options, and of all pods' that ask for the same."""
+    """Outcomes of the fixed tests of one pod's options, shared by all pods with equal requests."""
 
     def __init__(self, plans: Sequence[ClaimPlan], features: Features, interner: Interner) -> None:
         self.features = features
@@ -98,15 +97,15 @@ class OptionTables:
                 for fixed, option in zip(self._fixed, self.options, strict=True)
             ]
         )
-        """Equal for pods whose options have the same masks, as long as the same is held."""
+        """Key that is equal for pods whose options have the same masks, as long as the same devices are held."""
         self._pools: dict[tuple[int, bool], PoolMasks] = {}
 
     def is_current(self, interner: Interner) -> bool:
-        """Whether the attributes that this pod and most others tell devices apart by are still the same."""
+        """Return True if the attributes by which devices are distinguished are unchanged."""
         return self._attributes is None or interner.widened(self._attributes) == self.projection
 
     def _looked_at(self) -> Projection | None:
-        """The attributes that selectors and constraints look at; None if that cannot be told."""
+        """Return the attributes that selectors and constraints read; None if the texts do not determine them."""
         projection: set[str] = {constraint.attribute for plan in self.plans for constraint in plan.constraints}
         for option in self.options:
             seen = option.question.projection
@@ -207,7 +206,7 @@ class Bases(msgspec.Struct, frozen=True, eq=False):
 
 
 def bases(tables: OptionTables, problem: Problem) -> Bases:
-    """What is known about the devices of a node before the search."""
+    """Return the outcomes of the fixed tests for the devices of a node."""
     view = problem.view
     if len(view.usable) < MANY_POOLS:
         standing = _Standing(len(tables.options))
@@ -233,7 +232,7 @@ class _Standing:
         self.shared = 0
         self._states: tuple[PoolState, ...] = ()
         self._parts: list[tuple[list[int], list[int], int]] = []
-        """Per pool what it adds to each of the masks, but for ``shareable``."""
+        """For each pool, its part of each mask except ``shareable``."""
 
     def follow(self, tables: OptionTables, problem: Problem) -> None:
         """Take over how the pools stand now."""
@@ -271,7 +270,7 @@ class _Standing:
 
 
 MANY_POOLS: Final = 16
-"""From so many pools on, how they stand is kept for the next search."""
+"""Number of pools from which their state keys are cached for the next search."""
 _STANDINGS: Final[CacheSlot[Recent[tuple[NodeView, object, bool], _Standing]]] = CacheSlot(
     "standing of devices", lambda: Recent(_RECENT)
 )
@@ -308,22 +307,22 @@ def _with_capacity(mask: int, pool: PoolView, state: PoolState, option: RequestO
 
 
 LIMIT: Final = 64
-"""So many sorts of pods are remembered; the first ones give way."""
+"""Largest number of cached request specs; the oldest is dropped first."""
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
-    """What some claims ask for."""
+    """Prepared requests of claims with one list of specs."""
 
     plans: tuple[ClaimPlan, ...]
-    """Of the claims that asked first: those that ask for the same may have other names."""
+    """Plans of the first claims with these specs. Later claims may have other names."""
     tables: OptionTables
     key: RequestKey | None
     """Equal for claims that get the same devices; None if they are faulty."""
     classes: tuple[DeviceClass, ...] = ()
-    """What the plans were made with, besides the specs."""
+    """Device classes from which the plans were made, besides the specs."""
 
     def is_current(self, classes: ClassLookup, interner: Interner) -> bool:
-        """Whether it would be made in the same way now."""
+        """Return True if preparing the claims now would give an equal result."""
         for known in self.classes:
             if classes(known.metadata.name) is not known:
                 return False
@@ -331,7 +330,10 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class KnownRequests:
-    """What was asked for lately, by the specs themselves; the plans hold them, so no other can take their place."""
+    """Cache of prepared requests, keyed by the identity of the claims' specs.
+
+    The plans hold a reference to the specs, so an identity cannot be reused by another object.
+    """
 
     __slots__ = ("_known",)
 
@@ -341,12 +343,12 @@ class KnownRequests:
     def get(
         self, claims: Sequence[ResourceClaim], classes: ClassLookup, features: Features, interner: Interner
     ) -> Asked | None:
-        """What ``claims`` ask for, if it is known."""
+        """Return the prepared requests of ``claims`` if they are cached and current."""
         known = self._known.get((features, *[id(claim.spec) for claim in claims]))
         return known if known is not None and known.is_current(classes, interner) else None
 
     def add(self, plans: tuple[ClaimPlan, ...], features: Features, interner: Interner) -> Asked:
-        """What claims ask for that were taken apart like this; it is remembered unless they are faulty."""
+        """Return the prepared requests of claims with these plans, and cache them unless they have an obstacle."""
         asked = Asked(plans, OptionTables(plans, features, interner), request_key_of(plans), _classes_of(plans))
         if asked.key is not None:
             if len(self._known) >= LIMIT:

@@ -1,11 +1,11 @@
 """Limits of states and time for searches.
 
-Kubernetes' allocator stops after ten seconds and reports a time-out. Here time counts for all searches that are made
-for one pod, and for the selectors that they evaluate: `Budget` is the limit, and `Allowance` is a budget in use. A
-search that is stopped gives no answer, and a `Refusal` with the number of states that were looked at.
+Kubernetes' allocator stops after ten seconds and reports a time-out. Here time is counted over all searches that are
+made for one pod, and the selectors that they evaluate: `Budget` is the limit, and `SearchAllowance` is a budget in use.
+A search that is stopped has no result but a `Refusal` with the number of states that were visited.
 
-The scheduler gives a search a short turn on the event loop (`cathedra.offload`). If the search needs longer,
-`LongSearch` carries it to a thread.
+The scheduler gives a search a short time slice on the event loop (`cathedra.offload`). If the search takes longer, it
+is moved to a thread by `LongSearch`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cathedra.deadline import Interruption
 __all__ = ["UNLIMITED", "Allowance", "Budget", "BudgetExceeded", "LongSearch", "Meter"]
 
 _LOOK_EVERY: Final = 8
-"""States between two looks at the clock: a look costs 0.1 µs, a state between 5 µs and 1 ms."""
+"""States between two readings of the clock: a reading costs 0.1 µs, a state between 5 µs and 1 ms."""
 
 
 class BudgetExceeded(Exception):
@@ -35,8 +35,8 @@ class BudgetExceeded(Exception):
 
 
 class LongSearch(Exception):
-    """A search whose turn on the event loop is over. `search` makes it again as a whole, and keeps the answer: asked
-    again, the allocator knows it."""
+    """A search whose time slice on the event loop is over. `search` repeats it as a whole and caches the result for the
+    allocator."""
 
     def __init__(self, search: Callable[[Interruption], None], seconds: float) -> None:
         """``search`` may be called in any thread. ``seconds``: all that the pod's searches may take together."""
@@ -85,7 +85,7 @@ class Allowance:
         self.states = budget.states
         self.interrupted = interrupted
         self.exhausted = False
-        """Time is up. Nodes whose search was stopped are not searched again."""
+        """True when the time is over. Nodes whose search was stopped are not searched again."""
         self.failures: dict[Hashable, FatalError] = {}
         """Claims and node class → why that search failed, where it was made in a thread."""
 
@@ -106,7 +106,7 @@ class Allowance:
         return Allowance(self._budget, interrupted)
 
     def look(self, states: int = 0) -> bool:
-        """Return False if there is time left. CEL takes this method as its ``interrupted``.
+        """Return False while there is time left. CEL calls this method as its ``interrupted``.
 
         Raises:
             BudgetExceeded: time is up; ``states`` have been looked at.

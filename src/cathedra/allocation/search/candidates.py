@@ -1,7 +1,11 @@
-"""Who may be placed next: candidates of an option in a state, and the state after a placement.
+"""Candidates: the devices that an option can be given in a state, and the state after a placement.
 
-All tests that nothing in the call can change are made before the search and stand in `Bases`; here is what placements
-change: devices in use, and the restrictions (`cathedra.allocation.search.candidates`).
+All tests that no placement can change are made before the search and stored in `Bases`. Here are those that placements
+change: devices in use, and restrictions.
+
+What placements consume has one protocol, `Restriction`: constraints, counters and capacity. The state of a restriction
+is immutable, and a placement returns a new one. Nothing has to be undone when the search backtracks, and a state that
+failed can be cached.
 """
 
 from __future__ import annotations
@@ -90,13 +94,13 @@ class Candidates:
         return danger
 
     def consumption(self, position: int) -> object:
-        """What the device takes of counters, if it takes any."""
+        """Return the counters that the device consumes, if any."""
         if self.counters is None or not self.problem.devices[position].device.consumes_counters:
             return None
         return self.counters.consumption(position)
 
     def suffice(self, option: RequestOption, state: State, left: int, needed: int) -> bool:
-        """Whether all restrictions might let ``needed`` devices of ``left`` be together."""
+        """Return False if the restrictions cannot allow ``needed`` devices of ``left`` together; True may be wrong."""
         for place, rule in self.concerning(option):
             if not rule.suffices(option, state.constraints[place], left, needed):
                 return False
@@ -143,7 +147,7 @@ class Restriction(Protocol):
         ...
 
     def admitted(self, option: RequestOption, state: Any, left: int) -> int:
-        """Those devices of ``left`` that may still be placed for ``option``."""
+        """Return those devices of ``left`` that can still be placed for ``option``."""
         ...
 
     def after(self, option: RequestOption, state: Any, position: int) -> Any:
@@ -151,5 +155,5 @@ class Restriction(Protocol):
         ...
 
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
-        """Whether ``needed`` of the admitted devices ``left`` might be placed together; may say yes in vain."""
+        """Return False if ``needed`` of the admitted devices ``left`` cannot be placed together; True may be wrong."""
         ...

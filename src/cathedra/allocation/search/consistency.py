@@ -109,7 +109,7 @@ class _Attribute:
 
 
 class _Group:
-    """Constraints of one claim over one attribute whose devices all have the same value."""
+    """Constraints of one claim on one attribute whose devices all have the same value."""
 
     __slots__ = ("attribute", "claim", "rules")
 
@@ -131,7 +131,7 @@ class _Way(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A request, and the groups that it belongs to whichever of its choices is taken."""
+    """A request, and the groups to which it belongs with each of its choices."""
 
     ways: tuple[_Way, ...]
     groups: tuple[_Group, ...]
@@ -140,7 +140,7 @@ class _Request(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A choice in a state: what it can be given, and how many devices it still needs."""
+    """A choice in a state: its candidates, and the number of devices that it still needs."""
 
     way: _Way
     candidates: int
@@ -167,7 +167,7 @@ class Consistency:
         count = 0
         for claim, requests in enumerate(claims):
             self._first.append(count)
-            # What comes behind an error ties nothing: the search may end with the error before it gets there.
+            # Requests behind an error bind nothing: the search may end with the error before it reaches them.
             sure = requests[: max(0, end_of(0) - count)]
             self._groups_of.append(self._grouped(claim, sure, attributes))
             count += len(requests)
@@ -286,7 +286,7 @@ def _binds(rule: NodeConstraint, requests: Sequence[RequestOnNode]) -> bool:
 
 
 def _concerns(rule: NodeConstraint, request: RequestOnNode) -> bool:
-    """Return True if the request is subject to the constraint whichever alternative it takes."""
+    """Return True if the constraint applies to the request with each of its alternatives."""
     return all(rule.concerns(choice.option) for choice in request.choices)
 
 

@@ -21,7 +21,7 @@ __all__ = ["NodeConstraint", "Spreads"]
 
 
 class _Spread:
-    """Which devices carry which value."""
+    """The values of devices."""
 
     __slots__ = ("_by_element", "everything", "failing", "masks", "of")
 
@@ -30,7 +30,7 @@ class _Spread:
         """Position → value."""
         self.masks: dict[Value, int] = {}
         self.failing = 0
-        """Devices on which the derived attribute cannot be computed: who reaches one fails."""
+        """Devices on which the derived attribute cannot be computed. A search that reaches one fails."""
         for position in positions(candidates):
             try:
                 value = problem.value(option, problem.devices[position], constraint)
@@ -45,7 +45,7 @@ class _Spread:
 
     @property
     def by_element(self) -> dict[tuple[str, object], int]:
-        """Where values are sets: type and element → the devices that have it."""
+        """If values are sets: type and element → the devices that have it."""
         if self._by_element is None:
             made = self._by_element = {}
             for value, mask in self.masks.items():
@@ -59,7 +59,7 @@ _SPREADS: Final[CacheSlot[Recent[tuple[NodeView, object], _Spread]]] = CacheSlot
 )
 _RECENT: Final = 8
 _MANY: Final = 256
-"""From so many devices on, the values of all are kept for the next search instead of those that are free in this."""
+"""Number of devices from which the values of all devices are cached, instead of those that are free in this search."""
 
 
 def _spread(problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> _Spread:
@@ -91,8 +91,8 @@ class Spreads:
 
 
 class _Values:
-    """The values of the devices that may come to a constraint in the same way: by their own attributes, or derived by
-    the same expression. Devices that cannot be had may be among them."""
+    """Values of devices for a constraint, by their own attributes or by one expression. Devices that cannot be
+    allocated may be among them."""
 
     __slots__ = ("admitted", "everything", "failing", "masks", "of", "spread")
 
@@ -109,7 +109,7 @@ class _Values:
 
 
 class NodeConstraint:
-    """A constraint over the devices of one node. A `Restriction` whose state is None as long as no device is placed."""
+    """A constraint on the devices of one node. A `Restriction` whose state is None as long as no device is placed."""
 
     __slots__ = ("_values", "constraint", "first", "lists", "mixed", "sources")
 
@@ -125,7 +125,7 @@ class NodeConstraint:
         self.first = None
         self.lists = problem.features.list_type_attributes
         self.sources: dict[str, int] = {}
-        """Expression → devices to be asked; the empty one is the device's own attribute."""
+        """Expression → devices on which it is evaluated; the empty one is the device's own attribute."""
         spreads = spreads or Spreads(problem)
         concerned = [option for option in options if constraint.concerns(option)]
         for option in concerned:
@@ -142,11 +142,11 @@ class NodeConstraint:
         """The order of placements matters: a value of another type ends the comparison (spec: 10.4)."""
 
     def concerns(self, option: RequestOption) -> bool:
-        """Whether devices for ``option`` are subject to it."""
+        """Return True if the constraint applies to devices of ``option``."""
         return option.number in self._values
 
     def failing(self, option: RequestOption) -> int:
-        """The devices whose value cannot be computed for ``option``."""
+        """Return the devices whose value cannot be computed for ``option``."""
         return self._values[option.number].failing
 
     def source(self, option: RequestOption) -> object:
@@ -167,7 +167,7 @@ class NodeConstraint:
         return self._values[option.number].of.get(position)
 
     def admitted(self, option: RequestOption, state: Any, left: int) -> int:
-        """Those of ``left`` that may join for ``option``: all, if it is not concerned."""
+        """Return those of ``left`` that can be added for ``option``; all if the constraint does not apply to it."""
         values = self._values.get(option.number)
         return left if values is None else left & self._joining(values, state)
 
@@ -213,7 +213,7 @@ class NodeConstraint:
         return state if ended else (kind, first | {value}, False)
 
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
-        """Whether ``needed`` of the admitted devices ``left`` might be together; may say yes in vain."""
+        """Return False if ``needed`` of the admitted devices ``left`` cannot be together; True may be wrong."""
         values = self._values.get(option.number)
         if values is None or self.lists or self.mixed:
             return True

@@ -29,7 +29,7 @@ Groups: TypeAlias = tuple[tuple[str, frozenset[str]], ...]
 
 
 class _Consumers:
-    """Who consumes the counters of a pool, by place in it. Pools of one shape share it."""
+    """Consumers of the counters of a pool, by position in it. Pools of equal shape share it."""
 
     __slots__ = ("ascending", "by_place", "kinds", "names")
 
@@ -77,9 +77,9 @@ def _consumers_of(pool: PoolView, problem: Problem) -> _Consumers:
 
 
 _STATES: Final = 4_096
-"""What blocks is remembered for so many states of a pool."""
+"""Largest number of pool states for which the blocked devices are cached."""
 _SHAPES: Final = 20_000
-"""The consumers of so many shapes of pools are remembered."""
+"""Largest number of pool shapes for which consumers are cached."""
 
 
 class _Pool:
@@ -128,7 +128,7 @@ class _Standing:
         """The most consumers of one pool."""
         self.consumption: dict[int, tuple[int, Consumption, Groups]] = {}
         self.pools: list[_Pool] = []
-        """Those with counters, in the order of the view."""
+        """Pools with counters, in the order of the view."""
         self.start: list[Any] = []
         self.blocked = 0
         """The devices that cannot be had before anything is placed."""
@@ -187,12 +187,12 @@ def _standing(problem: Problem) -> _Standing:
 
 
 class CounterState(NamedTuple):
-    """What is consumed of the counters of a node's pools."""
+    """Amounts that are consumed of the counters of a node's pools."""
 
     pools: tuple[Any, ...]
     """Per pool what is consumed, and which compatibility groups are present."""
     blocked: int
-    """Devices whose counters or compatibility groups no longer allow them."""
+    """Devices that their counters or compatibility groups no longer allow."""
     shared: int
     """Shareable devices in use, by this call or before it: they are charged once, for all their shares."""
 
@@ -212,11 +212,11 @@ class Counters:
         self.first = CounterState(tuple(standing.start), standing.blocked & ~shared_before, shared_before & shareable)
 
     def consumption(self, position: int) -> Any:
-        """What tells consumers apart."""
+        """Return a key that is equal for devices with equal consumption."""
         return self._consumption.get(position)
 
     def admitted(self, option: RequestOption, state: CounterState, left: int) -> int:
-        """Those of ``left`` for which the counters have enough and the groups are compatible."""
+        """Return those of ``left`` whose counters suffice and whose groups are compatible."""
         return left & ~state.blocked
 
     def after(self, option: RequestOption, state: CounterState, position: int) -> CounterState:
@@ -241,7 +241,8 @@ class Counters:
         return CounterState((*pools[:at], after, *pools[at + 1 :]), blocked & ~shared, shared)
 
     def suffices(self, option: RequestOption, state: CounterState, left: int, needed: int) -> bool:
-        """Whether the counters could serve ``needed`` devices of ``left``; those in use already are not charged."""
+        """Return True if the counters could serve ``needed`` devices of ``left``; those already in use are not
+        charged."""
         return self._serves(state, left, needed)
 
     def _serves(self, state: CounterState, left: int, needed: int) -> bool:
@@ -294,7 +295,8 @@ class Counters:
 
 
 def _admitted(present: dict[str, frozenset[str]], own: Groups) -> bool:
-    """Whether a device with groups ``own`` may join those that are ``present`` on the same counter sets."""
+    """Return True if a device with groups ``own`` is compatible with those that are ``present`` on the same counter
+    sets."""
     return all(
         name not in present or (bool(present[name] & groups) if groups else not present[name]) for name, groups in own
     )

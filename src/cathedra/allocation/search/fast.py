@@ -1,21 +1,20 @@
-"""The same answer without the walk: the lexicographically first assignment, found with masks, bounds and memory.
+"""The fast path of the search: the lexicographically first assignment, found with masks, bounds and memory.
 
-The walk of section 8 tries devices in order and learns nothing from a failure. This search makes the same choices in
-the same order, but skips those that cannot lead anywhere (docs/spec/allocation.md §15.4):
+The exhaustive search of section 8 tries devices in order and learns nothing from a failure. This search makes the same
+choices in the same order, but skips those that cannot succeed (docs/spec/allocation.md §15.4).
 
-* candidates are bit masks; a request with fewer candidates left than it needs fails at once, and so does every later
-  one that this choice would starve (`Lookahead`);
-* of interchangeable devices only the first is tried, and requests that ask for the same are filled in ascending
-  order (`Symmetry`);
-* a state that failed is remembered; states are immutable, so nothing is ever undone;
-* a matching decides whether the remaining requests can share the remaining devices at all.
+* Candidates are bit masks. A request with fewer candidates left than it needs fails at once, and so does every later
+  one that this choice would leave with too few (`Lookahead`).
+* Of interchangeable devices only the first is tried, and equal requests are filled in ascending order (`Symmetry`).
+* A state that failed is cached; states are immutable, so nothing is ever undone.
+* A matching decides whether the remaining requests can share the remaining devices at all.
 
-The means beyond the first are taken up only after the first failure: most searches never fail, and those pay for
-nothing.
+The means beyond the first are used only after the first failure, because most searches never fail and should not pay
+for them.
 
-Where a device lies in wait on which a selector, a capacity or a derived attribute fails, the walk ends in an error as
-soon as it reaches that device. Here too: nothing is skipped that would have led there. A request that could meet such
-a device either succeeds before it or fails with its error, so the bounds look no further than to that request.
+If a selector, a capacity or a derived attribute fails on some device, the exhaustive search ends with an error as soon
+as it reaches that device. The fast path gives the same error: nothing is skipped that would have led there. A request
+that could meet such a device either succeeds before it or fails with its error, so the bounds end at that request.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from cathedra.allocation.search.symmetry import Symmetry
 __all__ = ["FastSearch", "greedy"]
 
 _PATIENCE: Final = 4
-"""Devices are compared after so many have failed: that costs more than a few failures."""
+"""Number of failures after which devices are compared, because the comparison costs more than a few failures."""
 _LONG_PATIENCE: Final = 32
 """Number of failed devices after which components are searched apart."""
 
@@ -84,7 +83,7 @@ class FastSearch:
         return after
 
     def may_have(self, option: RequestOption, position: int, state: State) -> bool:
-        """Whether All gets one of its devices.
+        """Return True if mode All may be given the device.
 
         Raises:
             FatalError: a constraint is against it, or cannot be judged.
@@ -340,7 +339,7 @@ class _Scan:
         return SearchResult.NOTHING
 
     def _is_hopeless(self) -> bool:
-        """Whether what is left cannot be enough."""
+        """Return True if the devices left cannot suffice."""
         if self.left.bit_count() < self.needed:
             return True
         search = self.request.search
@@ -394,7 +393,7 @@ class _Scan:
 
 
 def greedy(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
-    """Whether the matter is decided, and the solution if there is one."""
+    """Return True if the search is decided, and the solution if there is one."""
     if (
         any(bases.risky)
         or any(plan.constraints for plan in problem.plans)

@@ -1,8 +1,8 @@
-"""Whether it is worth going on: bounds that a state must keep if the requests still open are to be satisfied.
+"""Bounds that a state must keep if the open requests are to be satisfied.
 
-Each bound is necessary, none is sufficient; a state that breaks one fails, however its search would go. They look no
-further than the first request at which the search could meet an error: whether it comes so far must not depend on what
-lies behind.
+Each bound is necessary, none is sufficient: a state that breaks one fails, whatever the search would do. Bounds end at
+the first request in which the search could meet an error, because whether it gets there must not depend on later
+requests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Lookahead:
         """Claim and number within it of each request, counted over all claims."""
 
     def is_hazardous(self, claim: int, request: int) -> bool:
-        """Whether the search may meet an error in that request."""
+        """Return True if the search may meet an error in that request."""
         known = self._hazardous.get((claim, request))
         if known is None:
             known = any(self._may_fail(choice) for choice in self._requests[claim][request].choices)
@@ -60,7 +60,7 @@ class Lookahead:
         return known
 
     def can_continue(self, claim: int, request: int, state: State) -> bool:
-        """Whether enough candidates are left for each open request alone, and for all of them together."""
+        """Return True if enough candidates are left for each open request alone, and for all of them together."""
         shareable = self._candidates.shareable
         if shareable and not any(map(self._is_closed, range(claim, len(self._requests)))):
             if self._capacity_bound is None:
@@ -105,10 +105,10 @@ class Lookahead:
         return self._consistency.narrow(choice, needed, left, state)
 
     def component(self, claim: int, request: int) -> int:
-        """The component of a request as a bit. Requests of different components share neither devices, nor
-        constraints, nor counters, so that what is placed for one does not matter to the other.
+        """Return the component of a request as a bit. Requests of different components share neither devices nor
+        constraints nor counters, so a placement for one does not affect the other.
 
-        If components cannot be judged apart, each request is in all.
+        If components cannot be separated, each request is in all.
         """
         return self._component(claim, request)[0]
 
@@ -154,7 +154,7 @@ class Lookahead:
         return found[::-1]
 
     def _touched(self, claim: int, request: int) -> tuple[int, set[tuple[int, int]]]:
-        """The devices that matter to a request, and its constraints as claim and place."""
+        """Return the devices that can be given to a request, and its constraints as claim and position."""
         candidates = self._candidates
         reach = 0
         rules = set()
@@ -164,7 +164,7 @@ class Lookahead:
         return reach if candidates.counters is None else candidates.counters.entangled(reach), rules
 
     def _largest(self, claim: int) -> int:
-        """The devices that the claim may get at most, whichever choices are taken."""
+        """Return the largest number of devices that the claim can get, whichever choices are taken."""
         return sum([max([one.count for one in request.choices], default=0) for request in self._requests[claim]])
 
     def _end_of(self, first: int) -> int:
@@ -181,7 +181,8 @@ class Lookahead:
         return known
 
     def spares_others(self, claim: int, request: int, before: State, after: State) -> bool:
-        """Whether a placement that blocked devices or values leaves enough for each later request of the claim."""
+        """Return True if a placement that blocked devices or values leaves enough for each later request of the
+        claim."""
         if (_blocked(before) == _blocked(after) and before.constraints == after.constraints) or self._is_closed(claim):
             return True
         for number in range(request + 1, len(self._requests[claim])):
@@ -192,12 +193,12 @@ class Lookahead:
         return True
 
     def enough(self, option: RequestOption, left: int, needed: int, state: State) -> bool:
-        """Whether constraints and counters could let ``needed`` devices of ``left`` be together."""
+        """Return True if constraints and counters may allow ``needed`` devices of ``left`` together."""
         return self._candidates.suffice(option, state, left, needed)
 
     def _is_closed(self, claim: int) -> bool:
-        """Whether requests of that claim cannot be judged beforehand: there the search may turn back because the claim
-        would grow too large, and pass by an error that it would have met had it merely failed."""
+        """Return True if the requests of that claim cannot be bounded: there the search may backtrack because the claim
+        would grow too large, and so skip an error that it would have met otherwise."""
         known = self._closed.get(claim)
         if known is None:
             known = self._closed[claim] = self._largest(claim) > CLAIM_LIMIT and any(
@@ -215,7 +216,7 @@ class Lookahead:
         return bool(self._candidates.risky(option)) or any(rule.failing(option) for rule in rules)
 
     def _harmless(self, choice: Choice) -> int:
-        """How many devices of All its constraints are sure to admit."""
+        """Return the number of devices of mode All that the constraints certainly admit."""
         option = choice.option
         rules = [rule for rule in self._candidates.rules[option.claim] if rule.concerns(option)]
         others = [
@@ -277,7 +278,8 @@ Amounts = dict[str, int]
 
 
 class CapacityBound:
-    """Sums of one search. ``is_hazardous`` tells at which requests looking ahead must end."""
+    """Sums of the capacity that the requests of one search need. ``is_hazardous`` returns the requests at which bounds
+    end."""
 
     __slots__ = ("_candidates", "_demand", "_end", "_first", "_supply")
 
@@ -287,7 +289,7 @@ class CapacityBound:
         self._first: list[int] = []
         """Claim → number of its first request among all."""
         self._demand: list[Amounts] = [{}]
-        """What all requests before this one take at least."""
+        """Least amounts of all requests before this one."""
         stops = []
         counted = 0
         for claim, requests in enumerate(candidates.problem.requests):
@@ -307,7 +309,7 @@ class CapacityBound:
             self._end[number] = number if stops[number] else self._end[number + 1]
 
     def suffices(self, claim: int, request: int, state: State) -> bool:
-        """Whether the requests from this one on, up to the next hazard, could have room in sum."""
+        """Return True if the requests from this one up to the next hazard can fit in sum."""
         number = self._first[claim] + request
         before, after = self._demand[number], self._demand[self._end[number]]
         for name, total in after.items():
@@ -323,7 +325,7 @@ class CapacityBound:
         )
 
     def _least(self, request: RequestOnNode) -> Amounts:
-        """What the request takes at least, whichever choice and devices it gets."""
+        """Return the least amounts of the request over its choices and devices."""
         least: Amounts | None = None
         for choice in request.choices:
             taken = {name: amount * choice.count for name, amount in self._least_of(choice.option).items()}

@@ -103,7 +103,7 @@ class Seating:
         seen = 0
         queue = [first]
         mover: dict[int, int] = {}
-        """Value → group that would come to it if one of its members left."""
+        """Value → group that would move to it if one of its members left."""
         for group in queue:
             free = self._domains[group] & ~seen
             open_values = free & self._spare

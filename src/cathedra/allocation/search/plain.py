@@ -1,8 +1,8 @@
-"""The search exactly as Kubernetes walks it (docs/spec/allocation.md §8 and §9).
+"""Exhaustive search, exactly as Kubernetes walks it (docs/spec/allocation.md §8 and §9).
 
-Depth first, in order, every candidate tested when it is reached and not before. It is used where an older release is
-imitated, whose faults show in the walk alone. Everything else goes to `cathedra.allocation.search.fast`, which gives
-the same answer.
+Depth first, in order; every candidate is tested when it is reached and not before. It is used to imitate older
+releases, whose faults show in the walk alone. Everything else is searched by `cathedra.allocation.search.fast`, with
+the same result.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PlainSearch:
         return needed.fits(_added(state.capacity.get(place), self.capacity.get(position)))
 
     def _is_shared(self, position: int) -> bool:
-        """Whether a share of the device is in use, by earlier allocations or by this call."""
+        """Return True if a share of the device is in use, by earlier allocations or by this call."""
         state, place = self.problem.state_of(position)
         if self.mends:
             return bool(state.shared >> place & 1) or bool(self.sharing.get(position))
@@ -207,7 +207,7 @@ class _Step:
         self.exceeded = True
         self.undo: _Undo | None = None
         self.then: Callable[[SearchResult], Frame | SearchResult] = _passed_on
-        """What to do with the result of the next step."""
+        """Continuation that is called with the result of the next step."""
 
     def advance(self, result: SearchResult | None) -> Frame | SearchResult:
         return self._begin() if result is None else self.then(result)
@@ -291,7 +291,7 @@ def _passed_on(result: SearchResult) -> SearchResult:
 
 
 def admits(present: frozenset[str], groups: frozenset[str]) -> bool:
-    """Whether a device with ``groups`` may join devices whose common groups are ``present``."""
+    """Return True if a device with ``groups`` is compatible with devices whose common groups are ``present``."""
     return bool(present & groups) if groups else not present
 
 
@@ -311,7 +311,7 @@ def _added(one: Mapping[str, int] | None, other: Mapping[str, int] | None) -> Ma
 
 
 class _Undo:
-    """What a placement did, to be taken back."""
+    """The effects of a placement, to be undone."""
 
     __slots__ = ("charged", "constraints", "marked", "option", "placed", "position", "search", "share")
 

@@ -1,7 +1,10 @@
-"""What the placements of a search have used up so far.
+"""State of a search: what its placements have used up; and its stack.
 
-A state is never changed: a placement makes another one, so nothing is ever undone, and a state that failed can be
-remembered.
+A state is never changed: a placement makes a new one, so nothing is ever undone, and a state that failed can be cached.
+
+The stack has one frame per decision that is still open. A pod may request more devices than Python's calls may nest,
+and the recursion limit belongs to the whole process, so searches keep a stack of their own. A frame is advanced first
+without a result, then with the result of the frame above it.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ class State(msgspec.Struct, frozen=True, eq=False):
     used: int
     """Dedicated devices taken in this call."""
     mine: int
-    """Those taken for the current claim, which bind admin requests."""
+    """Devices taken for the current claim, which bind admin requests."""
     placed: int
-    """How many devices the current claim has got."""
+    """Number of devices of the current claim."""
     constraints: tuple[Any, ...]
     """State of each constraint of the current claim."""
     counters: CounterState | None
@@ -36,7 +39,7 @@ class State(msgspec.Struct, frozen=True, eq=False):
     """State of the capacity of shareable devices."""
 
     def for_next_claim(self, constraints: int) -> State:
-        """The same, as a claim with so many constraints begins."""
+        """Return the state at the beginning of the next claim, which has ``constraints`` constraints."""
         return State(self.used, 0, 0, (None,) * constraints, self.counters, self.shares)
 
 
@@ -44,9 +47,9 @@ class State(msgspec.Struct, frozen=True, eq=False):
 
 
 class ShareState(NamedTuple):
-    """What shares have taken of devices.
+    """Capacity that shares have consumed.
 
-    ``used`` has, for devices of which this call took a share, the nano-units in use by qualified capacity name, with
+    ``used`` has the devices of which this call took a share: nano-units in use by qualified capacity name, including
     what was in use before. ``shared`` are the shareable devices in use, by this call or before it.
     """
 
@@ -65,7 +68,7 @@ class Shares:
         self.first = ShareState({}, shared_before & shareable)
 
     def admitted(self, option: RequestOption, state: ShareState, left: int) -> int:
-        """Those of ``left`` whose capacity serves ``option`` beside what is in use."""
+        """Return those of ``left`` whose capacity suffices for ``option`` beside what is in use."""
         if option.checks_capacity_last:
             return left
         for position, used in state.used.items():
@@ -91,11 +94,11 @@ class Shares:
         return True
 
     def fits(self, option: RequestOption, position: int, used: dict[str, int]) -> bool:
-        """Whether the device's capacity serves ``option`` beside what is ``used``."""
+        """Return True if the device's capacity suffices for ``option`` beside what is ``used``."""
         return self.usage(option, position).fits(used)
 
     def usage(self, option: RequestOption, position: int) -> CapacityUsage:
-        """What ``option`` takes of a device that passed the fixed tests."""
+        """Return the consumption of ``option`` on a device that passed the fixed tests."""
         needed = self._problem.usage(option, self._problem.devices[position])
         assert isinstance(needed, CapacityUsage)
         return needed
@@ -110,21 +113,21 @@ class Shares:
 
 
 class SearchResult(enum.Enum):
-    """What a branch of a search came to."""
+    """The result of a branch of a search."""
 
     FOUND = enum.auto()
     NOTHING = enum.auto()
     EXCEEDED = enum.auto()
-    """The claim would get more than 32 devices: no use trying other devices, only other sub-requests."""
+    """The claim would get more than 32 devices. Other devices cannot help, only other sub-requests."""
 
 
 class Frame(Protocol):
     """One open decision."""
 
     def advance(self, result: SearchResult | None) -> Frame | SearchResult:
-        """Go on: with the next frame, whose ``result`` comes back, or with the result of this one.
+        """Continue: return the next frame, whose ``result`` is passed back, or the result of this one.
 
-        ``result`` is None the first time, and never FOUND: then the whole search is over.
+        ``result`` is None the first time. It is never FOUND, because that ends the whole search.
         """
         ...
 

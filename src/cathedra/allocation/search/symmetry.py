@@ -1,4 +1,4 @@
-"""What is alike: devices of which one failing means that the others fail, and requests that may be filled in order."""
+"""Symmetries of a search: devices that fail together, and equal requests that may be filled in ascending order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Symmetry"]
 
 
 class Symmetry:
-    """Compares the devices and the requests of one search; worked out when first asked for."""
+    """Compares the devices and the requests of one search; computed on first access."""
 
     __slots__ = ("_candidates", "_classes", "_problem", "_shares_at", "_shares_of", "_twins")
 
@@ -66,7 +66,7 @@ class Symmetry:
         owner, members = self._class_of()
         alike = members[owner[position]]
         if option.admin:
-            # Taking again what another claim has taken leaves more for those who follow.
+            # Devices that another claim has taken are preferred: that leaves more for later requests.
             alike &= state.used if state.used >> position & 1 else ~state.used
         if not self._candidates.shareable >> position & 1:
             return alike
@@ -78,7 +78,7 @@ class Symmetry:
         return alike
 
     def is_twin(self, claim: int, request: int) -> bool:
-        """Whether the next request asks for exactly the same, one dedicated device each."""
+        """Return True if the next request is equal to this one, and each is for one dedicated device."""
         key = (claim, request)
         known = self._twins.get(key)
         if known is None:
@@ -111,7 +111,7 @@ class Symmetry:
         )
 
     def _class_of(self) -> tuple[list[int], list[int]]:
-        """Per device its class, and per class its members: devices that no test of this search tells apart."""
+        """Class of each device, and members of each class: devices that no test of this search distinguishes."""
         if self._classes is None:
             numbers: dict[Any, int] = {}
             owner: list[int] = []
@@ -177,7 +177,8 @@ class Symmetry:
         )
 
     def _part_in(self, option: RequestOption, devices: tuple[int, ...] | None, position: int) -> int:
-        """What the device is to All: nothing, one of many, or, where a constraint may end the walk, this very one."""
+        """The role of the device for mode All: none, one of many, or, if a constraint may end the walk, this very
+        device."""
         if devices is None or position not in devices:
             return -1
         return position if option.checks_capacity_last else len(devices)

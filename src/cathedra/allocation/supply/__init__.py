@@ -1,3 +1,6 @@
-"""What there is: `inventory` (slices and taint rules) and `ledger` (what is held) follow events, with `shared_map` and
-`changelog` for cheap snapshots; `devices` are what slices are taken apart into, `nodes` says where they can be used,
-and `pools` puts together what one node sees."""
+"""Supply of devices.
+
+`inventory` (slices and taint rules) and `ledger` (held devices) follow events, with `snapshots` for cheap snapshots of
+both. `devices` are the parts of slices, `nodes` selects the nodes on which they can be used, and `pools` collects the
+devices that one node can reach.
+"""

@@ -1,7 +1,8 @@
-"""Caches that live as long as what they are derived from: an inventory, a device signature, a list of selectors.
+"""Caches that live as long as the object that they are derived from: an inventory, a device signature, a list of
+selectors.
 
-What is derived is known only to the layers above, so each of them declares a `CacheSlot` for its own: what it holds,
-and how an empty one is made. The holder keeps one value per slot.
+Only the layers above know what is derived. Each of them declares a `CacheSlot`, which makes an empty cache, and the
+object keeps one value per slot.
 
     VALUES: Final[CacheSlot[dict[str, Value]]] = CacheSlot("attribute values", dict)
     values = signature.caches.of(VALUES)
@@ -19,7 +20,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class CacheSlot(Generic[T]):
-    """A place for one kind of cache; ``name`` says which, ``make`` makes an empty one."""
+    """A slot for one kind of cache: its ``name``, and the function that makes an empty one."""
 
     __slots__ = ("make", "name")
 
@@ -31,7 +32,7 @@ class CacheSlot(Generic[T]):
 
 
 class Caches:
-    """What is held per slot."""
+    """The caches of one object, by slot."""
 
     __slots__ = ("_held",)
 
@@ -39,20 +40,20 @@ class Caches:
         self._held: dict[CacheSlot[Any], Any] = {}
 
     def of(self, slot: CacheSlot[T]) -> T:
-        """The cache in ``slot``, made when it is first asked for."""
+        """Return the cache in ``slot``; it is made on first access."""
         held = self._held.get(slot)
         if held is None:
             held = self._held[slot] = slot.make()
         return held
 
     def forget(self, slot: CacheSlot[Any]) -> None:
-        """Empty ``slot``."""
+        """Drop the cache in ``slot``."""
         self._held.pop(slot, None)
 
 
 class Recent(Generic[K, T]):
-    """What was made lately, by key: the few things that are asked for again and again, and are too large to keep for
-    all."""
+    """Least-recently-used cache, for the few values that are needed again and again and are too large to keep for all
+    keys."""
 
     __slots__ = ("_kept", "_limit")
 
@@ -61,7 +62,8 @@ class Recent(Generic[K, T]):
         self._limit = limit
 
     def get(self, key: K, make: Callable[[], T]) -> T:
-        """What is kept for ``key``, or was made now; the least recently asked for gives way."""
+        """Return the cached value of ``key``, or make it; the least recently used value is dropped if the cache is
+        full."""
         found = self._kept.pop(key, None)
         if found is None:
             found = make()

@@ -1,9 +1,9 @@
-"""Devices as the allocator sees them: prepared once when their slice arrives, looked at millions of times after.
+"""Devices in the allocator's form: prepared once when their slice arrives, read millions of times after.
 
-A *signature* is what a selector can see of a device: driver, attributes, capacity, and whether it may be shared.
-Devices with equal signatures share one object, and with it every answer that was ever computed from it: CEL verdicts,
-attribute values, consumed capacity. A *kind* adds everything else that matters to the search except the name; two
-devices of one kind are interchangeable (docs/spec/allocation.md §15.4).
+A *signature* is the part of a device that a selector can read: driver, attributes, capacity, and whether it may be
+shared. Devices with equal signatures share one object, and with it every value that was ever computed from it: CEL
+results, attribute values, consumed capacity. A *kind* adds everything else that matters to the search except the name;
+two devices of one kind are interchangeable (docs/spec/allocation.md §15.4).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Projection: TypeAlias = tuple[str, ...]
 
 
 class Signature:
-    """What selectors, constraints and capacity checks can see of a device; shared by all devices that look alike.
+    """The part of a device that selectors, constraints and capacity checks can read; shared by all equal devices.
 
-    ``caches`` holds what is computed from a signature alone.
+    ``caches`` holds values that are computed from a signature alone.
     """
 
     __slots__ = (
@@ -67,8 +67,8 @@ class Signature:
         self.allow_multiple = bool(device.allow_multiple_allocations)
         self.caches = Caches()
         self.frame = frame
-        """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not look at
-        them, so that every selector has to see them all."""
+        """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not read them,
+        so that every selector has to read them all."""
         self._contents: JSONObject | None = None
         self._seen: tuple[Projection | None, Any] = (None, None)
         """The last projection, and what is left under it: one value, since searches in another thread set it too."""
@@ -83,10 +83,10 @@ class Signature:
         return self.attributes.get(bare) if domain == self.driver else None
 
     def seen(self, projection: Projection) -> Any:
-        """What is left of the signature under ``projection``: its attributes, and capacity.
+        """Return the part of the signature that remains under ``projection``: its attributes, and capacity.
 
-        Devices of which the same is left are alike to selectors that read no more. A device with an attribute that
-        fails every selector, or that may be read in two ways, stays itself.
+        Devices with equal remainders are equal to selectors that read no more. A device with an attribute that fails
+        every selector, or that can be read in two ways, is equal only to itself.
         """
         last, seen = self._seen
         if last is not projection:
@@ -108,7 +108,7 @@ class Signature:
 def _content(value: DeviceAttribute) -> Any:
     if value.string is not None:
         return value.string
-    # Told apart from strings, and True from 1, by their places.
+    # The position distinguishes them from strings, and True from 1.
     return (value.int_, value.bool_, value.version, value.ints, value.bools, value.strings, value.versions)
 
 
@@ -116,7 +116,7 @@ _PLAIN_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(
 
 
 def _is_plain(name: str, driver: str, attributes: Mapping[str, DeviceAttribute]) -> bool:
-    """Whether an attribute cannot disturb selectors that do not look at it."""
+    """Return True if an attribute cannot disturb selectors that do not read it."""
     value = attributes[name]
     given = [one for one in (value.int_, value.bool_, value.string, value.version) if one is not None]
     lists = [one for one in (value.ints, value.bools, value.strings, value.versions) if one]
@@ -217,7 +217,7 @@ class SliceRecord:
         self.asks_name = self.target.asks_name or any(
             record.own_target is not None and record.own_target.asks_name for record in self.devices
         )
-        """Whether what a node is called decides if it sees the slice or some of its devices."""
+        """True if the name of a node determines whether it can use the slice or some of its devices."""
         if self.per_device:
             own = (record.own_target.label_keys for record in self.devices if record.own_target is not None)
             self.label_keys = self.label_keys.union(*own)
@@ -236,8 +236,8 @@ class SliceRecord:
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Whether ``rule`` taints that device; a rule without a selector taints every one
-    (docs/spec/allocation.md §4)."""
+    """Return True if ``rule`` taints that device; a rule without a selector taints every one (docs/spec/allocation.md
+    §4)."""
     selector = rule.spec.device_selector
     if selector is None:
         return True
@@ -259,9 +259,9 @@ class Interner:
     __slots__ = ("_common", "_crowded", "_numbers", "_projected", "_shapes", "_signatures", "_values")
 
     SHAPES: Final = 1_000_000
-    """So many things are remembered at most."""
+    """Largest number of cached values."""
     CROWD: Final = 64
-    """An attribute with more values than that tells devices apart, rather than sorting them."""
+    """Number of values from which an attribute identifies devices, rather than classifying them."""
 
     def __init__(self) -> None:
         self._signatures: WeakValueDictionary[object, Signature] = WeakValueDictionary()
@@ -302,7 +302,7 @@ class Interner:
         return found
 
     def variant(self, device: Device, taints: Sequence[DeviceTaint], owner: SliceRecord) -> int:
-        """A number that two devices share exactly if nothing but names and signatures tells them apart."""
+        """A number that two devices share if and only if they differ in nothing but name and signature."""
         return self.shape(
             (
                 "variant",
@@ -334,10 +334,10 @@ class Interner:
         return known
 
     def widened(self, projection: Projection) -> Projection:
-        """A projection that sees at least as much, and is the same for most pods.
+        """Return a projection that includes at least as much, and is the same for most pods.
 
-        Who looks at attributes with few different values only may as well look at all of these: that tells hardly more
-        nodes apart, and what is known about nodes by that projection serves every reader.
+        Selectors that read attributes with few different values are given all of these attributes. That distinguishes
+        hardly more nodes, and values that are cached for that projection serve every reader.
         """
         if not self._crowded.isdisjoint(projection):
             return projection

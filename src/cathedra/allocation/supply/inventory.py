@@ -1,7 +1,7 @@
-"""What exists: every slice of the cluster, taken apart once and kept incrementally.
+"""Inventory: every slice of the cluster, parsed once and updated incrementally.
 
 A slice event costs its own devices; a snapshot costs the last few changes since the one before. DeviceTaintRules are
-merged into the devices here, so that nothing downstream knows rules (docs/spec/allocation.md §4).
+merged into the devices here, so that nothing downstream reads rules (docs/spec/allocation.md §4).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class InventorySnapshot:
         self.bound = bound
         self.unbound = unbound
         self.asks_name = any(record.asks_name for record in unbound)
-        """Whether nodes that have no slices of their own, and the same labels, may yet see different devices."""
+        """True if nodes without slices of their own and with equal labels may still reach different devices."""
         self.pools = pools
         self.counter_slices = counter_slices
         self.label_keys = label_keys
-        """Labels that some node selector asks for."""
+        """Labels that some node selector reads."""
         self.interner = interner
         self.caches = caches
         self.mark = mark
@@ -63,7 +63,8 @@ class InventorySnapshot:
 class Inventory:
     """All ResourceSlices and DeviceTaintRules of a cluster.
 
-    Slices keep the order in which they were first added, which is the lister's; a slice is known by its name.
+    Slices keep the order in which they were first added, which is that of the lister; a slice is identified by its
+    name.
     """
 
     __slots__ = (
@@ -104,7 +105,7 @@ class Inventory:
         self._counting: dict[str, SliceRecord] = {}
         self._keys: Counter[str] = Counter()
         self._sequence = 0
-        # What snapshots are made of; None or dirty where an event has passed since the last one.
+        # Parts of the next snapshot; None or dirty if an event has arrived since the last one.
         self._pools: SharedMap[PoolID, tuple[SliceRecord, ...]] = SharedMap()
         self._bound: SharedMap[str, tuple[SliceRecord, ...]] = SharedMap()
         self._unbound_slices: tuple[SliceRecord, ...] | None = ()
@@ -119,7 +120,7 @@ class Inventory:
             self.add_slice(item)
 
     def add_slice(self, item: ResourceSlice) -> None:
-        """Enter a slice, or its new state. One that says nothing new changes nothing."""
+        """Add or replace a slice. An equal one changes nothing."""
         name = item.metadata.name
         known = self._records.get(name)
         self._sources[name] = item
@@ -154,7 +155,7 @@ class Inventory:
             self._renew([old])
 
     def withhold(self, key: str, withheld: tuple[Withheld, ...]) -> None:
-        """Withhold pools, present and future ones, on account of ``key``, instead of what it withheld before.
+        """Withhold pools, present and future ones, on account of ``key``; this replaces what it withheld before.
 
         Their devices are not used, as those of an incomplete pool.
         """
@@ -204,7 +205,7 @@ class Inventory:
         return tuple(self._sources[record.name] for record in _in_order(self._records.values()))
 
     def statistics(self) -> dict[str, int]:
-        """How many slices, pools, nodes with slices of their own, devices and rules there are."""
+        """Return the numbers of slices, pools, nodes with slices of their own, devices and rules."""
         return {
             "slices": len(self._records),
             "pools": len(self._by_pool),
@@ -288,7 +289,7 @@ class Inventory:
             self._flush_pools()
 
     def _flush(self) -> None:
-        """Bring what snapshots are made of up to date."""
+        """Update the parts of the next snapshot."""
         self._flush_pools()
         if self._unbound_slices is None or self._label_keys is None:
             self._changelog.note(EVERYWHERE)
@@ -324,8 +325,8 @@ class Inventory:
 
 
 _WAITING: Final = 64
-"""So many pools may have changed and not be entered yet where snapshots find them: else the first pod after thousands
-of slices would pay for all of them."""
+"""Largest number of changed pools that are entered by the next snapshot. Without the limit, the first pod after
+thousands of slices would wait for all of them."""
 
 
 def _renew_entry(

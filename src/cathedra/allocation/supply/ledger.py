@@ -1,9 +1,9 @@
-"""What is allocated, and what is left: the ledger of the cluster's devices.
+"""Ledger of allocated devices.
 
-The scheduler asks for the free part of a pool thousands of times a second, while claims change one by one. So the
-ledger is kept incrementally: a claim costs the pools it touches, a snapshot costs one shallow copy, and reading costs
-nothing. It knows no slices; an allocated device that has vanished from its slice stays here until its claim lets
-go (docs/spec/allocation.md §3). Allocations that are decided but not yet written are *assumed*.
+The scheduler reads the free part of a pool thousands of times a second, while claims change one by one. The ledger is
+therefore incremental: a claim costs the pools that it touches, a snapshot costs one shallow copy, and reading costs
+nothing. It does not know slices: an allocated device that has vanished from its slice stays here until its claim is
+deallocated (docs/spec/allocation.md §3). Allocations that are decided but not yet written are *assumed*.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class PoolLedger(msgspec.Struct, frozen=True, eq=False):
-    """What is held of one pool: device name → holdings. Immutable; a change makes another one."""
+    """Holdings in one pool: device name → holdings. Immutable; a change makes a new one."""
 
     holdings: Mapping[str, tuple[Holding, ...]] = msgspec.field(default_factory=dict)
 
@@ -43,24 +43,25 @@ NOTHING: Final = PoolLedger()
 
 
 class LedgerSnapshot(msgspec.Struct, frozen=True, eq=False):
-    """The ledger at one moment. ``mark`` tells what has changed since an earlier one."""
+    """The ledger at one moment. ``mark`` returns the changes since an earlier one."""
 
     pools: Mapping[PoolID, PoolLedger]
     mark: Mark[DeviceID]
 
     def pool(self, pool: PoolID) -> PoolLedger:
-        """What is held of ``pool``."""
+        """Return the holdings in ``pool``."""
         return self.pools.get(pool, NOTHING)
 
     def holders(self, driver: str, pool: str, device: str) -> tuple[Holding, ...]:
-        """Who holds a device."""
+        """Return the holders of a device."""
         return self.pool((driver, pool)).holdings.get(device, ())
 
 
 class Ledger:
-    """Devices that claims hold. Admin access is never entered: it takes nothing away from other claims.
+    """Devices that claims hold. Admin access is never recorded, because it leaves the device free.
 
-    A claim is known by its UID, or by namespace and name if it has none. Entering a claim again replaces what it held.
+    A claim is identified by its UID, or by namespace and name if it has none. Adding a claim again replaces its
+    holdings.
     """
 
     __slots__ = ("_assumed", "_changelog", "_entered", "_large", "_pools", "_results", "_snapshot")
@@ -70,13 +71,13 @@ class Ledger:
         self._large: dict[PoolID, SharedMap[str, tuple[Holding, ...]]] = {}
         self._entered: dict[str, tuple[tuple[PoolID, str, Holding], ...]] = {}
         self._results: dict[str, tuple[DeviceRequestAllocationResult, ...]] = {}
-        """What `_entered` was made of: a claim that is entered again mostly holds the same."""
+        """The results from which `_entered` was made: a claim that is added again mostly has the same."""
         self._assumed: set[str] = set()
         self._changelog: Changelog[DeviceID] = Changelog()
         self._snapshot: LedgerSnapshot | None = None
 
     def add(self, claim: ResourceClaim) -> None:
-        """Enter what ``claim`` holds, instead of what it held before.
+        """Record the devices of ``claim``, and replace what was recorded before.
 
         A claim without an allocation holds nothing, unless one is assumed: then the assumption stays.
         """
@@ -91,14 +92,14 @@ class Ledger:
     update = add
 
     def hold(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Enter ``allocation``, whatever ``claim`` itself says, instead of what it held before."""
+        """Record ``allocation`` for ``claim``, whatever its status has, and replace what was recorded before."""
         uid = key_of(claim)
         if self._assumed:
             self._assumed.discard(uid)
         self._enter(uid, _name_of(claim), allocation.devices.results)
 
     def hold_for(self, key: str, holder: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
-        """Enter devices for something that is no claim, instead of what it held before; `release` takes them back."""
+        """Record devices for a holder that is no claim, and replace what was recorded before; `release` frees them."""
         self._enter(key, holder, results)
 
     def release(self, key: str) -> None:
@@ -125,7 +126,7 @@ class Ledger:
             self._leave(uid)
 
     def is_assumed(self, claim: ResourceClaim) -> bool:
-        """Whether an allocation of ``claim`` is assumed and not yet confirmed."""
+        """Return True if an allocation of ``claim`` is assumed and not yet confirmed."""
         return key_of(claim) in self._assumed
 
     def snapshot(self) -> LedgerSnapshot:
@@ -143,7 +144,7 @@ class Ledger:
         return other
 
     def statistics(self) -> dict[str, int]:
-        """How many claims hold something, how many of them are assumed, and how many pools are touched."""
+        """Return the numbers of claims with holdings, of assumed claims, and of touched pools."""
         return {"claims": len(self._entered), "assumed": len(self._assumed), "pools": len(self._pools)}
 
     def _enter(self, uid: str, name: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
@@ -197,7 +198,7 @@ class Ledger:
             self._set(pool, holdings.snapshot() if isinstance(holdings, SharedMap) else holdings)
 
     def _changeable(self, pool: PoolID) -> dict[str, tuple[Holding, ...]] | SharedMap[str, tuple[Holding, ...]]:
-        """What is held of a pool, to be changed and set."""
+        """Return a copy of the holdings in a pool, to be changed and set."""
         if self._large and (large := self._large.get(pool)) is not None:
             return large
         known = (self._pools.get(pool) or NOTHING).holdings
@@ -221,7 +222,7 @@ _LARGE: Final = 1024
 
 
 def _entered(before: tuple[Holding, ...], made: Holding) -> tuple[Holding, ...]:
-    """Who holds a device once ``made`` is held of it, too."""
+    """Return the holders of a device after ``made`` is added."""
     if all(holding.uid == made.uid for holding in before):
         return (*before, made)
     # The same claims in another order must give the same ledger.
@@ -229,14 +230,14 @@ def _entered(before: tuple[Holding, ...], made: Holding) -> tuple[Holding, ...]:
 
 
 def _left(before: tuple[Holding, ...], uid: str) -> tuple[Holding, ...]:
-    """Who holds a device after ``uid`` has let go of it."""
+    """Return the holders of a device after ``uid`` is removed."""
     if len(before) == 1 and before[0].uid == uid:
         return ()
     return tuple([holding for holding in before if holding.uid != uid])
 
 
 def key_of(claim: ResourceClaim) -> str:
-    """What the ledger knows ``claim`` by."""
+    """Return the key of ``claim`` in the ledger."""
     return claim.metadata.uid or f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
@@ -262,7 +263,7 @@ def qualified(name: str, driver: str) -> str:
 
 
 class StateKey(msgspec.Struct, frozen=True, cache_hash=True):
-    """All that tells one state of a pool from another; compared for every pool of every node, so its hash is kept."""
+    """Key of a pool's state. It is compared for every pool of every node, so its hash is cached."""
 
     taken: int
     shared: int
@@ -272,7 +273,7 @@ class StateKey(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class PoolState:
-    """What the ledger leaves of one pool: masks over the pool's devices, capacity in use, counters available."""
+    """State of one pool: masks over its devices, capacity in use, and counters that are left."""
 
     __slots__ = ("available", "capacity", "groups", "key", "shared", "taken")
 

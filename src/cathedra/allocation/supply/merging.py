@@ -1,7 +1,7 @@
-"""Device taint rules merged into slices, as in 1.33 and 1.34, where rules could also choose by class and expression.
+"""Device taint rules merged into slices, as in 1.33 and 1.34, where rules could also select by class and expression.
 
-Since 1.35 a rule knows names only, and `Inventory` and controllers apply it where they need it. Before, one piece of
-code made slices with the taints of all rules, and everything else read those (docs/spec/allocation.md §4).
+Since 1.35 a rule selects by names only, and `Inventory` and controllers apply it. Before, one component added the
+taints of all rules to slices, and everything else read those (docs/spec/allocation.md §4).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UnreadableRule(Exception):
 
 
 class MergeObserver(Protocol):
-    """Hears of rules that cannot be applied."""
+    """Observer of rules that cannot be applied."""
 
     def failed(self, rule: DeviceTaintRule, message: str) -> None:
         """An expression of the rule's own failed on a device, which is left alone."""
@@ -53,7 +53,7 @@ class MergedSlices:
     """
 
     def __init__(self, observer: MergeObserver, *, consumable_capacity: bool) -> None:
-        """``consumable_capacity``: whether expressions may ask for what that feature added."""
+        """``consumable_capacity``: expressions may read the fields of that feature."""
         self._observer = observer
         self._selectors = _Selectors(consumable_capacity)
         self._rules: dict[str, DeviceTaintRule] = {}
@@ -67,29 +67,29 @@ class MergedSlices:
         return self._merge([slice_])
 
     def seen(self, slice_: ResourceSlice) -> ResourceSlice:
-        """Enter a slice: what it is with its taints, or itself where a rule cannot be applied."""
+        """Add a slice and return it with its taints, or unchanged if a rule cannot be applied."""
         self.set_slice(slice_)
         return self._merged.get(slice_.metadata.name, slice_)
 
     def remove_slice(self, name: str) -> list[SliceChange]:
-        """Forget a slice."""
+        """Remove a slice."""
         self._sources.pop(name, None)
         old = self._merged.pop(name, None)
         return [SliceChange(old, None)] if old is not None else []
 
     def set_rule(self, rule: DeviceTaintRule) -> list[SliceChange]:
-        """Enter a rule, or its new state: the slices whose taints that changes."""
+        """Add or replace a rule, and return the slices whose taints change."""
         old = self._rules.get(rule.metadata.name)
         self._rules[rule.metadata.name] = rule
         return self._renewed(self._named(rule, *(() if old is None else (old,))))
 
     def remove_rule(self, name: str) -> list[SliceChange]:
-        """Forget a rule: the slices whose taints that changes."""
+        """Remove a rule, and return the slices whose taints change."""
         old = self._rules.pop(name, None)
         return self._renewed(self._named(old)) if old is not None else []
 
     def set_class(self, class_: DeviceClass) -> list[SliceChange]:
-        """Enter a class, or its new state: the slices whose taints that changes."""
+        """Add or replace a class, and return the slices whose taints change."""
         self._classes[class_.metadata.name] = class_
         if not any(_class_of(rule) == class_.metadata.name for rule in self._rules.values()):
             return []
@@ -147,7 +147,7 @@ def merged_rules(
 
 
 class _Silent:
-    """Who only looks tells no rule's users what is wrong with it."""
+    """An observer that reports nothing, for readers."""
 
     def failed(self, rule: DeviceTaintRule, message: str) -> None:
         """The device is left alone."""
@@ -235,7 +235,7 @@ class _Question(NamedTuple):
 
 
 def _questions(rule: DeviceTaintRule, classes: Mapping[str, DeviceClass]) -> Sequence[_Question] | None:
-    """What a rule asks of a device beside its names, its class first; None if that class does not exist."""
+    """Return the selectors of a rule besides its names, those of its class first; None if that class does not exist."""
     selector = rule.spec.device_selector
     if selector is None:
         return ()
@@ -256,7 +256,7 @@ def _expressions(selectors: Iterable[DeviceSelector]) -> Iterable[tuple[int, str
 
 
 def _view(driver: str, device: Device) -> DeviceView:
-    """What expressions of rules see of a device: whether it may be shared was not told to them."""
+    """Return the value of ``device`` in expressions of rules, which could not read whether it may be shared."""
     # start-up time: CEL comes with the first selector
     from cathedra.cel.device import DeviceView
 

@@ -1,7 +1,7 @@
-"""Whether a slice or a device can be used from a node (docs/spec/allocation.md §5.1).
+"""Node selection of slices and devices (docs/spec/allocation.md §5.1).
 
-A node selector is parsed once, when its slice arrives; what is wrong with it is kept and raised only when a node really
-asks, because a selector that is never evaluated does no harm.
+A node selector is parsed once, when its slice arrives. An error in it is kept and raised only when it is evaluated for
+a node, because a selector that is never evaluated does no harm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class NodeTarget:
-    """Which nodes: one by name, all, or those that a selector matches; tested in this order."""
+    """The selected nodes: one by name, all, or those that a selector matches; tested in this order."""
 
     __slots__ = ("all_nodes", "asks_name", "label_keys", "name", "problem", "selector")
 
@@ -34,15 +34,15 @@ class NodeTarget:
         self.label_keys = _keys(selector) if selector and not self.name and not self.all_nodes else frozenset()
 
         self.asks_name = bool(self.name) or _asks_name(selector)
-        """Whether what a node is called matters."""
+        """True if the name of a node matters."""
 
     @property
     def is_set(self) -> bool:
-        """Whether anything is said about nodes at all."""
+        """True if nodes are selected at all."""
         return bool(self.name) or self.all_nodes or self.selector is not None
 
     def matches(self, node: core_v1.Node) -> bool:
-        """Whether ``node`` is meant.
+        """Return True if ``node`` is selected.
 
         Raises:
             FatalError: the selector cannot be parsed.

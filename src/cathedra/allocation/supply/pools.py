@@ -1,8 +1,7 @@
-"""What one node sees: the pools it can use, in the order in which the search walks them
-(docs/spec/allocation.md §5).
+"""View of a node: the pools that it can use, in the order of the search (docs/spec/allocation.md §5).
 
-A view depends on the node's own slices, on the unbound ones and on the labels that some selector asks for; as long as
-those are the same it is reused, also across snapshots. A pool that many nodes see alike is built once for all of
+A view depends on the node's own slices, on the unbound ones, and on the labels that some selector reads. As long as
+those are the same it is reused, also across snapshots. A pool with the same view on many nodes is built once for all of
 them.
 """
 
@@ -25,7 +24,7 @@ __all__ = ["NodeView", "NodeViews", "PoolStatus", "PoolView", "extent"]
 
 
 class PoolStatus(enum.Enum):
-    """Whether the devices of a pool can be used, and if not how Kubernetes says so."""
+    """State of a pool: usable, or the reason in Kubernetes' words."""
 
     COMPLETE = "complete"
     INCOMPLETE = "being updated"
@@ -77,7 +76,8 @@ class PoolView:
         self._project: tuple[Projection, int] | None = None
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
-        """What ``ledger`` leaves; the last answer is kept. Without ``shares`` every holding is a dedicated one."""
+        """Return the part that ``ledger`` leaves; the last result is cached. Without ``shares`` every holding is a
+        dedicated one."""
         known = self._state
         if known is not None and known[0] is ledger and known[1] is shares:
             return known[2]
@@ -86,7 +86,7 @@ class PoolView:
         return made
 
     def shape_under(self, projection: Projection | None, interner: Interner) -> int:
-        """A number that two pools share if a reader with that projection cannot tell them apart."""
+        """Return a number that is equal for pools which a reader with that projection cannot distinguish."""
         if projection is None:
             return self.shape
         known = self._project
@@ -103,7 +103,7 @@ class PoolView:
 
 
 _PROJECTIONS: Final = 16
-"""How many projections a node remembers."""
+"""Largest number of projections that a node caches."""
 
 
 class NodeView:
@@ -174,7 +174,7 @@ class NodeView:
         return self._pool_of
 
     def shape_under(self, projection: Projection | None) -> int:
-        """A number that two nodes share if a reader with that projection cannot tell their pools apart."""
+        """Return a number that is equal for nodes whose pools a reader with that projection cannot distinguish."""
         if projection is None:
             return self.shape
         known = self._shapes_under.get(projection)
@@ -185,7 +185,7 @@ class NodeView:
         return known
 
     def _project(self, projection: Projection) -> object:
-        """What such a reader can tell; nodes of one shape share it."""
+        """Return the projected view; nodes of one shape share it."""
         return tuple([pool.shape_under(projection, self.interner) for pool in self.pools]), self.node_mask
 
     def apart(self) -> NodeView:
@@ -195,7 +195,7 @@ class NodeView:
         return twin
 
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
-        """Whether nothing that this view was made from has changed."""
+        """Return True if nothing has changed from which this view was made."""
         return (
             self.bound is bound
             and self.unbound is snapshot.unbound
@@ -212,7 +212,7 @@ class NodeView:
         return self.usable.index(pool) if known is None else known.place_of(pool.id)
 
     def states(self, ledger: LedgerSnapshot, *, shares: bool) -> tuple[PoolState, ...]:
-        """What the ledger leaves of each usable pool. Of many pools the last answer is kept and followed up."""
+        """Return the state of each usable pool. For many pools the last result is cached and updated."""
         if len(self.usable) < _MANY:
             pools = ledger.pools
             if len(self.usable) == 1:
@@ -263,11 +263,11 @@ class _KeptStates:
 
 
 _MANY: Final = 64
-"""From so many pools on, their states are followed up instead of looked up."""
+"""Number of pools from which their states are updated instead of looked up."""
 
 
 class NodeViews:
-    """What the nodes of a cluster see of ``snapshot``; remembered as long as it stays true, also across snapshots."""
+    """Views of the nodes of a cluster in ``snapshot``; cached as long as they are current, also across snapshots."""
 
     __slots__ = ("_features", "_known", "snapshot")
 
@@ -277,7 +277,7 @@ class NodeViews:
         self._known = snapshot.caches.of(_NODE_VIEWS).setdefault(features.about_pools, {})
 
     def of(self, node: core_v1.Node) -> NodeView:
-        """What ``node`` sees.
+        """Return the view of ``node``.
 
         Raises:
             FatalError: a node selector cannot be parsed.
@@ -290,7 +290,7 @@ class NodeViews:
             key = (key, *[labels.get(one) for one in snapshot.label_keys])
         bound = snapshot.bound.get(metadata.name)
         if bound is None and not snapshot.asks_name and not self._features.everywhere:
-            # What such nodes see is told by their labels alone: they share one view.
+            # The view of such nodes depends on their labels alone, so they share one.
             key = ("", *key[1:]) if snapshot.label_keys else ""
         view = self._known.get(key)
         if view is None or not view.is_current(snapshot, bound):
@@ -301,13 +301,13 @@ class NodeViews:
 
 
 _VIEWS: Final = 100_000
-"""So many nodes, with so many sets of labels, are remembered at most."""
+"""Largest number of cached nodes, and of cached sets of labels."""
 
 
 def _reachable(devices: list[DeviceRecord], node: core_v1.Node) -> int | None:
-    """Mask of the devices whose own node selection admits the node; None if no device has one.
+    """Return the mask of the devices whose own node selection admits the node; None if no device has one.
 
-    A selector that cannot be parsed counts as a match: the search raises when it reaches the device.
+    A selector that cannot be parsed counts as a match: the search raises its error when it reaches the device.
     """
     for record in devices:
         if record.own_target is not None:
@@ -344,8 +344,8 @@ _WHOLE_POOLS: Final[CacheSlot[dict[bool, dict[PoolID, tuple[Slices, _WholePool]]
 
 
 def _whole(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> _WholePool:
-    """What all slices of a pool in the cluster have in common; without ``groups``, slices that use them do not
-    exist."""
+    """Return the part of a pool that all its slices in the cluster have in common; without ``groups``, slices that use
+    them are left out."""
     cache = snapshot.caches.of(_WHOLE_POOLS).setdefault(groups, {})
     every = snapshot.pools.get(pool, ())
     known = cache.get(pool)
@@ -356,7 +356,8 @@ def _whole(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> _Whole
 
 
 def extent(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> object:
-    """What a node's view takes from slices of a pool that are meant for other nodes: equal extents, equal views."""
+    """Return a key of what a node's view takes from slices of a pool that are for other nodes: equal keys, equal
+    views."""
     whole = _whole(snapshot, pool, groups=groups)
     if whole.has_counters:
         return whole
@@ -504,7 +505,7 @@ class _Gathering:
 
 
 def _refers(record: DeviceRecord, sets: set[str], counters: Mapping[tuple[str, str], int]) -> bool:
-    """Whether every counter that a device consumes exists."""
+    """Return True if every counter that a device consumes exists."""
     return all(
         consumption.counter_set in sets
         and all((consumption.counter_set, name) in counters for name in consumption.counters)

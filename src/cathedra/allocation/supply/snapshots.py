@@ -1,8 +1,12 @@
-"""What has changed since a mark.
+"""Snapshots that are cheap, and the changes between two of them.
 
-Inventory and ledger note every change; their snapshots carry a mark. Who has kept something up to date asks a later
-mark what happened in between, and pays for that alone. The changelog's memory is short: who comes back too late is told
-so, and looks at everything.
+Inventory and ledger record every change in a `Changelog`, and their snapshots carry a mark. A reader that keeps a
+derived value up to date passes its old mark to the new one and gets the entries between them. The changelog is bounded:
+for an old mark it returns None, and the reader starts afresh.
+
+`SharedMap` is a mapping of which a snapshot is cheap, however large it is. A scheduler takes a snapshot after every
+claim, and a copy of a dict of all pools would cost more than the claim itself. Entries lie in parts that snapshots
+share; a later write copies the one part that it touches.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ class Mark(msgspec.Struct, Generic[E], frozen=True, eq=False):
     _end: int
 
     def since(self, earlier: Mark[E]) -> set[E] | None:
-        """What has changed since the moment ``earlier``; None if that cannot be told any more."""
+        """Return the entries that have changed since ``earlier``; None if they are no longer recorded."""
         if earlier._changelog is not self._changelog or not self._first <= earlier._end <= self._end:
             return None
         return set(self._entries[earlier._end - self._first : self._end - self._first])
@@ -38,7 +42,7 @@ class Changelog(Generic[E]):
     __slots__ = ("_entries", "_first", "last")
 
     LIMIT: Final = 8192
-    """So many changes are remembered at most; at least half of them always are."""
+    """Largest number of recorded changes; at least half of them are always kept."""
 
     def __init__(self) -> None:
         self._entries: list[E] = []
@@ -47,7 +51,7 @@ class Changelog(Generic[E]):
         """The mark of this moment, if `mark` has been called since the last change."""
 
     def note(self, entry: E) -> None:
-        """Something about ``entry`` has changed."""
+        """Record a change of ``entry``."""
         if len(self._entries) >= self.LIMIT:
             # Marks keep the old list; so it is left alone.
             self._entries = self._entries[self.LIMIT // 2 :]
@@ -75,7 +79,7 @@ _NOTHING: Final[dict[Any, Any]] = {}
 
 
 class FrozenMap(Mapping[K, V]):
-    """What a `SharedMap` held at one moment. Entries come in no particular order."""
+    """The content of a `SharedMap` at one moment. Entries have no particular order."""
 
     __slots__ = ("_parts",)
 
@@ -105,10 +109,10 @@ class FrozenMap(Mapping[K, V]):
 
 
 class SharedMap(Generic[K, V]):
-    """Entries that change one by one, and snapshots of them.
+    """Mutable mapping with cheap snapshots.
 
-    Reading and writing cost what a dict's do, apart from the first write into a part after a snapshot: that copies a
-    256th of all entries. A snapshot costs 256 references.
+    Reading and writing cost what a dict's do, except the first write into a part after a snapshot: that copies a 256th
+    of all entries. A snapshot costs 256 references.
     """
 
     __slots__ = ("_own", "_parts")
@@ -135,7 +139,7 @@ class SharedMap(Generic[K, V]):
         return sum(map(len, self._parts))
 
     def snapshot(self) -> FrozenMap[K, V]:
-        """What is here now; later changes do not show in it."""
+        """Return an immutable snapshot; later changes do not affect it."""
         self._own = bytearray(_PARTS)
         return FrozenMap(self._parts.copy())
 

@@ -1,9 +1,9 @@
 """Devices that are withheld because of an object that cannot be decoded.
 
-A claim that cannot be decoded may hold devices, and a slice may have changed what a pool has. Neither is taken for
-absent: devices that can still be read from a claim's status count as taken, and where they cannot, every pool that the
-claim may hold devices of is withheld. A slice and a taint rule withhold the pools that they concern. There is no such
-rule in Kubernetes, whose decoder refuses the whole list (docs/deviations.md).
+A claim that cannot be decoded may hold devices, and a slice may have changed a pool. Neither is treated as absent:
+devices that can still be read from a claim's status count as taken. If they cannot be read, every pool of which the
+claim may hold devices is withheld. A slice and a taint rule withhold the pools to which they apply. Kubernetes has no
+such rule, because its decoder refuses the whole list (docs/deviations.md).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _claim(what: Undecodable) -> tuple[_Held, tuple[Withheld, ...]]:
             withheld.append(everywhere)
             continue
         if one.get("adminAccess") is True:
-            continue  # which takes nothing away from other claims
+            continue  # admin access leaves the device free for others
         driver, pool, device = (_name(one, field) for field in ("driver", "pool", "device"))
         if driver is None or pool is None or device is None:
             withheld.append(msgspec.structs.replace(everywhere, driver=driver, pool=pool))
@@ -100,7 +100,7 @@ def _slice(what: Undecodable) -> Withheld:
     spec = _part(_values(what), "spec")
     pool = _name(_part(spec, "pool"), "name")
     node = _name(spec, "nodeName")
-    # With the name of its pool it is known what it belongs to, on whatever node.
+    # The name of its pool identifies it, on any node.
     nodes = frozenset((node,)) if node is not None and pool is None else frozenset[str]()
     return Withheld(f"incomplete: {what}", _name(spec, "driver"), pool, nodes)
 
