@@ -1,6 +1,6 @@
-"""Work that goes on while the next pod is tried: bindings and status patches.
+"""Background tasks: bindings and status patches that are written while the next pod is scheduled.
 
-One owner has every task, and a limit keeps the API server from being asked for everything at once.
+One object owns every task, and a limit bounds the requests that are in flight to the API server.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Any, Final
 __all__ = ["STOP_SECONDS", "Background", "Places"]
 
 STOP_SECONDS: Final = 1.0
-"""So long a scheduler that stops waits for answers to what it has sent, and for plugins to take things back."""
+"""Seconds that a stopping scheduler waits for responses to requests in flight, and for plugins to release what they
+reserved."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Places:
-    """So many may be inside the context at a time; the others wait for their turn.
+    """A limit on the number of tasks inside the context; further tasks wait in order.
 
-    An `asyncio.Semaphore` does the same, in a dozen calls more for each of those who waited.
+    It does the work of an `asyncio.Semaphore` in about twelve calls less for each task that waited.
     """
 
     def __init__(self, number: int) -> None:
@@ -65,7 +66,7 @@ class Background:
         """``limit``: how many may write to the API at the same time."""
         self.writing = Places(limit)
         self._tasks: dict[asyncio.Task[None], object] = {}
-        """What is under way, and for what."""
+        """Running tasks, and their subjects."""
         self._spared: set[object] = set()
         self._closed = False
 
@@ -96,18 +97,17 @@ class Background:
         task.add_done_callback(self._ended)
 
     def spare(self, subject: object) -> None:
-        """Let the work for ``subject`` come to its end when the context is left: only after `STOP_SECONDS` it is
-        cancelled."""
+        """Do not cancel the work for ``subject`` when the context is left, unless `STOP_SECONDS` have passed."""
         self._spared.add(subject)
 
     @property
     def is_closing(self) -> bool:
-        """Whether the context is being left: nothing that is to be done later will be done."""
+        """True while the context is being left: work that is scheduled for later will not be done."""
         return self._closed
 
     @property
     def running(self) -> int:
-        """How many tasks have not ended."""
+        """Number of running tasks."""
         return len(self._tasks)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -122,7 +122,7 @@ class Background:
             _LOG.error("work in the background broke", exc_info=defect)
 
     async def _end_all(self) -> None:
-        """Cancel what is left, which there is if who leaves is cancelled while waiting, and wait for its end."""
+        """Cancel the remaining tasks and wait for them. Some remain if the owner is cancelled while it waits."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

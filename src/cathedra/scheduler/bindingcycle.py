@@ -1,8 +1,8 @@
-"""From the chosen node to the binding: what is held in memory, what is written, and how both are taken back.
+"""Binding cycle: from the chosen node to the binding, and back if it fails.
 
-The pod is assumed on its node at once, and plugins reserve what it needs there. The writing is a task of its own beside
-the next pod's cycle. Whatever goes wrong on the way (a refusal, an error, a defect, a cancellation), every plugin is
-told to let go, the assumption is forgotten, and the pod comes back to the queue (docs/spec/scheduling.md §1).
+The pod is assumed on its node at once, and plugins reserve what it needs there. The writes are a task of their own
+beside the next pod's cycle. After any failure (a refusal, an error, a defect, a cancellation) every plugin unreserves,
+the assumption is dropped, and the pod returns to the queue (docs/spec/scheduling.md §1).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HeldPod(msgspec.Struct, frozen=True, eq=False):
 
 
 class BindingCycle:
-    """Holds pods on their nodes until they are bound, or lets go of everything."""
+    """Keeps pods assumed on their nodes until they are bound, or releases everything."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class BindingCycle:
         self._recorder = recorder
         self._background = background
         self.bound = 0
-        """How many pods have been bound."""
+        """Number of bound pods."""
 
     async def start(self, entry: QueuedPodInfo, state: CycleState, node: str) -> None:
         """Hold ``node`` for the pod, and have the binding written in the background."""
@@ -75,7 +75,8 @@ class BindingCycle:
             self._failures.broke(entry, held)
 
     async def hold(self, entry: QueuedPodInfo, state: CycleState, node: str) -> HeldPod | Diagnosis | Status:
-        """Assume the pod on ``node`` and reserve what it needs there; why not, or what broke: then nothing is held."""
+        """Assume the pod on ``node`` and reserve what it needs there. Return the refusal or error; then nothing is
+        reserved."""
         held = HeldPod(entry, entry.info.on(node, state.taken.get(node, ())), state, node)
         self._cache.assume(held.pod)
         self._nominations.remove(held.pod.uid)
@@ -97,7 +98,7 @@ class BindingCycle:
         self._background.start(self._bind(held), held)
 
     async def _bind(self, held: HeldPod) -> None:
-        """Everything that has to be written, in order."""
+        """Make all writes of a binding, in order."""
         status: Status | None = _CANCELLED
         try:
             status = await self._write(held)
@@ -123,12 +124,14 @@ class BindingCycle:
             if status is not None:
                 return status
         async with self._background.writing:
-            # A pod that is bound runs: what it holds may not be taken back. So the answer is waited for.
+            # A bound pod runs, so its devices must not be released. Therefore the response is awaited even if the task
+            # is cancelled.
             self._background.spare(held)
             status = await self._profile.bind(state, pod, node)
         if status is not None:
-            # What made the binding fail, as the pod's deletion, is on its way to others, who may have to see what the
-            # pod holds: claim controllers of old releases free a claim only where they end its reservation.
+            # The cause of the failure, such as the deletion of the pod, is on its way to other components, which may
+            # need to see the pod's reservations: claim controllers of old releases free a claim only where they end its
+            # reservation.
             await asyncio.sleep(0)
         return status
 
@@ -136,7 +139,7 @@ class BindingCycle:
         try:
             await self.let_go(held)
         finally:
-            # To others this looks as if a pod had been deleted: what it held is free.
+            # For waiting pods this equals the deletion of a pod: its resources are free.
             self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, held.pod.pod, None))
             if self._background.is_closing:
                 # This scheduler tries no pod again; the next one finds it as it is.
@@ -147,7 +150,7 @@ class BindingCycle:
                 self._failures.broke(held.entry, status)
 
     async def let_go(self, held: HeldPod) -> None:
-        """Have every plugin unreserve, and forget the assumption, whatever breaks on the way."""
+        """Call Unreserve of every plugin and drop the assumption, whatever fails on the way."""
         task = asyncio.current_task()
         stopping = task is not None and task.cancelling() > 0
         try:

@@ -68,7 +68,8 @@ def compose(
     has_place: Callable[[str], bool],
     observer: PluginObserver | None = None,
 ) -> Profile:
-    """The profile that ``configuration`` describes; ``has_place`` knows which pods have, or will have, a node."""
+    """Return the profile of ``configuration``; ``has_place`` returns True for pods that have, or are assumed on, a
+    node."""
 
     def fits(pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
         return try_out_with_nominated(profile, nominations, pod, state, node)

@@ -1,7 +1,7 @@
-"""What the scheduler hears from the API, and what it makes of it: the cache is changed, the queue is told.
+"""Event handlers: informer events change the cache and wake pods in the queue.
 
-Handlers are called in the order of events; each first brings the cache up to date and then wakes pods, so that a pod
-that is tried at once sees the change (docs/spec/scheduling.md §3).
+Handlers are called in the order of events. Each first updates the cache and then wakes pods, so a pod that is tried at
+once sees the change (docs/spec/scheduling.md §3).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class EventHandlers:
         self._scheduler_names = scheduler_names
 
     def listen(self, informers: SharedInformers, *, groups: bool = False) -> None:
-        """Begin to hear of nodes and pods, nodes first, and of groups of pods."""
+        """Register handlers for nodes, pods and pod groups. Nodes come first, so that pods find the node that they are
+        on."""
         if groups:
             informers.of(PODGROUPS).add_handler(self.group_added, self.group_updated)
         informers.of(NODES).add_handler(self.node_added, self.node_updated, self.node_deleted)
@@ -111,7 +112,7 @@ class EventHandlers:
             self._occupies(new, _ADD, None)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """A pod has gone, and what it held is free."""
+        """Handle a deleted pod: its resources are free."""
         if is_terminal(pod):
             return
         if pod.spec.node_name:
@@ -202,7 +203,7 @@ def _readable(what: Undecodable) -> Pod | None:
 
 
 def node_actions(old: Node, new: Node) -> Action:
-    """What changed between two versions of a node, in the words that plugins register for."""
+    """Return the differences between two versions of a node, as the actions for which plugins register."""
     actions = Action(0)
     if old.metadata.labels != new.metadata.labels:
         actions |= Action.UPDATE_NODE_LABEL

@@ -1,6 +1,6 @@
-"""What happens to a pod that found no place: back into the queue, an event, a condition.
+"""Failed attempts: the pod returns to the queue, with an event and a condition.
 
-The wording is kube-scheduler's, so that people and tools find what they know (docs/spec/scheduling.md §16).
+The texts are kube-scheduler's, so that users and tools recognize them (docs/spec/scheduling.md §16).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from cathedra.semantics.conditions import find_condition
 __all__ = ["FailureReport", "Failures", "shortened"]
 
 LONGEST_NOTE = 1024
-"""An event's message may have so many bytes."""
+"""Largest number of bytes in the message of an event."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Failures:
-    """Takes back pods whose attempt failed, and tells the world."""
+    """Returns pods to the queue after a failed attempt, and reports the failure."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Failures:
             self._tell(entry, FailureReport("Unschedulable", message, nominated))
 
     def broke(self, entry: QueuedPodInfo, status: Status) -> None:
-        """Something broke; the pod is tried again after its back-off."""
+        """Handle an error; the pod is tried again after its back-off."""
         _LOG.warning("%s: %s", entry.info.key, status.message)
         if self._put_back(entry, (), (), None):
             self._tell(entry, FailureReport("SchedulerError", status.message, None))
@@ -76,9 +76,9 @@ class Failures:
     def _put_back(
         self, entry: QueuedPodInfo, plugins: Iterable[str], pending: Iterable[str], nominated: str | None
     ) -> bool:
-        """Whether the pod waits again; one that is gone, or has got its node after all, does not.
+        """Return True if the pod waits again; False if it was deleted or has a node after all.
 
-        Without a new nomination it keeps the one that its status has.
+        Without a new nomination it keeps the one in its status.
         """
         pod = self._pods.get(entry.info.namespace, entry.info.name)
         if pod is None or pod.metadata.uid != entry.uid or pod.spec.node_name:
@@ -102,12 +102,12 @@ class Failures:
                 pods = self._client.resource(PODS, pod.metadata.namespace)
                 await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")
             except (StatusError, ConnectionError) as failure:
-                # The pod may be gone, or another client has written: the next attempt will say it again.
+                # The pod may be gone, or another client has written: the next attempt writes its condition again.
                 _LOG.info("%s/%s: status not written: %s", pod.metadata.namespace, pod.metadata.name, failure)
 
 
 class FailureReport:
-    """Why a pod has no node, as its condition PodScheduled will say."""
+    """The reason why a pod has no node, for its condition PodScheduled."""
 
     __slots__ = ("message", "nominated", "reason")
 
@@ -118,7 +118,7 @@ class FailureReport:
         """The node being cleared for the pod; "" takes an older nomination back; None leaves it."""
 
     def patch(self, pod: Pod, now: float) -> JSONObject | None:
-        """The change of the pod's status, or None if it says so already."""
+        """Return the patch of the pod's status, or None if it already has this condition."""
         old = find_condition(pod.status.conditions, "PodScheduled")
         status: JSONObject = {}
         if not self._said_by(old):

@@ -1,9 +1,9 @@
-"""All waiting pods of a PodGroup, tried together: bound together, or all of them sent back.
+"""Cycle of a PodGroup: all its waiting pods are tried together, and bound together or not at all.
 
-Each pod is searched for as if it were alone, and held on its node while the others are. When the last one has been
-tried, Permit has said whether the group may be bound as far as it has nodes: a group with the basic policy may with one
-pod, a gang with its smallest number. If it may, the pods with nodes go to their binding cycles and the others back to
-the queue; if not, everything that is held is let go (docs/spec/scheduling.md §14).
+A node is searched for each pod as if it were alone, and each pod is held on its node while the others are tried. After
+the last one, Permit decides whether the group may be bound with the nodes that it has: a group with the basic policy
+may with one pod, a gang with its smallest number. If it may, the pods with nodes go to their binding cycles and the
+others back to the queue; if not, everything is released (docs/spec/scheduling.md §14).
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class _Tried(msgspec.Struct, frozen=True):
     preempting: HeldPod | None = None
     """The pod as it is held on the node that is being cleared for it."""
     permit: Status | None = None
-    """Why the group may not be bound yet, as far as pods have nodes now."""
+    """Return the reason why the group cannot be bound with the nodes that its pods have now; None if it can."""
 
     @property
     def held(self) -> HeldPod | None:
-        """What must be let go if the group is not bound."""
+        """Pods to be released if the group is not bound."""
         return self.outcome if isinstance(self.outcome, HeldPod) else self.preempting
 
 
@@ -68,7 +68,8 @@ class GroupCycle:
         self._find = find
 
     async def run(self, entries: Sequence[QueuedPodInfo]) -> PodGroupOutcome:
-        """Bind the group or send its pods back; what the group is told. If a plugin breaks, nothing stays held."""
+        """Bind the group or return its pods to the queue, and return the outcome. If a plugin raises, nothing stays
+        held."""
         shared: dict[str, Any] = {}
         tried: list[_Tried] = []
         try:
@@ -163,7 +164,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class PodGroupOutcome(msgspec.Struct, frozen=True):
-    """What came of trying the pods of a group."""
+    """Outcome of trying the pods of a group."""
 
     reason: str
     """``Scheduled``, ``Unschedulable`` or ``SchedulerError``."""
@@ -183,7 +184,7 @@ class PodGroupConditions:
         self._clock = clock
         self._groups = groups
         self._scheduled: set[str] = set()
-        """UIDs of groups that have been told so, until the informer shows it."""
+        """UIDs of groups whose condition was written, until the informer has it."""
 
     async def tell(self, namespace: str, name: str, outcome: PodGroupOutcome) -> None:
         """Write ``outcome`` into the group's status. A group that was scheduled once stays so."""
@@ -217,6 +218,6 @@ class PodGroupConditions:
         try:
             await self._client.resource(PODGROUPS, namespace).patch(name, PatchType.MERGE, patch, "status")
         except (StatusError, ConnectionError) as failure:
-            # The next attempt will say it again.
+            # The next attempt writes the condition again.
             self._scheduled.discard(uid)
             _LOG.info("pod group %s/%s: condition not written: %s", namespace, name, failure)

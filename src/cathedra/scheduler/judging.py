@@ -191,7 +191,8 @@ class Filters:
         if isinstance(scope, Status) and (devices or scope.plugin != DEVICES):
             return Judgement(waiting=waiting, ended=scope, cycle=cycle, nodes=names)
         outside = _out_of_scope(scope, names) if isinstance(scope, Scope) else {}
-        # A batch answers for the whole snapshot, which is slower than a call per node if only some are asked for.
+        # A batch computes the results of the whole snapshot, which is slower than a call per node if only some are
+        # needed.
         batched = self._profile.batch_filters(state, info, nodes) if len(nodes) > 1 and only is None else None
         refused: dict[str, Status] = {}
         for call in batched if batched is not None else self._profile.filters(state):

@@ -1,7 +1,7 @@
-"""What the scheduler counts, under kube-scheduler's names.
+"""Metrics of the scheduler, under kube-scheduler's names.
 
-On a registry of its own, so that several schedulers in one process do not mix (docs/spec/scheduling.md §17). Figures
-that the scheduler holds anyway (its queues, its cache) are read when they are asked for.
+They have a registry of their own, so that several schedulers in one process do not mix (docs/spec/scheduling.md §17).
+Figures that the scheduler keeps anyway (its queues, its cache) are read when they are scraped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
 _PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**step for step in range(20))
 _WAIT_BUCKETS: Final = tuple(0.1 * 2.0**step for step in range(14))
 _SAMPLED: Final = 10
-"""The plugins of every cycle of so many are measured, as kube-scheduler does; more would cost more than it tells."""
+"""One in this number of cycles is measured, as in kube-scheduler; measuring more costs more than it is worth."""
 _QUEUES: Final = {"active": "active", "backoff": "backoff", "unschedulable": "unschedulable", "gated": "gated"}
 """Kubernetes' name of a queue → ours in `Scheduler.statistics`."""
 _CACHED: Final = {"nodes": "nodes", "pods": "counted", "assumed_pods": "assumed"}
@@ -70,12 +70,12 @@ class SchedulerMetrics:
         )
 
     def sampled(self, work: str) -> bool:
-        """Whether the plugins of such work, which begins now, are to be measured: every tenth time."""
+        """Return True if the plugins of the work that begins now are to be measured: every tenth time."""
         self._sampled[work] += 1
         return self._sampled[work] % _SAMPLED == 1
 
     def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
-        """Each of these plugins has judged a pod, or so many nodes for it."""
+        """Each of these plugins has judged a pod, or a number of nodes for it."""
         self._evaluations.counted[plugins, point, profile] += times
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
@@ -97,8 +97,8 @@ class SchedulerMetrics:
 
 
 class _Durations(Collector):
-    """A histogram that is told of every pod: a third of what `prometheus_client.Histogram` costs, which locks for
-    threads that there are none of here."""
+    """A histogram that is observed for every pod: it costs a third of `prometheus_client.Histogram`, which locks for
+    threads."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
         self._name = name
@@ -108,13 +108,13 @@ class _Durations(Collector):
         self.histograms: dict[tuple[str, ...], histogram.Histogram] = {}
 
     def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        """One more value."""
+        """Add a value."""
         if labels not in self.histograms:
             self.histograms[labels] = histogram.Histogram(self._bounds)
         self.histograms[labels].add(seconds)
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """How many values were at most each bound, by labels."""
+        """Return the cumulative counts of the buckets, by labels."""
         family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
         for labels, found in self.histograms.items():
             family.add_metric(labels, list(found.cumulative()), found.total)
@@ -122,7 +122,7 @@ class _Durations(Collector):
 
 
 class _Attempts(Collector):
-    """How many attempts there were: as many as have been measured."""
+    """Counter of attempts, derived from the histogram of their durations."""
 
     def __init__(self, durations: _Durations) -> None:
         self._durations = durations

@@ -1,7 +1,7 @@
-"""From all nodes to one: filter, score, pick.
+"""Node search: filter all nodes, score them, pick one.
 
-Up to a hundred nodes all are looked at; in larger clusters the search stops when enough nodes fit, and the next one
-begins where this one ended, so that every node gets its turn (docs/spec/scheduling.md §1).
+Up to a hundred nodes are all filtered. In larger clusters the search stops when enough nodes are feasible, and the next
+one begins where this one ended, so that all nodes are used (docs/spec/scheduling.md §1).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cathedra.scheduler.state.snapshot import Snapshot
 __all__ = ["NodeSearch", "SelectedNode", "nodes_to_find", "try_out", "try_out_with_nominated"]
 
 FEWEST_NODES = 100
-"""At least so many feasible nodes are looked for."""
+"""Least number of feasible nodes that are searched for."""
 LOWEST_PERCENTAGE = 5
 _UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
 
 class SelectedNode(msgspec.Struct, frozen=True):
-    """The node of the pod, and how many were looked at to find it."""
+    """The node of the pod, and the number of nodes that were filtered to find it."""
 
     node: str
     evaluated: int
@@ -152,7 +152,7 @@ class NodeSearch:
         pod: PodInfo,
         diagnosis: Diagnosis,
     ) -> Status | None:
-        """Add to ``feasible`` what passes, until so many are found; what broke."""
+        """Add nodes that pass to ``feasible`` until there are enough; return the error of a plugin."""
         nominations = self._nominations.node_of
         if not nominations and _all_pass(filters, nodes, len(state.snapshot.nodes)):
             taken = nodes[: wanted - len(feasible)]
@@ -194,7 +194,7 @@ class NodeSearch:
 
 
 def _place_of(total: int, totals: Sequence[int], before: int) -> int:
-    """The place of ``total`` that has so many of its places ``before`` it."""
+    """Return the position of the occurrence of ``total`` that has ``before`` others before it."""
     place = totals.index(total)
     for _ in range(before):
         place = totals.index(total, place + 1)
@@ -202,19 +202,19 @@ def _place_of(total: int, totals: Sequence[int], before: int) -> int:
 
 
 def _around(nodes: Sequence[NodeInfo], start: int, number: int) -> Sequence[NodeInfo]:
-    """So many of ``nodes``, from the one at ``start`` on; after the last comes the first."""
+    """Return ``number`` of ``nodes`` from ``start`` on; the first follows the last."""
     part = nodes[start : start + number]
     return part if len(part) == number else [*part, *nodes[: number - len(part)]]
 
 
 def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing: int) -> bool:
-    """Whether all filters know of each of ``nodes`` that it passes; ``existing``: how many nodes there are in all."""
+    """Return True if all filters are known to pass each of ``nodes``; ``existing`` is the number of all nodes."""
     asked: frozenset[NodeInfo] | None = None
     last: Set[NodeInfo] | None = None
     for call in filters:
         passing = call.passing
         if passing is last:
-            # Filters with predicates share what they let pass.
+            # Filters with predicates share one set of passing nodes.
             continue
         last = passing
         if len(passing) == existing:
@@ -229,7 +229,7 @@ def _all_pass(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo], existing
 
 
 def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
-    """Those of ``nodes`` of which all filters know without being asked that they pass."""
+    """Return those of ``nodes`` that all filters are known to pass."""
     passing = set(nodes)
     for call in filters:
         passing &= call.passing
@@ -237,8 +237,8 @@ def _passing_all(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> Se
 
 
 def _refused_first(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> tuple[int, Mapping[NodeInfo, Status]]:
-    """What the first filter says that does not let all of ``nodes`` pass, if it has told whom it refuses: then none
-    need be asked about these; and so many filters a node goes through until it is refused."""
+    """Return the refusals of the first filter that refuses any of ``nodes``, if they are known for all of them, and the
+    number of filters that a node passes until then. None of these nodes need be filtered."""
     asked = frozenset(nodes)
     for number, call in enumerate(filters, start=1):
         if call.refused:
@@ -251,7 +251,7 @@ def _refused_first(filters: Sequence[FilterCall], nodes: Sequence[NodeInfo]) -> 
 def try_out_with_nominated(
     profile: Profile, nominations: Nominations, pod: PodInfo, state: CycleState, node: NodeInfo
 ) -> Status | None:
-    """Whether ``pod`` would fit on ``node`` as it is given, both with and without the pods nominated for it."""
+    """Return the refusal of ``pod`` on ``node`` as it is given, both with and without the pods nominated for it."""
     refusal = _beside_nominated(profile, nominations, pod, state, node)
     return refusal if refusal is not None else try_out(profile, pod, state, node)
 
@@ -269,7 +269,7 @@ def _beside_nominated(
 
 
 def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
-    """Whether ``pod`` would fit if one node looked like ``node``; nothing of the cycle is changed."""
+    """Return the refusal of ``pod`` if a node were like ``node``; the cycle's state is not changed."""
     trial = CycleState(state.snapshot.with_node(node), attempt=state.attempt)
     scope = profile.pre_filter(trial, pod, trial.snapshot)
     if isinstance(scope, Status):
@@ -279,7 +279,7 @@ def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -
 
 @remembered("nodes to find", size=128)
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:
-    """How many feasible nodes are enough in a cluster of ``nodes``."""
+    """Return the number of feasible nodes that suffice in a cluster of ``nodes``."""
     if nodes < FEWEST_NODES:
         return nodes
     adaptive = percentage or max(50 - nodes // 125, LOWEST_PERCENTAGE)

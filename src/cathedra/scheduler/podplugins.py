@@ -32,7 +32,7 @@ class PodPlugins(msgspec.Struct, frozen=True):
     """The plugins of one profile for one pod."""
 
     pre_filters: Sequence[tuple[int, PreFilterPlugin]]
-    """Those that do not skip the pod, with their numbers among all."""
+    """PreFilter plugins that do not skip the pod, with their indexes among all."""
     skipped: frozenset[str]
     """The names of the others."""
     filters: Sequence[FilterPlugin]
@@ -42,9 +42,9 @@ class PodPlugins(msgspec.Struct, frozen=True):
     predicate: NodePredicate | None
     """The conjunction of all predicates; None if there are none."""
     scores: Sequence[ScorePlugin]
-    """The plugins whose scores depend on more than the node, without those that are silent about the pod."""
+    """Plugins whose scores depend on more than the node, without those whose score for the pod is always zero."""
     outspoken: Sequence[ScorePlugin]
-    """Those among them that have no `silent_where`."""
+    """Those of ``scores`` that have no `silent_where`."""
     parts: Sequence[ScorePlugin]
     """The plugins that score each node by itself."""
     total: NodeScore | None
@@ -72,7 +72,7 @@ class ProfilePlugins:
         self._may_be_silent = [one for one in scores if type(one).is_silent is not ScorePlugin.is_silent]
 
     def for_pod(self, pod: PodInfo) -> PodPlugins:
-        """Ask each plugin what it does for ``pod``."""
+        """Return the plugins that take part for ``pod``."""
         skipped = frozenset([plugin.name for plugin in self._skipping if plugin.skips(pod)])
         predicates = {plugin: its for plugin in self._with_predicate if (its := plugin.predicate(pod)) is not None}
         parts = {plugin: score for plugin in self._scoring_nodes if (score := plugin.node_score(pod)) is not None}

@@ -1,7 +1,7 @@
-"""The plugins of one scheduler, run extension point by extension point in their order.
+"""Profile: the plugins of one scheduler, called at each extension point in their order.
 
-The profile knows no plugin by name. It signs every answer with its plugin, adds the words that kube-scheduler puts
-around errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and §16).
+The profile has no special case for any plugin. It adds the plugin's name to every status and kube-scheduler's words to
+errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and §16).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What PreFilter made of the nodes: all of them (``nodes`` is None), or only some, and who said so."""
+    """Result of PreFilter: all nodes (``nodes`` is None), or only some, and the plugins that excluded the others."""
 
     nodes: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ ALL_NODES: Final = Scope()
 
 
 class FilterCall(msgspec.Struct, frozen=True):
-    """A filter, and the nodes about which it need not be asked."""
+    """A filter plugin, and the nodes for which it need not be called."""
 
     plugin: FilterPlugin
     passing: Set[NodeInfo]
@@ -79,8 +79,8 @@ class Profile:
         enablement: Enablement | None = None,
         observer: PluginObserver | None = None,
     ) -> None:
-        """``enablement`` says which plugin takes part where, and what its score weighs; without it all take part
-        wherever they can, in the order in which they are given."""
+        """``enablement`` has the plugins of each extension point and their weights. Without it all take part wherever
+        they can, in the order in which they are given."""
         self.name = name
         self._observer = observer
         self.plugins = tuple(plugins)
@@ -105,7 +105,7 @@ class Profile:
         self._post_bind = self._at("postBind", (p for p in self.plugins if isinstance(p, PostBindPlugin)))
 
     def _at(self, point: str, plugins: Iterable[P]) -> tuple[P, ...]:
-        """Those of ``plugins`` that take part at an extension point, in its order."""
+        """Return those of ``plugins`` that take part at an extension point, in its order."""
         able = tuple(plugins)
         if self._enablement is None:
             return able
@@ -118,7 +118,7 @@ class Profile:
         return plugin.weight if self._enablement is None else self._enablement.weights.get(plugin.name, plugin.weight)
 
     def _measured(self, plugin: Plugin, point: str, call: Callable[Args, R]) -> Callable[Args, R]:
-        """What a plugin does at an extension point; who observes is told how long it took."""
+        """Return ``call``, wrapped so that the observer gets its duration."""
         observer = self._observer
         if observer is None:
             return call
@@ -146,18 +146,18 @@ class Profile:
         return measured
 
     def _now(self) -> float:
-        """When something begins that is measured."""
+        """Return the beginning of a measurement."""
         return self._observer.monotonic() if self._observer is not None else 0.0
 
     def _ran_together(self, plugins: Collection[Plugin], point: str, began: float) -> None:
-        """Plugins whose answers for many nodes are worked out together have taken equal parts of the time."""
+        """Divide the time of a common computation equally among its plugins."""
         if self._observer is not None:
             seconds = (self._observer.monotonic() - began) / len(plugins)
             for plugin in plugins:
                 self._observer.ran(plugin.name, point, "Success", seconds)
 
     def statistics(self) -> dict[str, int]:
-        """What the plugins hold, in numbers."""
+        """Return numbers of the plugins' state."""
         return {name: number for plugin in self.plugins for name, number in plugin.statistics().items()}
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -178,7 +178,7 @@ class Profile:
         if self._observer is not None:
             state.measured = self._observer.sampled("cycle")
         state.plugins = taking_part = self._searching.for_pod(pod)
-        # Those that are to be measured are asked, too, where it is known that they skip.
+        # Plugins that are known to skip are called as well if they are measured.
         plugins = tuple(enumerate(self._pre_filter, start=1)) if state.measured else taking_part.pre_filters
         state.skipped_filters.update(taking_part.skipped)
         asked, answer = self._pre_filtered(plugins, state, pod, snapshot)
@@ -189,7 +189,7 @@ class Profile:
     def _pre_filtered(
         self, plugins: Sequence[tuple[int, PreFilterPlugin]], state: CycleState, pod: PodInfo, snapshot: Snapshot
     ) -> tuple[int, Status | Scope]:
-        """How many of all plugins were asked, and what came of it."""
+        """Return the number of plugins that were called, and their common result."""
         nodes: frozenset[str] | None = None
         narrowed_by: list[str] = []
         for asked, plugin in plugins:
@@ -212,12 +212,12 @@ class Profile:
         return len(self._pre_filter), ALL_NODES if nodes is None else Scope(nodes, tuple(narrowed_by))
 
     def filters(self, state: CycleState) -> Sequence[FilterCall]:
-        """The filters that have something to say in this cycle."""
+        """Return the filters that take part in this cycle."""
         skipped = state.skipped_filters
         return [FilterCall(plugin, _NONE, _UNREFUSED) for plugin in self._filter if plugin.name not in skipped]
 
     def batch_filters(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[FilterCall]:
-        """The same, with what each can tell about ``nodes`` of the snapshot without being asked about one by one."""
+        """Return the filters, each with the results that it can compute for ``nodes`` of the snapshot at once."""
         skipped = state.skipped_filters
         calls: list[FilterCall] = []
         began = self._now() if state.measured else 0.0
@@ -238,12 +238,12 @@ class Profile:
         return calls
 
     def told(self, filters: Sequence[FilterCall], nodes: int) -> None:
-        """Each of ``filters`` has told what it says of so many nodes without being asked about each."""
+        """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
         if nodes and self._observer is not None:
             self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
 
     def filter(self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """The first refusal of ``node``; an error is worded for people."""
+        """Return the first refusal of ``node``; an error gets kube-scheduler's words."""
         observed = self._observer
         for call in filters:
             plugin = call.plugin
@@ -263,7 +263,7 @@ class Profile:
         return None
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[str, Nomination | None]:
-        """What plugins did so that the next attempt may succeed: their words, and the node being cleared."""
+        """Call PostFilter plugins and return their messages, and the node that is being cleared."""
         messages: list[str] = []
         withdrawn: Nomination | None = None
         for plugin in self._post_filter:
@@ -301,7 +301,7 @@ class Profile:
     def _scored_alone(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[Sequence[ScorePlugin], list[int] | None]:
-        """The plugins that have to be asked, and the total of those that score each node by itself."""
+        """Return the plugins that must be called, and the total score of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
         taking_part = state.plugins or self._searching.for_pod(pod)
         silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
@@ -326,7 +326,7 @@ class Profile:
         return None
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Let go of what was reserved, in reverse order; a plugin that breaks does not keep the others from it."""
+        """Call Unreserve in reverse order; a plugin that raises does not keep the others from it."""
         for plugin in reversed(self._reserve):
             try:
                 await self._awaited(plugin, "Unreserve", plugin.unreserve)(state, pod, node)
@@ -334,7 +334,7 @@ class Profile:
                 defect_status(defect, _LOG, "%s: Unreserve plugin %s broke", pod.key, plugin.name)
 
     def permit(self, pod: PodInfo) -> Status | None:
-        """Whether the group of ``pod``, which could have its node, may be bound already."""
+        """Return a status while the group of ``pod``, which could have its node, cannot be bound yet."""
         waits: list[str] = []
         measured = self._observer is not None and self._observer.sampled("permit")
         for plugin in self._permit:
@@ -350,7 +350,7 @@ class Profile:
         return Status(Code.WAIT, (*waits, "one or more plugins asked to wait and no plugin rejected pod"))
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Whether some plugin has anything to do before the pod is bound."""
+        """Return True if some plugin has work before the pod is bound."""
         return True in [plugin.pre_bind_pre_flight(state, pod, node) for plugin in self._pre_bind]
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -385,7 +385,7 @@ class Profile:
         return error("no bind plugin took the pod")
 
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Tell plugins that the pod is bound; one that breaks changes nothing about that."""
+        """Notify plugins that the pod is bound; an exception changes nothing."""
         for plugin in self._post_bind:
             try:
                 await plugin.post_bind(state, pod, node)

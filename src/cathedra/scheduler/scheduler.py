@@ -1,9 +1,9 @@
-"""The scheduler's loop: take the next pod, find its node, bind it beside the next pod's search.
+"""Scheduler loop: take the next pod, find its node, and bind it while the next pod is searched.
 
-One pod is searched for at a time, on the event loop and without giving way, so that every decision sees one state of
-the world. What was decided is held in memory at once (the pod assumed on its node, its devices in flight), and written
-by a task of its own (docs/spec/scheduling.md §1). An attempt that takes longer than a turn of the loop is parked: its
-search goes on in a thread, other pods are tried, and then it starts again (`cathedra.scheduler.framework.attempt`).
+One pod is tried at a time, on the event loop and without yielding, so that every decision is made on one state of the
+cluster. A decision is held in memory at once (the pod assumed on its node, its devices in flight), and written by a
+task of its own (docs/spec/scheduling.md §1). An attempt that takes longer than a time slice is parked: its search
+continues in a thread, other pods are tried, and then it starts again (`cathedra.scheduler.framework.attempt`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ __all__ = ["Scheduler"]
 FIELD_MANAGER: Final = "kube-scheduler"
 """The name under which the scheduler owns the fields that it writes."""
 WRITERS = 64
-"""So many bindings and status patches may be under way at once."""
+"""Largest number of concurrent bindings and status patches."""
 ATTEMPTS_IN_TURN: Final = 8
-"""So many pods are tried one after the other, at most, before others on the event loop have their turn."""
+"""Largest number of pods that are tried before the scheduler yields to the event loop."""
 LONGEST_TURN_SECONDS: Final = 0.005
 """After so long no further one is begun."""
 
@@ -198,9 +198,10 @@ class Scheduler:
                 self._compute.close()
 
     def statistics(self) -> dict[str, int]:
-        """Pods by area, pods counted on nodes and assumed there, nominations, bindings under way and done.
+        """Return the numbers of pods by area, of pods counted and assumed on nodes, of nominations, and of bindings
+        running and done.
 
-        Plugins add what they hold.
+        Plugins add their own.
         """
         return {
             **self._compute.statistics(),
@@ -226,7 +227,7 @@ class Scheduler:
                 return
 
     async def _begin(self, entry: QueuedPodInfo) -> None:
-        """Try a pod, or its group. What takes longer than a turn goes on in the background."""
+        """Try a pod, or its group. An attempt longer than a time slice continues in the background."""
         framework = self._frameworks[_scheduler_of(entry.info.pod)]
         await self._cycle.acquire()
         if self._groups is not None and pod_group_name(entry.info.pod):
@@ -243,7 +244,7 @@ class Scheduler:
     async def _go_on(
         self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver | None
     ) -> None:
-        """Go on with an attempt that was parked, until it comes to an end or the pod has gone."""
+        """Continue a parked attempt until it is finished or the pod is deleted."""
         while rest is not None:
             try:
                 await self._between_turns(entry, attempt, rest)
@@ -274,7 +275,7 @@ class Scheduler:
             await asyncio.sleep(0)
 
     async def _search(self, entry: QueuedPodInfo, attempt: Attempt, long: LongSearch) -> None:
-        """Make a long search in the thread; namespaces take turns. The allocator keeps what it finds."""
+        """Make a long search in the thread; namespaces take turns. The allocator caches the result."""
 
         def search(interrupted: Interruption) -> None:
             try:
@@ -282,7 +283,7 @@ class Scheduler:
             finally:
                 attempt.used += interrupted.elapsed
 
-        # Turns count as well, so that an attempt whose nodes change with every turn comes to an end.
+        # Time slices are counted as well, so that an attempt whose nodes change with every slice ends.
         attempt.used += TURN_SECONDS
         await self._compute.run(search, seconds=max(long.seconds - attempt.used, 0.0), owner=entry.info.namespace)
 
@@ -386,7 +387,7 @@ async def _find(
 
 
 def _different_schedulers(entries: Sequence[QueuedPodInfo]) -> Status | None:
-    """What is wrong with a group whose pods name more than one scheduler."""
+    """Return the error of a group whose pods name more than one scheduler."""
     first, *others = [_scheduler_of(entry.info.pod) for entry in entries]
     for other in others:
         if other != first:

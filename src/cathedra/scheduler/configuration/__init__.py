@@ -1,5 +1,5 @@
-"""``KubeSchedulerConfiguration``: read strictly, checked as kube-scheduler checks it, and turned into profiles.
+"""``KubeSchedulerConfiguration``: decoded strictly, validated as by kube-scheduler, and turned into profiles.
 
-`document` is the file's form, `reading` makes one of a text and says what is wrong with it, `enablement` says which
-plugin takes part at which extension point of a profile.
+`document` defines the form of the file, `reading` decodes a text, `validation` checks it, and `enablement` computes the
+plugins of a profile at each extension point.
 """

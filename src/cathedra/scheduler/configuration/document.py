@@ -47,7 +47,7 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class LeaderElection(_Strict, frozen=True):
-    """Who of several schedulers works."""
+    """Leader election among several schedulers."""
 
     leader_elect: bool | None = None
     lease_duration: str = "15s"
@@ -59,7 +59,7 @@ class LeaderElection(_Strict, frozen=True):
 
 
 class ClientConnection(_Strict, frozen=True):
-    """How the API server is reached."""
+    """Connection to the API server."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -118,7 +118,7 @@ class ProfileDocument(_Strict, frozen=True):
 
 
 class Document(_Strict, frozen=True):
-    """The whole file."""
+    """The whole configuration file."""
 
     api_version: str = ""
     kind: str = ""
@@ -158,7 +158,7 @@ class RatioParameters(_Strict, frozen=True):
 
 
 class ScoringStrategy(_Strict, frozen=True):
-    """How full nodes are scored."""
+    """Scoring of nodes by their utilization."""
 
     type: str = "LeastAllocated"
     resources: list[ResourceWeight] | None = None
@@ -171,7 +171,7 @@ class _Args(_Strict, frozen=True):
 
 
 class FitArgs(_Args, frozen=True):
-    """Of NodeResourcesFit."""
+    """Arguments of NodeResourcesFit."""
 
     ignored_resources: list[str] | None = None
     ignored_resource_groups: list[str] | None = None
@@ -186,33 +186,33 @@ class DynamicResourcesArgs(_Args, frozen=True):
 
 
 class BalancedAllocationArgs(_Args, frozen=True):
-    """Of NodeResourcesBalancedAllocation."""
+    """Arguments of NodeResourcesBalancedAllocation."""
 
     resources: list[ResourceWeight] | None = None
 
 
 class PreemptionArgs(_Args, frozen=True):
-    """Of DefaultPreemption."""
+    """Arguments of DefaultPreemption."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
 
 class InterPodAffinityArgs(_Args, frozen=True):
-    """Of InterPodAffinity."""
+    """Arguments of InterPodAffinity."""
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
 class NodeAffinityArgs(_Args, frozen=True):
-    """Of NodeAffinity."""
+    """Arguments of NodeAffinity."""
 
     added_affinity: NodeAffinity | None = None
 
 
 class SpreadArgs(_Args, frozen=True):
-    """Of PodTopologySpread."""
+    """Arguments of PodTopologySpread."""
 
     default_constraints: list[TopologySpreadConstraint] | None = None
     defaulting_type: str = "System"
@@ -247,7 +247,7 @@ _PACKAGES: Final[Mapping[type[msgspec.Struct], str]] = {
     document.LeaderElection: "v1alpha1",
     document.ClientConnection: "v1alpha1",
 }
-"""Those of the components that are shared by all programs; all others are v1."""
+"""Go types of component-base, which all programs share; all others are those of v1."""
 _DURATIONS: Final = frozenset({"lease_duration", "renew_deadline", "retry_period", "filter_timeout", "binding_timeout"})
 _INT64: Final = frozenset(
     {
@@ -269,7 +269,7 @@ _TEXT_TYPES: Final[Mapping[str, str]] = {
 
 @cache
 def go_type_of_file(kind: type[msgspec.Struct]) -> GoType:
-    """How a mapping of the file is read, and what Kubernetes calls it."""
+    """Return the type that a mapping of the file is decoded as, and its name in Kubernetes' errors."""
     name = _NAMES.get(kind, kind.__name__)
     made = GoType(Form.STRUCT, f"{_PACKAGES.get(kind, 'v1')}.{name}", embedded=dict(_EMBEDDED.get(kind, {})))
     for one in msgspec.structs.fields(kind):

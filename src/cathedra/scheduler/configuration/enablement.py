@@ -1,7 +1,8 @@
-"""Which plugin takes part where: Kubernetes' default plugins with a profile's changes.
+"""Plugins at each extension point: Kubernetes' default plugins with the changes of a profile.
 
-``multiPoint`` changes all extension points at once; a single point's own list comes after it and wins. The order of a
-point is: plugins that both enable, in the order of the point; those of ``multiPoint`` alone; those of the point alone.
+``multiPoint`` changes all extension points at once; the list of a single point is applied after it and wins. The order
+at a point is: plugins that both enable, in the order of the point; those of ``multiPoint`` alone; those of the point
+alone.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Enablement(msgspec.Struct, frozen=True):
     weights: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def plugins(self) -> frozenset[str]:
-        """Everything that takes part anywhere."""
+        """Return the plugins that are enabled at any point."""
         return frozenset(name for names in self.points.values() for name in names)
 
 

@@ -83,21 +83,21 @@ class ProfileConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     hard_affinity_weight: int = 1
     """Of required affinity of pods already there, in scores."""
     ignores_wishes_of_others: bool = False
-    """Whether what pods already there prefer counts only for pods that prefer something themselves."""
+    """True if preferences of existing pods count only for pods that have preferences of their own."""
     added_affinity: NodeAffinity | None = None
     """Of all pods, beside their own."""
     default_constraints: tuple[TopologySpreadConstraint, ...] | None = None
     """Of pods that have none of their own; None: those that Kubernetes has for all."""
     candidate_percentage: int = 10
     fewest_candidates: int = 100
-    """So many of the nodes in question are compared before pods are evicted from one of them, at the least."""
+    """Least number of candidate nodes that are compared before pods are evicted from one of them."""
 
 
 class LeaseConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """The lease of the working scheduler. Seconds."""
 
     elect: bool | None = None
-    """None: the file does not say."""
+    """None if the file does not set it."""
     name: str = "kube-scheduler"
     namespace: str = "kube-system"
     duration: float = 15.0
@@ -106,7 +106,7 @@ class LeaseConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be chosen about a scheduler in its file."""
+    """All settings of a scheduler's configuration file."""
 
     profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
     initial_backoff: float = 1.0
@@ -118,11 +118,11 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_CONFIGURATION: Final = SchedulerConfiguration()
-"""Without a file."""
+"""The configuration without a file."""
 
 
 def read_configuration(text: str | bytes) -> SchedulerConfiguration:
-    """What a file (YAML or JSON) says.
+    """Return the configuration of a file (YAML or JSON).
 
     Raises:
         ConfigurationError: it is no such file, or something in it has no meaning here.
@@ -187,7 +187,8 @@ def _with_name(document: Document) -> Document:
 
 
 def _strictly(value: Any, kind: type[T], *, wrong: str = "", unknown: str = "") -> T:
-    """``value`` as the file's form has it; ``wrong`` and ``unknown`` lead what is said of values and of field names."""
+    """Decode ``value`` strictly. ``wrong`` and ``unknown`` are the beginnings of errors about values and about field
+    names."""
     reader = Reader()
     try:
         # Kubernetes turns YAML into JSON first, with the keys of each mapping in order.
@@ -253,7 +254,7 @@ def _is_default_balance(args: BalancedAllocationArgs) -> bool:
 _ONLY_DEFAULTS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "NodeResourcesBalancedAllocation": _is_default_balance,
 }
-"""Plugins whose arguments this scheduler knows in their default form alone."""
+"""Plugins whose arguments this scheduler supports in their default form only."""
 
 
 class _Arguments(msgspec.Struct, frozen=True):

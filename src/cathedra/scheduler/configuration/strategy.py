@@ -1,7 +1,7 @@
-"""How NodeResourcesFit scores nodes: emptier first, fuller first, or along a line of one's own.
+"""Scoring strategies of NodeResourcesFit: least allocated, most allocated, or a function of the utilization.
 
-Figures are kube-scheduler's, whole numbers included (docs/spec/scheduling.md §17). CPU and memory count with what small
-containers are assumed to need; other resources count for pods that ask for them.
+Numbers are kube-scheduler's, whole numbers included (docs/spec/scheduling.md §17). CPU and memory are counted with the
+amounts that small containers are assumed to need; other resources count for pods that request them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WeightedScoring(msgspec.Struct, frozen=True):
 
 
 class LineScoring(msgspec.Struct, frozen=True):
-    """RequestedToCapacityRatio: the mean, rounded, of those resources whose score is above zero."""
+    """RequestedToCapacityRatio: the rounded mean of the resources whose score is above zero."""
 
     shape: tuple[tuple[int, int], ...]
     """(utilization in percent, score up to 100), by utilization."""
@@ -87,7 +87,7 @@ LEAST_ALLOCATED: Final = WeightedScoring(_least)
 
 
 def fit_scoring(strategy: ScoringStrategy | None) -> FitScoring:
-    """The scoring that a file asks for, which has been found valid."""
+    """Return the scoring that a validated file configures."""
     if strategy is None:
         return LEAST_ALLOCATED
     resources = tuple((one.name, one.weight) for one in strategy.resources or ()) or ((CPU, 1), (MEMORY, 1))
@@ -101,7 +101,8 @@ def fit_scoring(strategy: ScoringStrategy | None) -> FitScoring:
 
 
 def _figures(name: str, pod: PodInfo, node: NodeInfo, devices: DeviceUsage) -> tuple[int, int]:
-    """Capacity, and what is requested with the pod; both 0 for a resource that the pod does not ask for.
+    """Return the capacity, and the amount requested including the pod; both 0 for a resource that the pod does not
+    request.
 
     A resource that the node itself does not have is provided by devices.
     """

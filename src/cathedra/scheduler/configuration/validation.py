@@ -1,4 +1,4 @@
-"""What a scheduler's file may say, in kube-scheduler's words.
+"""Validation of a scheduler's configuration, with kube-scheduler's messages.
 
 Source: ``pkg/scheduler/apis/config/validation`` (validation.go, validation_pluginargs.go), component-base
 ``config/validation``.
@@ -34,7 +34,7 @@ _POSITIVE: Final = "must be greater than zero"
 
 
 def document_errors(document: Document) -> ErrorList:
-    """Everything that is wrong outside the arguments of plugins."""
+    """Return all errors outside the arguments of plugins."""
     errors = ErrorList()
     if document.client_connection.burst < 0:
         errors.invalid("clientConnection.burst", document.client_connection.burst, "must be non-negative")
@@ -96,7 +96,7 @@ def _invalid_duration(errors: ErrorList, path: str, text: str, told: str) -> Non
 
 
 def argument_errors(args: Any, path: FieldPath) -> ErrorList:
-    """Everything that is wrong with the arguments of a plugin, which stand at ``path``."""
+    """Return all errors in the arguments of a plugin, which are at ``path``."""
     errors = ErrorList()
     validate = _VALIDATE.get(type(args))
     if validate is not None:

@@ -1,8 +1,8 @@
-"""The DynamicResources plugin: claims of pods get their devices.
+"""The DynamicResources plugin, which allocates devices for the claims of pods.
 
-`claim_cache` knows every claim, with the scheduler's own writes before the informer has them; `resolving` finds a pod's
-claims; `devices` keeps what drivers publish and what claims hold; `hints` wakes pods; `plugin` answers at the extension
-points, with `cycle` as its memory and `scoring` as its preference; `binding` and `writing` put decisions into the API;
-`binding_conditions` says when devices are attached; `node_allocatable` counts devices that are part of their node;
-`extended_resources` turns requests for extended resources into a claim (docs/spec/scheduling.md §2 to §14).
+`claims` has every claim, with the scheduler's own writes before the informer has them, and resolves the claims of a
+pod. `devices` keeps the published devices and those that claims hold. `hints` wakes pods. `plugin` implements the
+extension points; `cycle` is its state of one pod. `binding` and `writing` write decisions to the API and wait until
+devices are attached. `node_allocatable` counts devices that are part of their node, and `node_mappings` counts them as
+1.36 did. `extended_resources` turns requests for extended resources into a claim (docs/spec/scheduling.md §2 to §14).
 """

@@ -70,7 +70,7 @@ class ClaimBinding:
         self._clock = clock
 
     def observe(self, observer: PluginObserver) -> None:
-        """Tell ``observer`` how waits for binding conditions end."""
+        """Call ``observer`` when a wait for binding conditions ends."""
         self._observer = observer
 
     async def write(self, cycle: ClaimCycle | None, pod: Pod) -> Status | None:
@@ -117,10 +117,10 @@ class ClaimBinding:
         return written
 
     async def withdraw(self, cycle: ClaimCycle, pod: Pod) -> None:
-        """Let go of everything that the cycle holds. Can be called again and again. A PodGroup keeps its reservations.
+        """Release everything that the cycle holds; idempotent. A PodGroup keeps its reservations.
 
-        What the server has answered stays in the claim cache: it is the truth, and the informer will catch up. Where an
-        answer was lost the server is asked first: a device that may have been given away is not free.
+        Responses of the server stay in the claim cache until the informer has caught up. If a response was lost, the
+        server is read first: a device that may have been allocated is not free.
         """
         try:
             if cycle.uncertain:
@@ -139,7 +139,7 @@ class ClaimBinding:
                 cycle.claims[index] = await self._release(claim, pod)
 
     async def _withdraw_special(self, cycle: ClaimCycle, pod: Pod) -> None:
-        """Take back the claim for extended resources, and what the pod's status says of the node's."""
+        """Delete the claim for extended resources, and the node resources in the pod's status."""
         try:
             if cycle.special is not None:
                 special, cycle.special = cycle.special, None
@@ -155,7 +155,7 @@ class ClaimBinding:
                 await self._clear_taken(pod)
 
     async def _find_out(self, cycle: ClaimCycle) -> None:
-        """Take over what became of writes that were not answered, however long it takes to hear."""
+        """Read the results of writes whose response was lost, and retry until the server responds."""
         for index, claim in enumerate(cycle.claims):
             try:
                 latest = await self._insist(partial(self._writer.latest, claim))
@@ -169,7 +169,7 @@ class ClaimBinding:
         cycle.uncertain = False
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What the server answers, as soon as it does."""
+        """Repeat a request until the server responds."""
         backoff = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=30.0, reset_after=120.0)
         while True:
             try:
@@ -224,7 +224,8 @@ class ClaimBinding:
             await self._claims.wait_changed(namespace, name, POLL_SECONDS)
 
     async def _write_special(self, cycle: ClaimCycle, special: ResourceClaim, pod: Pod) -> None:
-        """Create the claim for extended resources, write it, and tell the kubelet who uses what."""
+        """Create and allocate the claim for extended resources, and record in the pod's status which container
+        uses it."""
         if cycle.demand is None:
             return
         allocation = cycle.chosen[special.metadata.uid]
@@ -254,7 +255,7 @@ class ClaimBinding:
             raise WriteFailed(f"update pod {where} ExtendedResourceClaimStatus: {refusal}") from refusal
 
     async def _write_taken(self, cycle: ClaimCycle, pod: Pod) -> None:
-        """Tell the node agent what the pod's devices take of the node."""
+        """Write to the pod's status what its devices take of the node, for the node agent."""
         name = cycle.special.metadata.name if cycle.special is not None else ""
         statuses = [
             to_dict(replace(one, resource_claim_name=name) if one.resource_claim_name == IN_MEMORY_NAME else one)
@@ -270,7 +271,7 @@ class ClaimBinding:
             raise WriteFailed(f"updating pod {where} NodeAllocatableResourceClaimStatuses: {refusal}") from refusal
 
     async def _clear_taken(self, pod: Pod) -> None:
-        # An empty list says that this is meant; a client that does not know the field would leave it out.
+        # An explicit empty list; a client that does not know the field would omit it.
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {_TAKEN: []}}
         pods = self._client.resource(PODS, pod.metadata.namespace)
         try:
@@ -279,7 +280,7 @@ class ClaimBinding:
             _LOG.warning("%s: %s not cleared: %s", pod.metadata.name, _TAKEN, failure)
 
     async def _appears(self, claim: ResourceClaim) -> None:
-        """Wait until the claim cache knows the claim, or its answers could not be kept there."""
+        """Wait until the claim cache has the claim, or its listeners have failed."""
         namespace, name = claim.metadata.namespace, claim.metadata.name
         deadline = self._clock.monotonic() + APPEARANCE_SECONDS
         while self._claims.get(namespace, name) is None:
@@ -318,14 +319,14 @@ class BindingFailed(Exception):
 
 
 class Progress(enum.Enum):
-    """How far the devices of a claim are."""
+    """Progress of the devices of a claim."""
 
     READY = "ready"
     WAITING = "waiting"
 
 
 def waits(claim: ResourceClaim) -> bool:
-    """Whether any allocated device has binding conditions."""
+    """Return True if any allocated device has binding conditions."""
     allocation = claim.status.allocation
     if allocation is not None:
         for result in allocation.devices.results:
@@ -335,7 +336,7 @@ def waits(claim: ResourceClaim) -> bool:
 
 
 def progress(claim: ResourceClaim, now: float, timeout: float) -> Progress:
-    """Whether every device is ready.
+    """Return True if every device is ready.
 
     Raises:
         BindingFailed: a failure condition is true, or the claim was allocated too long ago.
@@ -343,7 +344,7 @@ def progress(claim: ResourceClaim, now: float, timeout: float) -> Progress:
     allocation = claim.status.allocation
     if allocation is None:
         return Progress.READY
-    # Every device is looked at, for a failure counts wherever it is.
+    # All devices are read, because a failure counts even after one that is not ready.
     ready = [_is_ready(claim, result) for result in allocation.devices.results if result.binding_conditions]
     if all(ready):
         return Progress.READY

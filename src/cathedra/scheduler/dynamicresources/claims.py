@@ -1,8 +1,11 @@
-"""All claims as the scheduler knows them: the informer's, or its own newer ones.
+"""Claims: the cache of all claims, and the claims of a pod.
 
-The answer to the scheduler's own write arrives before the informer's event. Until then a reader that looked at the
-informer would see a claim without its allocation; so the answer is kept here and wins until the informer has caught up
-(docs/spec/scheduling.md §11).
+The response to a write of the scheduler arrives before the informer's event. Until then a reader of the informer would
+see a claim without its allocation. The response is therefore kept in the cache and wins until the informer has caught
+up (docs/spec/scheduling.md §11).
+
+A pod finds its claims by name, by the name that was generated for a template, or through its PodGroup. The error texts
+are Kubernetes' own (docs/spec/scheduling.md §2 and §14).
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ class ClaimCache:
         self._store.add_index(_BY_OWNER, _owners, same_owners)
 
     def listen(self, on_change: OnChange) -> None:
-        """Hear of every change from now on, in order; claims that are here already are reported first."""
+        """Register a callback for all changes in order; existing claims are reported first."""
         if not self._listeners:
             self._listeners.append(on_change)
             self._informer.add_handler(self._added, self._updated, self._deleted)
@@ -74,7 +77,7 @@ class ClaimCache:
         return "" if what is None else str(what)
 
     def assume(self, claim: ResourceClaim) -> None:
-        """Keep the answer to a write of our own, unless the informer is ahead of it already."""
+        """Keep the response to a write of the scheduler, unless the informer already has a newer version."""
         key = _key(claim)
         known = self._store.by_key.get(key)
         if known is None or known.metadata.uid != claim.metadata.uid or _version(known) >= _version(claim):
@@ -147,7 +150,7 @@ def _version(claim: ResourceClaim) -> int:
 FindClaim = Callable[[str, str], ResourceClaim | None]
 """Namespace and name → claim."""
 FindProblem = Callable[[str, str], str]
-"""Namespace and name of a claim that is not found → why not, where there is more to say."""
+"""Namespace and name of a claim that is not found → the reason, or ""."""
 
 
 class Unresolved(Exception):
@@ -155,16 +158,17 @@ class Unresolved(Exception):
 
 
 class Resolver:
-    """Knows the claims of pods, and in whose name they are reserved."""
+    """Resolves the claims of pods, and their consumer references."""
 
     def __init__(self, find: FindClaim, groups: Store[PodGroup] | None, problem: FindProblem = lambda *_: "") -> None:
-        """``groups`` is None while PodGroups have no claims; ``problem`` says why a claim is not found."""
+        """``groups`` is None while PodGroups have no claims; ``problem`` returns the reason why a claim is not
+        found."""
         self._find = find
         self._problem = problem
         self._groups = groups
         self._last: tuple[Pod, list[ResourceClaim]] | None = None
-        """The pod that was asked about last, and its claims: who wakes a pod asks, and who then lets it into the queue
-        asks again."""
+        """The last pod and its claims. A hint that wakes a pod resolves its claims, and PreEnqueue does so again right
+        after it."""
 
     def claims(self, pod: Pod) -> list[ResourceClaim]:
         """The pod's claims in the order of its spec; an entry that needed no claim is left out.
@@ -188,7 +192,7 @@ class Resolver:
         return claims
 
     def lacks_claims(self, pod: Pod) -> bool:
-        """Whether a claim of the pod is known not to have been made, so that `claims` would say so; it costs less."""
+        """Return True if a claim of the pod certainly does not exist yet; cheaper than the exception of `claims`."""
         if pod.status.resource_claim_statuses or pod.spec.scheduling_group is not None:
             return False
         for entry in pod.spec.resource_claims:
@@ -207,11 +211,11 @@ class Resolver:
         return {name: claim.metadata.uid for name, claim in found if claim is not None}
 
     def is_reserved(self, pod: Pod, claim: ResourceClaim) -> bool:
-        """Whether the pod, or its PodGroup, is entered among the claim's consumers."""
+        """Return True if the pod, or its PodGroup, is among the claim's consumers."""
         return bool(claim.status.reserved_for) and is_reserved_for(claim, pod, self._group_of(pod))
 
     def consumer(self, pod: Pod, claim: ResourceClaim) -> ResourceClaimConsumerReference:
-        """Who is entered among the claim's consumers when ``pod`` uses it."""
+        """Return the consumer reference of the claim for ``pod``: the pod, or its PodGroup."""
         group = None if pod.spec.scheduling_group is None else self._group_of(pod)
         if group is not None and claim.metadata.name in _shared_names(pod, group):
             return group_consumer(group)

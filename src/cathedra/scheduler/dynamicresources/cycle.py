@@ -1,4 +1,4 @@
-"""What the plugin remembers of one pod's cycle, and how it judges claims that are allocated already."""
+"""State of DynamicResources in the cycle of one pod, and the use of claims that are already allocated."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where a claim that is allocated already can be used."""
+    """Nodes on which an allocated claim can be used."""
 
     selector: NodeSelector | None
     needs_optional_operations: bool
@@ -45,7 +45,7 @@ class Placement(msgspec.Struct, frozen=True):
     """Its binding conditions failed or timed out: no node will do."""
 
     def allows(self, node: Node) -> bool:
-        """Whether the claim can be used on ``node``."""
+        """Return True if the claim can be used on ``node``."""
         if self.broken:
             return False
         if self.selector is not None and not node_selector_matches(self.selector, node):
@@ -59,7 +59,7 @@ Write = Callable[[], tuple[AllocationResult, ...]]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the allocator gave on one node."""
+    """Allocations found on one node."""
 
     write: Write
     """Allocations for the unallocated claims in order, the special one last; written out only where they are read.
@@ -69,13 +69,13 @@ class Found(msgspec.Struct, frozen=True):
     resources: frozenset[str] = frozenset()
     """The extended resources that the special claim would provide there."""
     kind: int | None = None
-    """Of the nodes asked together for these resources, those with one number chose the same requests."""
+    """Among the nodes that were searched together, those with one number chose the same sub-requests."""
 
 
 class Batch:
-    """The answers of all nodes to one set of requests, each found when it is asked for.
+    """Results of all nodes for one set of requests, computed on demand.
 
-    Whatever asks for answers raises `FatalError` where one of the nodes asked about breaks the claims.
+    Every method that computes a result raises `FatalError` if one of the nodes fails the claims.
     """
 
     __slots__ = ("_answers", "_refusals", "_snapshot")
@@ -86,7 +86,7 @@ class Batch:
         self._refusals: dict[int, Refusal] = {}
 
     def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
-        """Those of ``nodes`` that the claims fit, and perhaps others."""
+        """Return those of ``nodes`` on which the claims fit, and possibly others."""
         if self._answers.all_fit:
             return self._snapshot.all_nodes
         fitting = self._answers.fitting(self._places(nodes))
@@ -101,7 +101,7 @@ class Batch:
         return [kind(place) for place in self._places(nodes)]
 
     def write(self, node: str) -> tuple[AllocationResult, ...]:
-        """What the claims get on ``node``, where they fit.
+        """Return the allocations of the claims on ``node``, on which they fit.
 
         Raises:
             AllocationError: it cannot be written out.
@@ -112,7 +112,7 @@ class Batch:
         raise answer if isinstance(answer, NodeError) else FatalError(str(answer))
 
     def allocations(self, node: str) -> tuple[AllocationResult, ...] | None:
-        """What the claims get on ``node``; None if they do not fit there.
+        """Return the allocations of the claims on ``node``; None if they do not fit there.
 
         Raises:
             AllocationError: it cannot be written out.
@@ -121,12 +121,12 @@ class Batch:
         return answer.results if isinstance(answer, Allocation) else None
 
     def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found | None:
-        """What was found on ``node``; None if the claims do not fit there."""
+        """Return what was found on ``node``; None if the claims do not fit there."""
         kind = self._answers.fitting_kind(self._snapshot.places[node])
         return None if kind is None else Found(partial(self.write, node), resources, kind)
 
     def refusal(self, node: str) -> Refusal:
-        """Why the claims do not fit ``node``.
+        """Return the reasons why the claims do not fit on ``node``.
 
         Raises:
             NodeError: the node is out.
@@ -137,8 +137,8 @@ class Batch:
         raise answer
 
     def refused(self, nodes: Collection[NodeInfo]) -> Collection[NodeInfo]:
-        """Those of ``nodes``, none of which the claims fit, that have no error of their own and whose search came to
-        an end."""
+        """Return those of ``nodes`` whose search was finished and without an error. The claims fit on none of
+        ``nodes``."""
         places = self._places(nodes)
         if self._answers.all_refuse(places):
             return nodes
@@ -171,7 +171,7 @@ class Batch:
 
 
 class GroupClaims(msgspec.Struct):
-    """What the pods of one PodGroup decide for each other while they are tried together."""
+    """Decisions that the pods of a PodGroup share while they are tried together."""
 
     decided: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """Claim UID → the allocation that a pod of the group has reserved; the others use it too."""
@@ -195,11 +195,11 @@ class ClaimCycle(msgspec.Struct):
     prepared: dict[frozenset[str], PreparedRequests] = msgspec.field(default_factory=dict)
     """Extended resources to be had from devices → the allocator's work for them and the unallocated claims."""
     batch_nodes: Snapshot | None = None
-    """The nodes, if many of them are going to be asked."""
+    """The nodes of the snapshot, if many of them will be filtered."""
     one_by_one: bool = False
-    """Whether each node is asked for itself, because one of them breaks the claims."""
+    """True if each node is searched by itself, because one of them fails the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
-    """Extended resources to be had from devices → the answers of all nodes."""
+    """Extended resources that devices must provide → the results of all nodes."""
     results: dict[str, Found] = msgspec.field(default_factory=dict)
     """Node → what was found there."""
     group: GroupClaims | None = None
@@ -213,14 +213,14 @@ class ClaimCycle(msgspec.Struct):
     special_resources: frozenset[str] = frozenset()
     """The extended resources that the special claim provides."""
     special_created: bool = False
-    """Whether the special claim exists in the API."""
+    """True if the special claim exists in the API."""
     counted: bool = False
-    """Whether the pod's status may say what its devices take of the node."""
+    """True if the pod's status may have the amounts that its devices take of the node."""
     uncertain: bool = False
-    """Whether something may have been written although no answer came."""
+    """True if something may have been written although no response came."""
 
     def found(self, node: str) -> Found | None:
-        """What was found on ``node``: by its own filter, or for all nodes ahead of it."""
+        """Return the allocations found on ``node``, by its own filter or in a batch before."""
         found = self.results.get(node)
         if found is not None or self.batch_nodes is None:
             return found
@@ -236,22 +236,22 @@ class ClaimCycle(msgspec.Struct):
             AllocationError: they cannot be written out.
         """
         if self.demand is None and node not in self.results and (batch := self.batches.get(_NONE)) is not None:
-            # As below, without asking first which kind of answer it is.
+            # Fast path of the code below for the usual kind of result.
             allocations = batch.allocations(node)
             return None if allocations is None else (allocations, _NONE)
         found = self.found(node)
         return None if found is None else (found.write(), found.resources)
 
     def kinds(self, nodes: Sequence[NodeInfo]) -> list[int] | None:
-        """For each of ``nodes``, all of which were found to fit, a number that those share that chose the same
-        requests; None if that cannot be told."""
+        """Return for each of ``nodes``, on all of which the claims fit, a number that is equal for equal choices of
+        sub-requests; None if it is not known."""
         batch = self.batches.get(frozenset())
         if batch is None or self.demand is not None or self.results:
             return None
         return batch.kinds(nodes)
 
     def allocation(self, claim: ResourceClaim) -> AllocationResult | None:
-        """What ``claim`` has already, stored or by the decision of another pod of the group."""
+        """Return the allocation of ``claim`` that is stored, or was decided for another pod of the group."""
         return claim.status.allocation or self.shared.get(claim.metadata.uid)
 
     @property
@@ -271,11 +271,11 @@ class ClaimCycle(msgspec.Struct):
 
 
 LONGEST_LIST = 8
-"""A request may list so many alternatives; the first is worth so much."""
+"""Largest number of alternatives in a request, which is the score of the first one."""
 
 
 def preference(claim: ResourceClaim, allocation: AllocationResult | None) -> int:
-    """8 for every list whose first alternative was taken, 7 for the second, and so on."""
+    """Return 8 for every list whose first alternative was chosen, 7 for the second, and so on."""
     if allocation is None:
         return 0
     taken = {result.request for result in allocation.devices.results}
@@ -301,7 +301,7 @@ DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
 def preferences(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: Sequence[NodeInfo]) -> Iterator[int]:
-    """How well what was found on each of ``nodes`` meets the wishes of the claims."""
+    """Yield the preference score of each of ``nodes`` for the allocations found there."""
     known: dict[tuple[frozenset[str], int | None], int] = {}
     for node in nodes:
         found = cycle.found(node.name) or Found(tuple)
@@ -312,7 +312,7 @@ def preferences(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: 
 
 
 def has_prioritized_list(claims: Iterable[ResourceClaim]) -> bool:
-    """Whether some request is a prioritised list."""
+    """Return True if some request is a prioritized list."""
     for claim in claims:
         for request in claim.spec.devices.requests or ():
             if request.first_available:

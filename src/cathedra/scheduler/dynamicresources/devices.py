@@ -1,8 +1,8 @@
-"""Which devices are free: what drivers publish, minus what claims hold or are about to hold.
+"""Free devices: those that drivers publish, without those that claims hold or are about to hold.
 
-Between the decision and the informer's echo of its writing, a device is held in at least one of three places: in flight
-(decided in Reserve), assumed (the server has answered), or in the informer. All three enter one ledger, so it cannot
-be given away twice (docs/spec/scheduling.md §11).
+Between the decision and the informer's event of its write, a device is held in at least one of three places: in flight
+(decided in Reserve), assumed (the server has responded), or in the informer. All three are in one ledger, so the device
+cannot be allocated twice (docs/spec/scheduling.md §11).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from cathedra.scheduler.framework.status import Status, error, unresolvable
 __all__ = ["Devices"]
 
 MOST_RESOURCES: Final = 1024
-"""Of so many extended resources it is remembered which class is behind them."""
+"""Largest number of extended resources whose class is cached."""
 _ALLOWANCE: Final = "DynamicResources"
 _NOBODY: Final[frozenset[str]] = frozenset()
 _CLAIM: Final = Resource.RESOURCE_CLAIM
@@ -87,7 +87,7 @@ class Devices:
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}
         self._providing: dict[str, str | None] = {}
-        """Extended resource → the class behind it, as far as it was asked for since classes last changed."""
+        """Extended resource → its class, as far as looked up since classes last changed."""
         self._in_flight: dict[str, AllocationResult] = {}
         self._holders: dict[str, frozenset[str]] = {}
         """Claim UID → the pods for which its decision is held; several of one PodGroup may share it."""
@@ -107,7 +107,7 @@ class Devices:
         slices.add_handler(self._slice_added, self._slice_updated, self._slice_deleted)
         self._claims.listen(self._claim_changed)
         for ref in (RESOURCECLAIMS, RESOURCESLICES, *((DEVICETAINTRULES,) if self._follows_rules else ())):
-            # A handler of its own: those above hear that the object has gone, and this one that it is still there.
+            # A separate handler: those above are told that the object was deleted, this one that it still exists.
             informers.of(ref).add_handler(on_undecodable=self._undecodable, on_resolved=self._resolved)
 
     @property
@@ -117,7 +117,7 @@ class Devices:
     # --- decisions
 
     def prepare(self, claims: Sequence[ResourceClaim], attempt: Attempt | None = None) -> PreparedRequests:
-        """Everything about ``claims`` that is the same on all nodes.
+        """Return the part of the allocation of ``claims`` that is the same on all nodes.
 
         Raises:
             AllocationError: a claim cannot be allocated anywhere.
@@ -135,7 +135,7 @@ class Devices:
         return allowance
 
     def occupancy(self) -> Occupancy:
-        """How many devices there are, and how many are in use, at this moment."""
+        """Return the counts of devices, and of those in use, at this moment."""
         return Occupancy(self._allocator())
 
     def refusal(self, claim: ResourceClaim) -> Status | None:
@@ -204,7 +204,7 @@ class Devices:
         return len(self._in_flight)
 
     def is_in_flight(self, claim: ResourceClaim) -> bool:
-        """Whether an allocation for the claim was decided and is not written yet."""
+        """Return True if an allocation of the claim is decided and not written yet."""
         return claim.metadata.uid in self._in_flight
 
     def take(self, claim: ResourceClaim, allocation: AllocationResult, holder: str) -> None:
@@ -215,7 +215,7 @@ class Devices:
         self._ledger.hold(claim, allocation)
 
     def settle(self, claim: ResourceClaim, holder: str) -> None:
-        """The decision is written, or withdrawn, for ``holder``; after the last one what the claims say counts."""
+        """The decision for ``holder`` is written, or withdrawn. After the last holder the claims' own status counts."""
         uid = claim.metadata.uid
         others = self._holders.pop(uid, _NOBODY) - {holder}
         if others:
@@ -240,7 +240,8 @@ class Devices:
         if new is not None and new.status.allocation is not before:
             self._hold(new, new.status.allocation)
         if old is not None and new is not None and old.status is new.status:
-            # What is new then, as the finalizer that the scheduler writes itself, concerns no pod that waits.
+            # Other changes, such as the finalizer that the scheduler writes itself, cannot make a waiting pod
+            # schedulable.
             return
         action = _ADD if old is None else _DELETE if new is None else _UPDATE
         self._notify(ClusterEvent(_CLAIM, action, old, new))

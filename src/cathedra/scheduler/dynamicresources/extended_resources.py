@@ -1,7 +1,7 @@
-"""Extended resources that devices provide: requests of containers become one claim of the scheduler's own making.
+"""Extended resources that devices provide: requests of containers become one claim that the scheduler creates.
 
-A container may ask for ``acme.test/fpga: 2`` as it always did. Where a node has no device plugin for it and a device
-class carries that name, the scheduler makes a claim for the pod, and records which request serves which container
+A container may request ``acme.test/fpga: 2`` as before. If a node has no device plugin for it and a device class has
+that name, the scheduler creates a claim for the pod, and records which request serves which container
 (docs/spec/scheduling.md §12).
 """
 
@@ -52,12 +52,12 @@ class Requests(msgspec.Struct, frozen=True):
     """The content of the special claim, and which container each request serves."""
 
     spec: ResourceClaimSpec
-    """The same object for pods whose containers were sent with the same resources."""
+    """Return the claim's spec: the same object for pods whose containers have equal resources."""
     mappings: tuple[ContainerExtendedResourceRequest, ...]
 
 
 class Demand(msgspec.Struct):
-    """What a pod calls for by extended resources that have a class."""
+    """Extended resources that a pod requests and that have a device class."""
 
     pod: Pod
     classes: Mapping[str, str]
@@ -76,7 +76,8 @@ class Demand(msgspec.Struct):
         self.all = frozenset(self.classes)
 
     def is_left_to_devices(self, there: Set[str]) -> bool:
-        """Whether devices must provide everything on all nodes, which have the resources ``there`` of their own."""
+        """Return True if devices must provide all resources on all nodes, which have the resources ``there`` of their
+        own."""
         return not self.others and self.all.isdisjoint(there)
 
     def from_devices(self, node: NodeInfo) -> frozenset[str] | None:
@@ -135,14 +136,14 @@ def special_claim(pod: Pod, uid: str, spec: ResourceClaimSpec = _NO_REQUESTS) ->
 
 
 def is_special_for(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether ``claim`` was made for the extended resources of ``pod``."""
+    """Return True if ``claim`` was created for the extended resources of ``pod``."""
     if claim.metadata.annotations.get(ANNOTATION) != "true":
         return False
     return is_controlled_by(claim, pod)
 
 
 class _Use(msgspec.Struct, frozen=True):
-    """One container's wish for one resource."""
+    """The request of one container for one resource."""
 
     index: int
     container: Container
@@ -217,7 +218,8 @@ def _of_resource(
 
 
 def _uses(containers: _Containers, resource: str) -> tuple[list[_Use], list[_Use]]:
-    """The containers that ask for ``resource``: those that stay (sidecars are among them), and those that end."""
+    """Return the containers that request ``resource``: those that keep running (sidecars included), and those
+    that end."""
     inits = len(containers.inits)
     long_lived: list[_Use] = []
     short_lived: list[_Use] = []

@@ -1,7 +1,7 @@
-"""Which changes wake a pod that waits for its claims or for devices (docs/spec/scheduling.md §3.2).
+"""Queueing hints: the events that wake a pod which waits for its claims or for devices (docs/spec/scheduling.md §3.2).
 
-Most claim events concern one pod; an index from claims to pods keeps the others asleep. Only devices that became free
-concern all pods.
+Most claim events concern one pod, and an index from claims to pods leaves the others asleep. Only devices that became
+free concern all pods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Devices that are part of their node: what a pod's devices take of cpu, memory and the like.
+"""Devices that are part of their node: the cpu, memory and other resources that a pod's devices take.
 
-A device may stand for some of the node's own resources, or cost some of them to use. The scheduler works out how much,
-counts it against the node as if the pod had asked for it, and records it in the pod's status, from which the node agent
-takes it (alpha; docs/spec/scheduling.md §13).
+A device may stand for resources of its node, or cost some of them. The scheduler computes the amounts, counts them
+against the node as if the pod had requested them, and records them in the pod's status for the node agent (alpha;
+docs/spec/scheduling.md §13).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ONE = 10**9
 
 
 class Unaccountable(Exception):
-    """What a device takes of its node cannot be told."""
+    """The amount that a device takes of its node cannot be computed."""
 
 
 class ClaimUse(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class ClaimUse(msgspec.Struct, frozen=True):
 
 
 class _Total(msgspec.Struct):
-    """What the devices of one claim take, by resource."""
+    """Amounts that the devices of one claim take, by resource."""
 
     mapped: dict[str, Quantity] = msgspec.field(default_factory=dict)
     per_pod: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -101,7 +101,8 @@ class NodeAllocatable:
         slices.add_index(_POOL, _pool)
 
     def sharing_refusal(self, pod: Pod, claim: ResourceClaim, node: NodeInfo) -> str:
-        """Why ``pod`` may not use a claim: another one does, and a device is part of its node; "" if it may."""
+        """Return the reason why ``pod`` cannot use a claim because another pod uses it and a device is part of its
+        node; else ""."""
         allocation, consumers = claim.status.allocation, claim.status.reserved_for
         if allocation is None or not consumers or not self._is_mapped(allocation):
             return ""
@@ -117,7 +118,8 @@ class NodeAllocatable:
         )
 
     def statuses(self, uses: Iterable[ClaimUse], node: Node) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-        """What the pod's claims take on ``node``, sorted by claim; claims that take nothing are left out.
+        """Return the amounts that the pod's claims take on ``node``, sorted by claim; claims that take nothing are left
+        out.
 
         Raises:
             Unaccountable: a device is mapped by a capacity that was not recorded, or has vanished.
@@ -162,7 +164,7 @@ class NodeAllocatable:
 
 
 def refusal(pod: Pod, node: NodeInfo) -> Status | None:
-    """Why ``pod``, whose status says what its devices take, does not fit ``node``; None if it does."""
+    """Return the refusal of ``pod``, whose status has the amounts of its devices, on ``node``; None if it fits."""
     uncovered = _uncovered(pod)
     if uncovered:
         return unresolvable(uncovered)
@@ -192,7 +194,7 @@ def with_statuses(pod: Pod, statuses: tuple[NodeAllocatableResourceClaimStatus, 
 
 
 def _uncovered(pod: Pod) -> str:
-    """What pod-level resources do not cover once the devices' share is added; "" if they cover all."""
+    """Return the resources that pod-level requests do not cover with the devices' share; "" if they cover all."""
     given, claims = pod.spec.resources, pod.status.node_allocatable_resource_claim_statuses
     if given is None or not claims:
         return ""

@@ -1,9 +1,9 @@
 """Devices that are part of their node, as Kubernetes 1.36 counts them.
 
-The first form of the feature: a device says which of the node's resources it is (``nodeAllocatableResourceMappings``),
-there is no overhead, and the pod's status has one amount for each resource. Only what is allocated in this cycle is
-counted, devices are found by pool and name alone, and a claim belongs to the pod on its node that counts it
-(docs/spec/scheduling.md §13).
+In the first form of the feature, a device names the resources of its node that it is
+(``nodeAllocatableResourceMappings``), there is no overhead, and the pod's status has one amount for each resource. Only
+claims that are allocated in this cycle are counted, devices are found by pool and name alone, and a claim belongs to
+the pod on its node that counts it (docs/spec/scheduling.md §13).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NodeMappings:
         slices.add_index(_POOL, lambda slice_: (slice_.spec.pool.name,))
 
     def sharing_refusal(self, pod: Pod, claim: ResourceClaim, node: NodeInfo) -> str:
-        """Why ``pod`` may not use a claim on ``node``: another pod there counts it; "" if none does."""
+        """Return the reason why ``pod`` cannot use a claim on ``node`` that another pod there counts; else ""."""
         name = claim.metadata.name
         others = sum(uid != pod.metadata.uid for uid in _counted_by(claim, node))
         if others > 1:
@@ -45,7 +45,7 @@ class NodeMappings:
         return f"node allocatable resource claim {name} is already used by another pod" if others else ""
 
     def statuses(self, uses: Iterable[ClaimUse], node: Node) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-        """What the claims that are allocated in this cycle are of the node, sorted by claim.
+        """Return the amounts of the node that claims allocated in this cycle are, sorted by claim.
 
         Raises:
             Unaccountable: a device is mapped by a capacity that was not recorded, or has vanished.
@@ -87,7 +87,7 @@ class NodeMappings:
 
 
 def _counted_by(claim: ResourceClaim, node: NodeInfo) -> Iterator[str]:
-    """UIDs of the pods on ``node`` whose status counts the claim."""
+    """Yield the UIDs of the pods on ``node`` whose status counts the claim."""
     for uid, other in node.pods.items():
         statuses = other.pod.status.node_allocatable_resource_claim_statuses
         if other.namespace == claim.metadata.namespace and any(
@@ -99,7 +99,8 @@ def _counted_by(claim: ResourceClaim, node: NodeInfo) -> Iterator[str]:
 def _mapped(
     where: str, name: str, mapping: NodeAllocatableResourceMapping, result: DeviceRequestAllocationResult
 ) -> Quantity | None:
-    """What a device is of one resource; None if the allocation says nothing of the capacity that it is mapped by."""
+    """Return the amount of one resource that a device is; None if the allocation lacks the capacity that it is mapped
+    by."""
     key, multiplier = mapping.capacity_key, mapping.allocation_multiplier
     if not key:
         return multiplier if multiplier is not None else Quantity("0")

@@ -145,19 +145,19 @@ class DynamicResources(
         self._devices.listen(informers, wake)
 
     def observe(self, observer: PluginObserver) -> None:
-        """Tell ``observer`` how waits for binding conditions end."""
+        """Call ``observer`` when a wait for binding conditions ends."""
         self._binding.observe(observer)
 
     def events(self) -> Sequence[EventRegistration]:
-        """See `Hints`."""
+        """See `QueueingHints`."""
         return self._hints.registrations()
 
     def statistics(self) -> Mapping[str, int]:
-        """Claims whose allocation is decided and not written yet."""
+        """Number of claims whose allocation is decided and not written yet."""
         return {"claims_in_flight": self._devices.in_flight}
 
     def backs(self, resource: str) -> bool:
-        """Whether some device class may provide the extended resource."""
+        """Return True if some device class provides the extended resource."""
         return self._provides_extended and self._devices.class_behind(resource) is not None
 
     def usage(self) -> DeviceUsage:
@@ -189,7 +189,7 @@ class DynamicResources(
         return None
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """Looks at everything that is the same on all nodes."""
+        """Check everything that is the same on all nodes."""
         try:
             claims = self._resolver.claims(pod.pod)
         except Unresolved as why:
@@ -222,11 +222,11 @@ class DynamicResources(
     # --- for every node
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
-        """The allocator answers for many nodes at once; those that stand alike cost one search."""
+        """Allocate for many nodes at once; nodes of one class cost one search."""
         cycle: ClaimCycle = state.data[self.name]
         cycle.batch_nodes = state.snapshot
         if cycle.placements or (cycle.demand is not None and cycle.demand.stale is not None):
-            # What is allocated already is each node's own affair.
+            # Claims that are already allocated are tested on each node by `filter`.
             return NO_BATCH_RESULT
         refused: dict[NodeInfo, Status] = {}
         if cycle.demand is None:
@@ -234,7 +234,7 @@ class DynamicResources(
         else:
             groups = nodes_by_resources(cycle.demand, nodes, state.snapshot.resources())
             passing = self._find_by_resources(cycle, groups, refused)
-        # What devices take of a node is counted node by node.
+        # The amounts that devices take of a node are tested on each node by `filter`.
         return BatchFilterResult(passing if self._node_allocatable is None else frozenset(), refused)
 
     def _find_by_resources(
@@ -262,7 +262,8 @@ class DynamicResources(
         nodes: Sequence[NodeInfo],
         refused: dict[NodeInfo, Status],
     ) -> Set[NodeInfo]:
-        """Those of ``nodes`` that the claims fit; others are added to ``refused``, as far as the words are known."""
+        """Return those of ``nodes`` on which the claims fit; the others are added to ``refused`` if their text is
+        known."""
         try:
             prepared = self._prepared(cycle, resources)
         except AllocationError:
@@ -277,7 +278,7 @@ class DynamicResources(
         return fitting
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Whether existing allocations can be used on the node, and the others found there."""
+        """Refuse the node if an existing allocation cannot be used there, or none is found for the other claims."""
         cycle: ClaimCycle = state.data[self.name]
         resources: frozenset[str] = frozenset()
         if cycle.demand is not None:
@@ -334,7 +335,7 @@ class DynamicResources(
         return self._node_allocatable.sharing_refusal(pod, claim, node)
 
     def _count(self, state: CycleState, cycle: ClaimCycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Whether the node has room for what the devices found on it take of it."""
+        """Refuse the node if it lacks the amounts that the devices found on it take of it."""
         if self._node_allocatable is None:
             return None
         try:
@@ -370,7 +371,8 @@ class DynamicResources(
     def _ask_many(
         cycle: ClaimCycle, resources: frozenset[str], prepared: PreparedRequests, nodes: Sequence[NodeInfo]
     ) -> tuple[Batch, Set[NodeInfo]] | None:
-        """The answers of all nodes, and those of ``nodes`` that the claims fit; None if they are asked one by one."""
+        """Return the results of all nodes, and those of ``nodes`` on which the claims fit; None if nodes are searched
+        one by one."""
         snapshot = cycle.batch_nodes
         if snapshot is None or cycle.one_by_one:
             return None
@@ -380,7 +382,8 @@ class DynamicResources(
         try:
             return batch, batch.fitting(nodes)
         except FatalError:
-            # One node breaks it. Whether that node comes to be asked at all, the search will show.
+            # One node fails the claims. The error counts only if the search reaches that node, so nodes are searched
+            # one by one.
             cycle.one_by_one = True
             return None
 
@@ -471,7 +474,7 @@ class DynamicResources(
         return None
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Lets go of devices and reservations; an allocation that is written stays in its claim."""
+        """Release devices and reservations; an allocation that is written stays in its claim."""
         cycle: ClaimCycle | None = state.data.get(self.name)
         if cycle is not None:
             await self._binding.withdraw(cycle, pod.pod)

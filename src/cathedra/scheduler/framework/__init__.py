@@ -1,2 +1,2 @@
-"""The framework's words: what a plugin may say (`status`), when it is asked (`plugin`), which changes in the cluster
-concern it (`events`), and how the refusals of all nodes are told in one sentence (`diagnosis`)."""
+"""The scheduling framework: results of plugins (`status`), extension points (`plugin`), cluster events that concern a
+plugin (`events`), the refusals of all nodes in one sentence (`diagnosis`), and the time of one attempt (`attempt`)."""

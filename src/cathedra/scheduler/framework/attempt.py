@@ -1,12 +1,12 @@
 """Time of one attempt to schedule a pod.
 
-What one pod needs must not hold up the event loop, which serves requests and renews leases. An attempt therefore has
-turns of a few milliseconds. If a plugin's search needs longer, it ends the turn with an exception: the search goes on
-in a thread, other pods are scheduled meanwhile, and then the attempt starts again from the beginning, on the nodes and
-devices of that moment. What was found is remembered, so the second turn is short (`cathedra.offload`).
+One pod must not hold up the event loop, which serves requests and renews leases. An attempt therefore runs in time
+slices of a few milliseconds. If a plugin's search needs longer, it ends the slice with an exception: the search
+continues in a thread, other pods are scheduled meanwhile, and then the attempt starts again from the beginning, on the
+nodes and devices of that moment. The result of the search is cached, so the second run is short (`cathedra.offload`).
 
-Other plugins do small pieces of work many times: for each node, or for each pod that is there. A `Memo` keeps the
-results of the pieces from turn to turn, and ends the turn between two of them.
+Other plugins do small pieces of work many times: for each node, or for each existing pod. A `Memo` keeps the results of
+the pieces from slice to slice, and ends the slice between two of them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Attempt:
         """State that plugins keep from turn to turn, by plugin name."""
 
     def interrupted(self, seconds: float) -> Interruption:
-        """Return the turn's interruption, for a plugin whose searches may take that many ``seconds`` in all.
+        """Return the interruption of the time slice, for a plugin whose searches may take ``seconds`` in all.
 
-        As long as there is time, the interruption raises `cathedra.deadline.TurnOver` at the end of the turn. When time
-        is up, searches that have not been made yet share one last turn, at whose end it returns True.
+        As long as there is time, the interruption raises `cathedra.deadline.TurnOver` at the end of the slice. When the
+        time is up, searches that have not been made yet share one last slice, at whose end it returns True.
         """
         if self.used >= seconds:
             if self._last is None:
@@ -70,12 +70,12 @@ class Attempt:
         return self._turn()
 
     def next_turn(self) -> None:
-        """Begin another turn."""
+        """Begin another time slice."""
         self._turn = None
 
 
 class Memo(Generic[K, T]):
-    """Results of pieces of work, each with the version of what it was worked out from."""
+    """Memo of results within an attempt, each with the objects from which it was computed."""
 
     def __init__(self, limit: int = 100_000) -> None:
         self._known: dict[K, tuple[tuple[object, ...], T]] = {}

@@ -1,4 +1,4 @@
-"""Why no node will do: every node's refusal as data, and kube-scheduler's sentence about them.
+"""Diagnosis of an attempt without a node: the refusal of every node as data, and kube-scheduler's sentence about them.
 
 The event ``FailedScheduling``, the pod's condition and `explain` are three views of one `Diagnosis`
 (docs/spec/scheduling.md §16).
@@ -17,14 +17,14 @@ __all__ = ["Diagnosis", "Refused"]
 
 
 class Diagnosis(msgspec.Struct):
-    """What every node and every plugin said to a pod that found no place."""
+    """The refusals of all nodes and plugins for a pod that found no node."""
 
     nodes: int
-    """How many nodes the cluster has."""
+    """Number of nodes in the cluster."""
     refusals: dict[str, Status] = msgspec.field(default_factory=dict)
     """Node → the first refusal of a filter."""
     absent: Status | None = None
-    """What holds for nodes without an entry in ``refusals``: they were excluded before the filters ran."""
+    """The refusal of nodes without an entry in ``refusals``, which were excluded before the filters ran."""
     prefilter_message: str = ""
     postfilter_message: str = ""
     unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
@@ -40,7 +40,7 @@ class Diagnosis(msgspec.Struct):
             self.blame(status)
 
     def blame(self, status: Status) -> None:
-        """Remember whose events may wake the pod."""
+        """Record the plugin whose events may wake the pod."""
         if not status.plugin:
             return
         if status.code is Code.PENDING:
@@ -53,7 +53,7 @@ class Diagnosis(msgspec.Struct):
         return self.refusals.get(node, self.absent)
 
     def reasons(self) -> Counter[str]:
-        """How many nodes gave which reason."""
+        """Return the number of nodes for each reason."""
         counted: Counter[str] = Counter()
         for status in self.refusals.values():
             counted.update(status.reasons)
@@ -85,5 +85,5 @@ class Refused(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Why, in one sentence."""
+        """The reason in one sentence."""
         return self.diagnosis.message() if self.diagnosis.nodes else "no nodes available to schedule pods"

@@ -1,8 +1,7 @@
-"""Changes in the cluster, as the queue sees them, and which plugin cares about which.
+"""Cluster events: changes that may make a waiting pod schedulable, and the plugins that register for them.
 
-A pod that was refused waits until something happens that may change the answer of a plugin that refused it. Each plugin
-registers the events it cares about, with a hint that looks at the change and the pod
-(docs/spec/scheduling.md §3).
+A refused pod waits until an event may change the result of a plugin that refused it. Each plugin registers for events,
+with a hint that compares the change with the pod (docs/spec/scheduling.md §3).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["Action", "Affected", "ClusterEvent", "EventRegistration", "Hint", "R
 
 
 class Resource(enum.Enum):
-    """What changed."""
+    """Kind of the changed object."""
 
     ASSIGNED_POD = "AssignedPod"
     """A pod that has a node already."""
@@ -44,7 +43,7 @@ class Resource(enum.Enum):
 
 
 class Action(enum.Flag):
-    """How it changed."""
+    """Kind of the change."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -73,7 +72,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 
 Hint = Callable[[Pod, ClusterEvent], bool]
-"""Whether the change may make the waiting pod schedulable."""
+"""Return True if the change may make the waiting pod schedulable."""
 
 Affected = Callable[[ClusterEvent], Iterable[str] | None]
 """The UIDs of the pods that a change can concern at all; None means any pod."""
@@ -87,9 +86,9 @@ class EventRegistration(msgspec.Struct, frozen=True):
     hint: Hint | None = None
     """None: every such change may help."""
     affected: Affected | None = None
-    """None: every pod that the plugin refused is asked about."""
+    """Return the UIDs of the pods for which the hint is called; None for every pod that the plugin refused."""
 
     def matches(self, change: ClusterEvent) -> bool:
-        """Whether the change is of the registered kind."""
+        """Return True if the change is of the registered kind."""
         # The flags' numbers: combining the flags themselves makes another flag, in seven calls.
         return self.resource is change.resource and self.actions._value_ & change.actions._value_ != 0

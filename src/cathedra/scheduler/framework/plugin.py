@@ -1,10 +1,12 @@
-"""When a plugin is asked, and with what.
+"""Extension points of plugins, with the objects that are passed to them.
 
-The extension points are kube-scheduler's. Everything up to Reserve is synchronous: one scheduling cycle runs without
-giving way to the event loop, so the state it looks at cannot change under it. A cycle that takes too long is given up
-and starts again (`cathedra.scheduler.framework.attempt`). PostFilter, PreBind, Bind and Unreserve
-talk to the API and are coroutines. Scores are asked for all feasible nodes at once, because a call for every node
-would cost more than the sums.
+The extension points are kube-scheduler's. Everything up to Reserve is synchronous: a scheduling cycle runs without
+yielding to the event loop, so its state cannot change under it. A cycle that takes too long is abandoned and starts
+again (`cathedra.scheduler.framework.attempt`). PostFilter, PreBind, Bind and Unreserve call the API and are coroutines.
+Scores are computed for all feasible nodes in one call, because a call for every node would cost more than the sums.
+
+Plugins with informers of their own are `InformedPlugin`. Informers call handlers in the order in which they were added,
+and those of plugins come before the queue's, so a plugin's state is up to date when a pod is woken.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
 
 
 class CycleState:
-    """What plugins remember between the extension points of one cycle of one pod, by plugin name."""
+    """State of the plugins between the extension points of one cycle of one pod, by plugin name."""
 
     __slots__ = ("attempt", "data", "group", "measured", "plugins", "skipped_filters", "snapshot", "taken")
 
@@ -85,9 +87,10 @@ class CycleState:
         """The attempt that the cycle is a turn of; None if there is no limit."""
         self.data: dict[str, Any] = {}
         self.group = group
-        """What plugins remember between the pods of a PodGroup that are tried together, by plugin name; None: alone."""
+        """State of the plugins between the pods of a PodGroup that are tried together, by plugin name; None for a pod
+        alone."""
         self.measured = False
-        """Whether every plugin is measured in this cycle, filters on every node."""
+        """True if the duration of every plugin is measured in this cycle, filters on every node."""
         self.plugins: PodPlugins | None = None
         """The profile's plugins that take part for the pod."""
         self.skipped_filters: set[str] = set()
@@ -96,7 +99,7 @@ class CycleState:
 
 
 class Plugin(ABC):
-    """Something with a name that implements one or more of the extension points below."""
+    """Base of all plugins: a name, and one or more of the extension points below."""
 
     name: str
 
@@ -105,12 +108,12 @@ class Plugin(ABC):
         return ()
 
     def statistics(self) -> Mapping[str, int]:
-        """What the plugin holds beyond the cycles of pods, in numbers."""
+        """Return numbers of the plugin's state beyond the cycles of pods."""
         return {}
 
 
 class PreEnqueuePlugin(Plugin):
-    """Asked before a pod enters the active queue."""
+    """Called before a pod enters the active queue."""
 
     @abstractmethod
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -118,13 +121,13 @@ class PreEnqueuePlugin(Plugin):
 
 
 class Narrowed(msgspec.Struct, frozen=True):
-    """Only these nodes can be meant; the filters need not look at others."""
+    """Result of PreFilter: only these nodes are feasible, others need not be filtered."""
 
     nodes: frozenset[str]
 
 
 class PreFilterPlugin(Plugin):
-    """Asked once per cycle, before the nodes are looked at."""
+    """Called once per cycle, before the nodes are filtered."""
 
     def skips(self, pod: PodInfo) -> bool:
         """Return True if `pre_filter` returns Skip for ``pod`` in any cluster."""
@@ -132,11 +135,11 @@ class PreFilterPlugin(Plugin):
 
     @abstractmethod
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
-        """None goes on; Skip takes the plugin's filter out of this cycle; a rejection ends it."""
+        """Return None to continue, Skip to skip the plugin's filter in this cycle, or a rejection to end the cycle."""
 
 
 class BatchFilterResult(msgspec.Struct, frozen=True):
-    """Nodes of the snapshot about which a filter need not be asked."""
+    """Nodes of the snapshot for which `filter` need not be called."""
 
     passing: Set[NodeInfo] = frozenset()
     refused: Mapping[NodeInfo, Status] = msgspec.field(default_factory=dict)
@@ -167,7 +170,7 @@ class NodeScore(msgspec.Struct, frozen=True):
 
 
 class FilterPlugin(Plugin):
-    """Asked for every node, until the first refusal."""
+    """Called for every node, until the first refusal."""
 
     def predicate(self, pod: PodInfo) -> NodePredicate | None:
         """Return a condition under which `filter` lets a node pass; None: that depends on more than the node.
@@ -177,9 +180,9 @@ class FilterPlugin(Plugin):
         return None
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
-        """What `filter` is known to answer, before it is asked about ``nodes`` of the snapshot one by one.
+        """Return the results of `filter` that are known before it is called for each of ``nodes`` of the snapshot.
 
-        What holds for many nodes is cheaper found out at once. The answer may speak of other nodes as well.
+        A result for many nodes is often cheaper than many calls. The result may include other nodes.
         """
         predicate = self.predicate(pod)
         if predicate is None:
@@ -200,28 +203,28 @@ class Nomination(msgspec.Struct, frozen=True):
 
 
 class PostFilterPlugin(Plugin):
-    """Asked when no node passed; may free something for the next attempt."""
+    """Called when no node passed; may free something for the next attempt."""
 
     @abstractmethod
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
-        """What was done, or why nothing could be done."""
+        """Return the nomination, or the reason why nothing could be done."""
 
 
 class ScorePlugin(Plugin):
-    """Asked for all feasible nodes when there is more than one."""
+    """Called for all feasible nodes when there is more than one."""
 
     weight: int = 1
     silent_where: NodePredicate | None = None
-    """The plugin has no opinion on any pod where this, which asks for nothing but a node's object, holds for all."""
+    """Predicate on the object of a node. If it is true for all nodes, the plugin's score is zero for every pod."""
 
     def is_silent(self, pod: PodInfo) -> bool:
         """Return True if the plugin has no opinion on ``pod`` in any cluster."""
         return False
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:
-        """Return what `score` returns for a node, whichever others there are; None: that depends on more than the node.
+        """Return the score of a node if it does not depend on other nodes, else None.
 
-        The sum over all such plugins is kept for each node until it changes, by their names, weights and keys.
+        The sum over all such plugins is cached for each node until it changes, by their names, weights and keys.
         """
         return None
 
@@ -231,7 +234,7 @@ class ScorePlugin(Plugin):
 
 
 class ReservePlugin(Plugin):
-    """Told that the pod will go to a node, and told again if it does not."""
+    """Called when a node is chosen for the pod, and again if the pod is not bound to it."""
 
     @abstractmethod
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -239,7 +242,7 @@ class ReservePlugin(Plugin):
 
     @abstractmethod
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Let go again. Must work any number of times, and also when `reserve` was never called."""
+        """Release what `reserve` reserved. Must be idempotent, and is also called if `reserve` was not."""
 
 
 class PermitPlugin(Plugin):
@@ -254,7 +257,7 @@ class PreBindPlugin(Plugin):
     """Writes what must be in the API before the pod is bound."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Whether there is anything to do for this pod; if no plugin has, `pre_bind` and `settle` are not called."""
+        """Return True if there is work for this pod; if no plugin has any, `pre_bind` and `settle` are not called."""
         return True
 
     @abstractmethod
@@ -275,7 +278,7 @@ class BindPlugin(Plugin):
 
 
 class PostBindPlugin(Plugin):
-    """Told that the pod is bound; too late for an answer."""
+    """Called after the pod is bound; the result is ignored."""
 
     @abstractmethod
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -283,17 +286,18 @@ class PostBindPlugin(Plugin):
 
 
 class PluginObserver(Protocol):
-    """Hears which plugins ran at which extension points; points and outcomes in kube-scheduler's words."""
+    """Observer of plugin calls, with points and outcomes in kube-scheduler's words."""
 
     monotonic: Callable[[], float]
     """Seconds that never run backwards."""
 
     def sampled(self, work: str) -> bool:
-        """Whether plugins are to be measured in what begins now: a cycle, a pod's way into the queue, its permit."""
+        """Return True if the plugins are to be measured in the work that begins now: a cycle, a PreEnqueue, a
+        Permit."""
         ...
 
     def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
-        """Each of these plugins has judged a pod, or so many nodes for it."""
+        """Each of these plugins has judged a pod, or a number of nodes for it."""
         ...
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
@@ -306,7 +310,7 @@ class PluginObserver(Protocol):
 
 
 Notify = Callable[[ClusterEvent], None]
-"""Tells the queue of a change."""
+"""Notify the queue of a change."""
 
 
 class InformedPlugin(Protocol):
@@ -326,14 +330,14 @@ class ClaimPlugin(Plugin):
 
     @abstractmethod
     def backs(self, resource: str) -> bool:
-        """Whether claims may provide the extended resource, so that nodes need not have it."""
+        """Return True if claims may provide the extended resource, so that nodes need not have it."""
 
     def usage(self) -> DeviceUsage:
-        """What devices provide of extended resources at this moment, for scores."""
+        """Return a function for the extended resources that devices provide at this moment, for scores."""
         return no_devices
 
     def observe(self, observer: PluginObserver) -> None:
-        """Tell ``observer`` of waits for devices; a plugin that waits for none tells nothing."""
+        """Call ``observer`` when waits for devices end; a plugin that waits for none never calls it."""
         return
 
 

@@ -1,7 +1,7 @@
-"""What a plugin answers: yes, no, no and do not try, or that something broke.
+"""Status: the result of a plugin, which is a refusal, an error, Skip, Pending or Wait.
 
-The codes are kube-scheduler's (docs/spec/scheduling.md §1). Success is spelled ``None``, because a filter says it
-a hundred thousand times a second; a `Status` object is always something other than plain success.
+The codes are kube-scheduler's (docs/spec/scheduling.md §1). Success is ``None``, because a filter returns it a hundred
+thousand times a second. Exceptions of plugins become errors (`defect_status`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ __all__ = ["DEFECTS", "Code", "Status", "defect_status", "error", "unresolvable"
 
 
 class Code(enum.Enum):
-    """How an answer other than success is meant."""
+    """Kind of a result other than success."""
 
     ERROR = "Error"
-    """Something broke; the pod is tried again after its back-off."""
+    """An error; the pod is tried again after its back-off."""
     UNSCHEDULABLE = "Unschedulable"
     """The pod does not fit now; evicting others may help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """The pod does not fit, and evicting others would not help."""
     SKIP = "Skip"
-    """The plugin has nothing to do for this pod: do not ask it again in this cycle."""
+    """The plugin has nothing to do for this pod in this cycle."""
     PENDING = "Pending"
     """The pod waits for something outside the scheduler; this is no failure."""
     WAIT = "Wait"
-    """The pod may have its node, but not before others have theirs. Only Permit says so."""
+    """The pod may have its node, but not before others have theirs. Only Permit returns it."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """Whether the pod was refused, as opposed to something having broken."""
+        """True if the pod was refused, False for an error."""
         return self.code is not Code.ERROR and self.code is not Code.SKIP
 
     def of(self, plugin: str) -> Status:
@@ -67,7 +67,7 @@ def unresolvable(*reasons: str) -> Status:
 
 
 def error(reason: str) -> Status:
-    """Something broke."""
+    """Return an error."""
     return Status(Code.ERROR, (reason,))
 
 
@@ -75,7 +75,7 @@ def error(reason: str) -> Status:
 
 
 DEFECTS: Final = (Exception, asyncio.CancelledError)
-"""What to catch around a plugin; `defect_status` sorts out what has to pass."""
+"""Exceptions to catch around a plugin; `defect_status` raises those again that must not be caught."""
 
 
 def defect_status(defect: BaseException, log: logging.Logger, text: str, *values: object) -> Status:

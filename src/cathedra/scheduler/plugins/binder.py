@@ -16,7 +16,7 @@ from cathedra.scheduler.state.pod_info import PodInfo
 __all__ = ["DefaultBinder"]
 
 QUESTIONS = 8
-"""So often the server is asked what became of a binding, over about twenty seconds."""
+"""Number of reads of a pod after a binding whose response was lost, over about twenty seconds."""
 
 
 class DefaultBinder(BindPlugin):
@@ -42,9 +42,9 @@ class DefaultBinder(BindPlugin):
         return None
 
     async def _is_bound(self, pods: ResourceClient[Pod], pod: PodInfo, node: str) -> bool:
-        """Whether the server has carried out what it could not answer; no, if it cannot be asked either.
+        """Return True if a binding whose response was lost was carried out; False if the server cannot be read either.
 
-        A pod that is bound runs. To take its devices back because an answer was lost would take them from under it.
+        A bound pod runs. Releasing its devices because a response was lost would take them from a running pod.
         """
         backoff = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=5.0, reset_after=60.0)
         for _ in range(QUESTIONS):

@@ -27,7 +27,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     name = "GangScheduling"
 
     def __init__(self, groups: Store[PodGroup], pods: Store[Pod], has_place: Callable[[str], bool]) -> None:
-        """``has_place`` knows of a pod by its UID whether it has a node, or is assumed on one."""
+        """``has_place`` returns True for the UID of a pod that has a node, or is assumed on one."""
         self._has_place = has_place
         self._groups = groups
         self._pods = pods
@@ -41,7 +41,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         )
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Refuses a pod whose gang is not complete yet."""
+        """Refuse a pod whose gang is not complete yet."""
         name = pod_group_name(pod.pod)
         if not name:
             return None
@@ -78,7 +78,7 @@ def group_key(pod: Pod) -> str:
 
 
 def same_group(old: Pod, new: Pod) -> bool:
-    """Whether what decides on `groups_of` is the very same in both states of a pod."""
+    """Return True if both versions of a pod have the same objects in all fields that `groups_of` reads."""
     return old.spec.scheduling_group is new.spec.scheduling_group
 
 

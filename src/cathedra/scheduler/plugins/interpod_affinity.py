@@ -1,9 +1,9 @@
-"""InterPodAffinity: pods that want to be, or must not be, in one topology domain with certain others.
+"""InterPodAffinity: pods that prefer, require or exclude certain other pods in one topology domain.
 
-Matching pods are counted per (topology key, value) before the nodes are looked at; a node is then judged by its labels
-alone (docs/spec/scheduling.md §17). A pod may have thousands of terms, each of which is compared with each pod that is
-there. What many terms say of a pod is therefore worked out once for all pods with the same labels, piece by piece in
-several turns (`cathedra.scheduler.framework.attempt`).
+Matching pods are counted per (topology key, value) before the nodes are filtered; a node is then judged by its labels
+alone (docs/spec/scheduling.md §17). A pod may have thousands of terms, each of which is compared with each existing
+pod. The matches of many terms are therefore computed once for all pods with the same labels, piece by piece in several
+time slices (`cathedra.scheduler.framework.attempt`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["InterPodAffinity"]
 FEW_TERMS: Final = 16
 """Number of terms from which on a pod is compared with each existing pod, one by one."""
 MOST_MATCHES: Final = 10_000
-"""So many pairs of a pod with many terms and labels of another one are remembered."""
+"""Largest number of cached pairs of a pod with many terms and labels of another one."""
 _NODE_KEYS: Final = "keys of node labels"
 _SKIP: Final = Status(Code.SKIP)
 Domain = tuple[str, str]
@@ -86,7 +86,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """Counts per domain; nothing to do when no pod says anything about others."""
+        """Count per domain; skip if no pod has a term."""
         nodes = snapshot.nodes
         if not pod.has_affinity or not (pod.required_affinity or pod.required_anti_affinity):
             if not snapshot.with_affinity:

@@ -1,4 +1,4 @@
-"""The plugins that look at the node alone: its name, whether it takes pods, its taints and its labels."""
+"""Plugins on the node alone: its name, whether it is schedulable, its taints and its labels."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
 
 def matches_node_affinity(pod: Pod, node: Node) -> bool:
-    """Whether ``node`` has the labels of the pod's nodeSelector and matches its required node affinity."""
+    """Return True if ``node`` has the labels of the pod's nodeSelector and matches its required node affinity."""
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False

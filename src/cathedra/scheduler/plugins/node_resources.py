@@ -1,4 +1,4 @@
-"""What is left on the node: NodeResourcesFit and NodeResourcesBalancedAllocation."""
+"""Resources left on the node: NodeResourcesFit and NodeResourcesBalancedAllocation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cathedra.scheduler.state.pod_info import CPU, IMPLICIT_PREFIX, MEMORY, PODS
 __all__ = ["FitOptions", "NodeResourcesBalancedAllocation", "NodeResourcesFit"]
 
 BackedByDevices = Callable[[str], bool]
-"""Whether an extended resource has a device class, so that DynamicResources may provide it."""
+"""Return True if an extended resource has a device class, so that DynamicResources may provide it."""
 
 
 class FitOptions(msgspec.Struct, frozen=True):
@@ -39,10 +39,10 @@ class FitOptions(msgspec.Struct, frozen=True):
     ignored: frozenset[str] = frozenset()
     """Extended resources that do not have to fit."""
     ignored_groups: frozenset[str] = frozenset()
-    """What comes before the slash in the names of such resources."""
+    """Prefixes before the slash in the names of ignored resources."""
 
     def ignores(self, name: str) -> bool:
-        """Whether a resource may be short."""
+        """Return True if a resource is not checked."""
         if not self.ignored and not self.ignored_groups:
             return False
         group, slash, _ = name.partition("/")
@@ -64,7 +64,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         options: FitOptions = DEFAULT_OPTIONS,
         device_usage: Callable[[], DeviceUsage] = lambda: no_devices,
     ) -> None:
-        """``device_usage`` answers for the moment in which it is asked."""
+        """``device_usage`` returns a function for the moment at which it is called."""
         self._backed_by_devices = backed_by_devices
         self._options = options
         self._device_usage = device_usage
@@ -79,7 +79,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         )
 
     def predicate(self, pod: PodInfo) -> NodePredicate:
-        """Nodes with room for one more pod and for all that it asks for pass."""
+        """Return the predicate: nodes with room for one more pod and for its requests pass."""
         wanted = tuple(pod.requests.items())
         backed = tuple([name for name in pod.qualified if self._backed_by_devices(name)])
         if not backed:
@@ -112,7 +112,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         return NodeScore(("least allocated", wanted), partial(_least_allocated, *wanted))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """What the configured strategy says; devices may be asked."""
+        """Return the scores of the configured strategy, devices included."""
         least_allocated = self.node_score(pod)
         if least_allocated is not None:
             return state.snapshot.values_of(least_allocated.key, least_allocated.of, nodes)
@@ -123,7 +123,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         return "/" in name and node.allocatable.get(name, 0) == 0 and self._backed_by_devices(name)
 
     def _provides(self, pod: Pod, change: ClusterEvent) -> bool:
-        """Whether a device class has begun to provide a resource that the pod asks for."""
+        """Return True if a device class now provides a resource that the pod requests."""
         old: DeviceClass | None = change.old
         new: DeviceClass = change.new
         requested = PodInfo(pod).requests
@@ -147,20 +147,21 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
 
 class NodeResourcesBalancedAllocation(ScorePlugin):
-    """Nodes whose cpu and memory would be used in equal parts are better."""
+    """Nodes with balanced use of cpu and memory get higher scores."""
 
     name = "NodeResourcesBalancedAllocation"
     weight = 1
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:
-        """100 minus the standard deviation of the two fractions, in percent; none for a pod that asks for neither."""
+        """Return 100 minus the standard deviation of the two fractions, in percent; None for a pod that requests
+        neither."""
         cpu, memory = pod.requests.get(CPU, 0), pod.requests.get(MEMORY, 0)
         if not cpu and not memory:
             return None
         return NodeScore(("balance", cpu, memory), partial(_balance, cpu, memory))
 
     def is_silent(self, pod: PodInfo) -> bool:
-        """Pods that ask for neither."""
+        """True for pods that request neither."""
         return self.node_score(pod) is None
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:

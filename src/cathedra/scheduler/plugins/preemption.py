@@ -1,7 +1,7 @@
-"""DefaultPreemption: makes room by evicting pods of lower priority.
+"""DefaultPreemption: evicts pods of lower priority.
 
-For every node whose refusal eviction could lift, the smallest set of victims is found by taking all pods of lower
-priority away and putting back as many as fit, the most important first. The node with the least harm is chosen: fewest
+For every node whose refusal an eviction could lift, the smallest set of victims is found by removing all pods of lower
+priority and adding back as many as fit, the most important first. The node with the least harm is chosen: fewest
 violated disruption budgets, lowest priority among victims, smallest sum, fewest pods, latest start
 (docs/spec/scheduling.md §15 and §17).
 """
@@ -37,10 +37,10 @@ from cathedra.semantics.conditions import find_condition
 __all__ = ["DefaultPreemption", "TryOut"]
 
 DEFAULT_SHARE: Final = (10, 100)
-"""Nodes with victims that are compared at most: so many percent of those in question, and never fewer than so many."""
+"""Largest number of candidate nodes that are compared: a percentage of those in question, and a minimum."""
 
 TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
-"""Whether the pod would fit if the node looked like this."""
+"""Return the refusal of the pod if the node were like this."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,11 +48,11 @@ _LOG = logging.getLogger(__name__)
 class _Candidate(msgspec.Struct, frozen=True):
     node: str
     victims: Sequence[PodInfo]
-    """Most important first."""
+    """The most important first."""
     violations: int
 
     def harm(self) -> tuple[int, int, int, int, float]:
-        """Less is better."""
+        """Sort key: less harm is better."""
         top = max(victim.priority for victim in self.victims)
         # Shifted, so that many pods of negative priority do not look like a small sum.
         total = sum(victim.priority + 2**31 for victim in self.victims)
@@ -75,7 +75,7 @@ class DefaultPreemption(PostFilterPlugin):
         try_out: TryOut,
         share: tuple[int, int] = DEFAULT_SHARE,
     ) -> None:
-        """``share``: so many percent of the nodes in question are compared, and never fewer than so many."""
+        """``share``: the percentage of the nodes in question that are compared, and the minimum."""
         self._client = client
         self._clock = clock
         self._recorder = recorder
@@ -89,7 +89,7 @@ class DefaultPreemption(PostFilterPlugin):
         return (EventRegistration(Resource.ASSIGNED_POD, Action.DELETE),)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
-        """Evicts, and nominates the node; or says for every node why that would not help."""
+        """Evict and nominate the node, or return for every node the reason why that would not help."""
         obstacle = self._obstacle(state, pod, diagnosis)
         if obstacle:
             return unschedulable(f"preemption: {obstacle}")
@@ -98,7 +98,7 @@ class DefaultPreemption(PostFilterPlugin):
         if not candidates:
             return Nomination("", f"preemption: {told.message()}")
         chosen = min(candidates, key=_Candidate.harm)
-        # What an earlier preemption, or its owner, is ending already is waited for and not ended again.
+        # Pods that an earlier preemption, or their owner, is already ending are waited for and not deleted again.
         victims = [one.pod for one in chosen.victims if one.pod.metadata.deletion_timestamp is None]
         if victims:
             await self._withdraw_nominations(pod, chosen.node)
@@ -110,7 +110,7 @@ class DefaultPreemption(PostFilterPlugin):
         return Nomination(chosen.node)
 
     def _obstacle(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> str:
-        """Why the pod may not preempt at all."""
+        """Return the reason why the pod may not preempt at all."""
         if pod.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         node = state.snapshot.by_name.get(pod.pod.status.nominated_node_name)
@@ -167,7 +167,7 @@ class DefaultPreemption(PostFilterPlugin):
         return _Candidate(node.name, victims, violations)
 
     def _split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """Pods whose eviction violates a disruption budget, and the others."""
+        """Split pods into those whose eviction violates a disruption budget, and the others."""
         budgets = [
             (budget.metadata.namespace, from_label_selector(budget.spec.selector), budget)
             for budget in self._budgets.list()
@@ -219,7 +219,7 @@ class DefaultPreemption(PostFilterPlugin):
 
 
 def _is_leaving(pod: Pod) -> bool:
-    """Whether the pod is being ended because another preempted it."""
+    """Return True if the pod is being ended because another preempted it."""
     condition = find_condition(pod.status.conditions, "DisruptionTarget")
     if pod.metadata.deletion_timestamp is None or condition is None:
         return False

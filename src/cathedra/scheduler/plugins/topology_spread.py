@@ -1,7 +1,10 @@
-"""PodTopologySpread: pods that look alike are spread over zones, hosts, or any other topology.
+"""PodTopologySpread: equal pods are spread over zones, hosts, or any other topology.
 
-Before the nodes are looked at, matching pods are counted per domain once; a node is then judged by its domain's count
+Before the nodes are filtered, matching pods are counted per domain once; a node is then judged by its domain's count
 against the smallest (docs/spec/scheduling.md §17).
+
+A pod without constraints of its own is spread from the pods of its services and of its controller. Source:
+``pkg/scheduler/framework/plugins/helper/spread.go`` (DefaultSelector).
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ class _Constraint(msgspec.Struct):
         return self.selector is not None and self.selector.matches(pod.pod.metadata.labels)
 
     def concerns(self, attempt: Attempt | None, pod: PodInfo, node: NodeInfo) -> bool:
-        """Whether the node counts at all for ``pod``."""
+        """Return True if the node counts for ``pod``."""
         if self.honors_affinity and not node_affinity_in_turns(attempt, pod.pod, node):
             return False
         tolerations = pod.pod.spec.tolerations
@@ -124,7 +127,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Refuses a node whose domain would have too many."""
+        """Refuse a node whose domain would have too many pods."""
         constraints: list[_Constraint] = state.data[self.name]
         labels = node.node.metadata.labels
         for constraint in constraints:
@@ -216,7 +219,7 @@ def _matching(pod: PodInfo, constraint: _Constraint, node: NodeInfo) -> int:
 
 
 def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence[bool]) -> float:
-    """Topologies with more domains weigh more, or hosts would never matter beside zones."""
+    """Return the weight of a topology. More domains weigh more; otherwise hosts would never matter beside zones."""
     if constraint.key == HOSTNAME:
         size = sum(usable)
     else:
@@ -262,7 +265,8 @@ class RelatedPods:
         }
 
     def selector(self, pod: Pod) -> Selector | None:
-        """What the services that select the pod and its controller select together; None if there is neither."""
+        """Return the joint selector of the services that select the pod and of its controller; None if there is
+        neither."""
         labels = self._of_services(pod)
         owner = controller_of(pod)
         added: Selector | None = None

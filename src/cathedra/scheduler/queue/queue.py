@@ -1,9 +1,13 @@
-"""The scheduling queue: who is tried next, who waits, and what wakes whom.
+"""Scheduling queue: waiting pods in their order, and the events that wake them.
 
 Three areas, as in kube-scheduler: *active* pods are tried by priority and then by age; pods in *back-off* were refused
-or failed a moment ago; *unschedulable* pods wait for an event that one of the plugins which refused them cares about.
-A pod that no event wakes is tried again after five minutes anyway. While nothing is active, a refused pod need not sit
-out its back-off; one for which something broke does (docs/spec/scheduling.md §1 and §3).
+or failed recently; *unschedulable* pods wait for an event that one of the plugins which refused them has registered
+for. A pod that no event wakes is tried again after five minutes. While nothing is active, a refused pod need not wait
+for the end of its back-off; one with an error must (docs/spec/scheduling.md §1 and §3).
+
+A cycle uses a snapshot. An event between the snapshot and the pod's return to the queue must be judged when the pod
+returns, or the pod would sleep through the change that it waits for. One shared log of events serves all pods in
+flight; each has its start in the log.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from cathedra.scheduler.state.pod_info import PodInfo, pod_requests
 __all__ = ["InFlight", "SchedulingQueue", "pod_actions"]
 
 FLUSH_SECONDS = 30.0
-"""How often pods are looked for that no event has woken."""
+"""Seconds between two searches for pods that no event has woken."""
 LONGEST_WAIT_SECONDS = 300.0
 """After this time in the unschedulable area a pod is tried again without a reason."""
 
@@ -57,7 +61,7 @@ class SchedulingQueue:
         self._backoff = backoff or Backoff()
         self._sequence = itertools.count(1)
         self._entries: dict[str, QueuedPodInfo] = {}
-        """Every waiting pod, wherever it waits; those in flight are not here."""
+        """Every waiting pod in any area; those in flight are not here."""
         self._active: list[tuple[int, float, int, int, QueuedPodInfo]] = []
         self._backing_off: list[tuple[float, int, int, QueuedPodInfo]] = []
         self._erring: list[tuple[float, int, int, QueuedPodInfo]] = []
@@ -65,9 +69,9 @@ class SchedulingQueue:
         self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {plugin: {} for plugin in registrations}
         """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
         self._awaited: dict[Resource, list[tuple[dict[str, QueuedPodInfo], EventRegistration]]] = {}
-        """What changes → the pods that wait for such changes by plugin, in the order of the plugins."""
+        """Kind of change → the pods that wait for it, by plugin in the order of the plugins."""
         self._registered: dict[tuple[str, Resource], list[EventRegistration]] = {}
-        """Plugin and what changes → what it registered for such changes."""
+        """Plugin and kind of change → the registrations for it."""
         for plugin, registered in registrations.items():
             for registration in registered:
                 self._registered.setdefault((plugin, registration.resource), []).append(registration)
@@ -75,7 +79,7 @@ class SchedulingQueue:
                 waiting.append((self._by_plugin[plugin], registration))
         self._in_flight = InFlight()
         self._parked: dict[str, QueuedPodInfo] = {}
-        """Pods whose attempt goes on later, with what is so then."""
+        """Pods whose attempt continues later, with their event log position."""
         self._wake = asyncio.Event()
         self._rearm = asyncio.Event()
 
@@ -129,8 +133,8 @@ class SchedulingQueue:
         return None if entry is None or uid in self._unschedulable else self._leave(entry)
 
     def park(self, entry: QueuedPodInfo) -> None:
-        """Keep a pod whose attempt is interrupted until `resume`. It needs no events: it will be tried with the nodes
-        and devices of then."""
+        """Keep a pod whose attempt is interrupted until `resume`. It needs no events, because it will be tried on the
+        nodes and devices of that moment."""
         self._in_flight.done(entry.uid)
         self._parked[entry.uid] = entry
 
@@ -146,9 +150,9 @@ class SchedulingQueue:
         self._in_flight.done(uid)
 
     def put_back(self, entry: QueuedPodInfo, plugins: Iterable[str], pending: Iterable[str] = ()) -> None:
-        """The attempt failed: refused by ``plugins``, or waiting for what ``pending`` asked for.
+        """Return a pod after a failed attempt: refused by ``plugins``, or waiting for ``pending`` ones.
 
-        With neither, something broke, and only time can help. Events since the pod left are judged now.
+        With neither, the attempt had an error, and only time can help. Events since the pod left are judged now.
         """
         entry.unschedulable_plugins = frozenset(plugins)
         entry.pending_plugins = frozenset(pending)
@@ -172,7 +176,7 @@ class SchedulingQueue:
     # --- waking
 
     def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
-        """Something in the cluster has changed: wake those whom it may concern, of that priority at most if given."""
+        """Handle a cluster event: wake the pods that it may concern, up to a priority if one is given."""
         if self._in_flight.left_at:
             self._in_flight.record(change)
         if not self._unschedulable:
@@ -197,7 +201,7 @@ class SchedulingQueue:
     # --- numbers
 
     def statistics(self) -> dict[str, int]:
-        """How many pods are where."""
+        """Return the number of pods in each area."""
         counted = {
             "unschedulable": 0,
             "gated": 0,
@@ -355,7 +359,8 @@ def _affected(registration: EventRegistration, change: ClusterEvent) -> Collecti
 
 
 def _hints(registration: EventRegistration, entry: QueuedPodInfo, change: ClusterEvent) -> bool:
-    """Whether the change may make the pod schedulable; a hint that breaks says yes, as in kube-scheduler."""
+    """Return True if the change may make the pod schedulable; a hint that raises counts as True, as in
+    kube-scheduler."""
     if registration.hint is None:
         return True
     try:
@@ -366,7 +371,7 @@ def _hints(registration: EventRegistration, entry: QueuedPodInfo, change: Cluste
 
 
 def pod_actions(old: Pod, new: Pod) -> Action:
-    """What changed between two versions of a pod, in the words that plugins register for."""
+    """Return the differences between two versions of a pod, as the actions for which plugins register."""
     actions: list[Action] = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(Action.UPDATE_POD_LABEL)

@@ -14,13 +14,13 @@ class QueuedPodInfo(msgspec.Struct):
 
     info: PodInfo
     added: float
-    """When it entered the queue last, in monotonic seconds: the order among equal priorities."""
+    """Monotonic seconds of its last entry into the queue: the order among equal priorities."""
     attempts: int = 0
-    """How often a cycle has tried it."""
+    """Number of attempts."""
     unschedulable_count: int = 0
-    """How often it was refused, as opposed to something having broken."""
+    """Number of refusals, errors not counted."""
     errors: int = 0
-    """How often in a row something broke."""
+    """Number of consecutive errors."""
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     first_active: int = 0
@@ -37,7 +37,7 @@ class QueuedPodInfo(msgspec.Struct):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """How long a refused pod must wait before it is tried again (docs/spec/scheduling.md §1)."""
+    """Back-off of a refused pod before it is tried again (docs/spec/scheduling.md §1)."""
 
     initial: float = 1.0
     """Seconds after the first refusal."""

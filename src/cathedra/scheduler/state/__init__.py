@@ -1,2 +1,2 @@
-"""What the scheduler knows: pods (`pod_info`), what they ask for (`resources`), nodes with the pods on them
-(`node_info`), all of them together with the pods assumed to be there (`cache`), and one cycle's view (`snapshot`)."""
+"""State of the cluster: pods and their requests (`pod_info`), nodes with the pods on them (`node_info`), all of them
+with the pods assumed and nominated (`cache`), and the view of one cycle (`snapshot`)."""

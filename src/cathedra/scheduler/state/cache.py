@@ -1,7 +1,9 @@
-"""Nodes and pods as the scheduler believes them to be: what the API says, plus the pods it is just binding.
+"""Cache of nodes and pods: the API's state, plus the pods that are being bound; and nominations.
 
 A pod is *assumed* on its node as soon as a cycle has chosen it, so that the next cycle counts it although its binding
-is not written yet. The informer's event confirms it; a failed binding forgets it.
+is not written yet. The informer's event confirms it; a failed binding drops it.
+
+A nominated pod is one for which room is being made. Until it gets it, pods of lower priority must not take it.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class Cache:
             self._take(uid)
 
     def is_assumed(self, uid: str) -> bool:
-        """Whether the pod is counted although the API does not know yet."""
+        """Return True if the pod is counted although the API does not have its binding yet."""
         return uid in self._assumed
 
     def place_of(self, uid: str) -> str | None:
@@ -100,11 +102,11 @@ class Cache:
         return self._places.get(uid)
 
     def __len__(self) -> int:
-        """How many pods are counted."""
+        """Number of pods that are counted."""
         return len(self._places)
 
     def statistics(self) -> dict[str, int]:
-        """How many nodes there are, pods counted on them, and how many of these are only assumed there."""
+        """Return the numbers of nodes, of pods counted on them, and of those that are only assumed there."""
         return {"nodes": len(self._known), "counted": len(self._places), "assumed": len(self._assumed)}
 
     # --- views
@@ -161,11 +163,11 @@ class Nominations:
 
     def __init__(self) -> None:
         self.node_of: dict[str, str] = {}
-        """A pod's UID → its node. Mostly there are none, and who is about to ask for every pod looks here first."""
+        """A pod's UID → its node. Mostly it is empty, so callers on hot paths test it first."""
         self._on: dict[str, dict[str, PodInfo]] = {}
 
     def __len__(self) -> int:
-        """How many pods are nominated."""
+        """Number of nominated pods."""
         return len(self.node_of)
 
     def set(self, pod: PodInfo, node: str) -> None:
@@ -176,9 +178,9 @@ class Nominations:
             self._on.setdefault(node, {})[pod.uid] = pod
 
     def update(self, old: Pod, new: PodInfo) -> None:
-        """A waiting pod has a new version; its status decides, unless neither version has anything to say.
+        """Handle a new version of a waiting pod. Its status decides, unless neither version has a nomination.
 
-        An update without a nomination may arrive before the one that was decided on here has been written.
+        An update without a nomination may arrive before the one that was decided here has been written.
         """
         node = new.pod.status.nominated_node_name
         if not node and not old.status.nominated_node_name:

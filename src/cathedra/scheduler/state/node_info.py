@@ -21,7 +21,7 @@ _ANY_ADDRESS = "0.0.0.0"
 
 
 MOST_REMEMBERED: Final = 64
-"""So many selectors a node remembers the counts of."""
+"""Largest number of selectors whose counts are cached per node."""
 
 
 class NodeInfo:
@@ -48,7 +48,7 @@ class NodeInfo:
     )
 
     def __init__(self, node: Node | None = None, name: str = "", *, changes: Changelog[NodeInfo] | None = None) -> None:
-        """``changes`` hears of every change of the node or of what its pods take."""
+        """``changes`` is called for every change of the node or of the resources that its pods take."""
         self.name = name
         self.changes = changes
         self.node = Node()
@@ -59,7 +59,7 @@ class NodeInfo:
         self.scoring_cpu = 0
         self.scoring_memory = 0
         self.alike: dict[tuple[str, Selector], int] = {}
-        """What `selected` answered for the pods that there are."""
+        """Results of `selected` for the present pods."""
         self.ports: dict[tuple[str, str, int], int] = {}
         self.allocatable: Amounts = {}
         self.hard_taints: tuple[Taint, ...] = ()
@@ -67,7 +67,7 @@ class NodeInfo:
         self.unschedulable = False
         self.image_sizes: dict[str, int] = {}
         self.zone = ""
-        """Region and zone; "" if the labels say neither."""
+        """Region and zone; "" if the labels have neither."""
         self.generation = 0
         """Grows with every change; equal generations mean an equal node with equal pods."""
         if node is not None:
@@ -93,7 +93,7 @@ class NodeInfo:
         self._count(pod, 1)
 
     def renew(self, pod: PodInfo) -> None:
-        """Take over a new version of a pod on the node that asks for the same."""
+        """Replace a pod on the node by a new version with equal requests."""
         if self.order[-1] != pod.uid:
             self._leave_order(pod.uid)
             self.order.append(pod.uid)
@@ -113,7 +113,7 @@ class NodeInfo:
         return [self.pods[uid] for uid in self.order]
 
     def selected(self, namespace: str, selector: Selector) -> int:
-        """How many pods of a namespace, those aside that are being deleted, a selector selects."""
+        """Return the number of pods of a namespace that a selector matches, without those that are being deleted."""
         known = self.alike.get((namespace, selector))
         if known is not None:
             return known
@@ -175,7 +175,7 @@ def _zone(node: Node) -> str:
 
 
 def ports_conflict(wanted: Iterable[tuple[str, str, int]], used: Iterable[tuple[str, str, int]]) -> bool:
-    """Whether some wanted port is taken, the wildcard address colliding with every other."""
+    """Return True if some wanted port is taken; the wildcard address conflicts with every other."""
     taken: dict[tuple[str, int], set[str]] = {}
     for address, protocol, port in used:
         taken.setdefault((protocol, port), set()).add(address)

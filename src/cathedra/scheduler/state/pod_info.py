@@ -50,7 +50,7 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""What the extended resource that every device class provides is called, before the name of the class."""
+"""Prefix of the extended resource that every device class provides, before the name of the class."""
 
 Amounts = dict[str, int]
 """Resource name → milli-units for cpu, units for everything else."""
@@ -65,12 +65,12 @@ def amounts(quantities: Mapping[str, Quantity]) -> Amounts:
 
 
 def pod_requests(pod: Pod, defaults: Mapping[str, Quantity] | None = None) -> Amounts:
-    """What ``pod`` holds of its node in all; ``defaults`` fill in for containers that do not say."""
+    """Return what ``pod`` holds of its node in all; ``defaults`` are used for containers without a request."""
     return _whole(pod_held_nanos(pod, pod.status.node_allocatable_resource_claim_statuses, defaults))
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether ``name`` is a resource outside kubernetes.io that is counted in whole numbers."""
+    """Return True if ``name`` is a resource outside kubernetes.io that is counted in whole numbers."""
     if "/" not in name or name.startswith("requests."):
         return False
     domain = name.split("/", 1)[0]
@@ -78,7 +78,7 @@ def is_extended_resource(name: str) -> bool:
 
 
 def fixed_resource(name: str) -> bool:
-    """Whether the scheduler counts ``name`` even though it is no extended resource."""
+    """Return True if the scheduler counts ``name`` even though it is no extended resource."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 
 
@@ -115,7 +115,7 @@ class AffinityTerm:
         )
 
     def matches(self, pod: Pod, namespace_labels: NamespaceLabels) -> bool:
-        """Whether ``pod`` is one of those that the term means."""
+        """Return True if the term selects ``pod``."""
         if self._selector is None or not self._selector.matches(pod.metadata.labels):
             return False
         namespace = pod.metadata.namespace
@@ -164,7 +164,7 @@ class PodInfo:
         self.has_affinity = affinity is not None and (
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
         )
-        """Whether the pod says anything about other pods."""
+        """True if the pod has terms about other pods."""
 
     @property
     def key(self) -> str:
@@ -188,7 +188,7 @@ class PodInfo:
         return self._of(pod) if made.told_resources == self.told_resources else made
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
-        """The pod as it will be when it is bound to ``node``, where its devices take so much of the node."""
+        """Return the pod bound to ``node``, with the amounts ``taken`` that its devices take of the node."""
         bound = replace(self.pod, spec=replace(self.pod.spec, node_name=node))
         if taken or _taken(bound):
             status = replace(bound.status, node_allocatable_resource_claim_statuses=taken)
@@ -203,17 +203,17 @@ class PodInfo:
 
     @_Derived
     def told_resources(self) -> tuple[object, ...]:
-        """What the pod's status says of resources; equal for equal reports."""
+        """Resources in the pod's status; equal for equal reports."""
         return _taken(self.pod), *reported_resources(self.pod)
 
     @_Derived
     def requests(self) -> Amounts:
-        """What the pod calls of its node, zeros left out."""
+        """Amounts that the pod takes of its node, without zeros."""
         return self._sums.requests
 
     @_Derived
     def scoring_requests(self) -> tuple[int, int]:
-        """Milli-cpu and bytes of memory for scoring, where a container that does not ask counts as a small one."""
+        """Milli-cpu and bytes of memory for scoring, with defaults for containers without a request."""
         return self._sums.scoring
 
     @_Derived
@@ -224,7 +224,7 @@ class PodInfo:
             sums = _sums_of(self.pod)
         else:
             sums = _plain_sums(*[container.resources for container in spec.containers])
-        # Each pod that has a node is asked for all of them.
+        # Every pod with a node needs all of them, so they are computed together.
         self.__dict__.update(requests=sums.requests, scoring_requests=sums.scoring, qualified=sums.qualified)
         return sums
 
@@ -249,7 +249,7 @@ class PodInfo:
 
     @_Derived
     def qualified(self) -> tuple[str, ...]:
-        """Those of the requested resources that devices may provide: all with a domain in their name."""
+        """Requested resources that devices may provide: all with a domain in their name."""
         return self._sums.qualified
 
     @_Derived
@@ -315,7 +315,7 @@ def selector_with_keys(
 
 
 class _Sums(msgspec.Struct, frozen=True):
-    """What a pod asks for in all."""
+    """Sums of a pod's requests."""
 
     requests: Amounts
     scoring: tuple[int, int]
@@ -339,9 +339,9 @@ def _plain_sums(*resources: ResourceRequirements) -> _Sums:
 
 
 def _states_both(pod: Pod) -> bool:
-    """Whether every container asks for processor and memory, so that there is nothing to assume."""
+    """Return True if every container requests processor and memory, so that no default is used."""
     if pod.spec.init_containers or any(reported_resources(pod)):
-        # What the kubelet has granted may lack what was asked for.
+        # Resources granted by the kubelet may lack a requested one.
         return False
     for container in pod.spec.containers:
         requests = container.resources.requests
@@ -351,7 +351,7 @@ def _states_both(pod: Pod) -> bool:
 
 
 def _tells_same(old: Pod, new: Pod) -> bool:
-    """Whether all that `PodInfo.told_resources` looks at is the very same in both states of a pod."""
+    """Return True if both versions of a pod have the same objects in all fields that `PodInfo.told_resources` reads."""
     same_taken = (
         old.status.node_allocatable_resource_claim_statuses is new.status.node_allocatable_resource_claim_statuses
     )

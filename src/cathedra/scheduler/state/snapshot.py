@@ -1,8 +1,11 @@
-"""The nodes as one scheduling cycle sees them.
+"""Snapshot of the nodes for one scheduling cycle.
 
-A cycle runs without giving way, so the snapshot shares the cache's node infos instead of copying them; only the order
-of the nodes is kept, and it is built anew only when nodes come or go. Nodes are ordered zone by zone, one of each in
-turn, so that the first nodes looked at are spread (docs/spec/scheduling.md §1).
+A cycle runs without yielding, so the snapshot shares the cache's node infos instead of copying them. Only the order of
+the nodes is kept, and it is rebuilt only when nodes are added or removed. Nodes are ordered zone by zone, one of each
+in turn, so that the first nodes filtered are spread (docs/spec/scheduling.md §1).
+
+Results that depend on single nodes are cached from cycle to cycle and updated by the list of changed nodes. Keys
+contain everything that a result depends on besides the node.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ MOST_NAMES: Final = 1024
 
 
 class Followed(ABC):
-    """Something about nodes. What it depends on is told by the node's `generation` when it changes."""
+    """A result about nodes that is updated incrementally. A node's part is recomputed when its `generation` changes."""
 
     def __init__(self, changes: Changelog[NodeInfo] | None) -> None:
-        """``changes`` tells of every change of a node; None: nothing is kept from one time to the next."""
+        """``changes`` has the nodes that changed; None: nothing is kept between two calls."""
         self._changes = changes
         self._mark: Mark[NodeInfo] | None = None
 
@@ -56,7 +59,7 @@ class Followed(ABC):
 
 
 class NodesThat(Followed):
-    """The nodes for which something holds, as far as it has been asked for."""
+    """The nodes that satisfy a predicate, as far as it has been evaluated."""
 
     def __init__(self, changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool], nodes: int) -> None:
         """``nodes``: how many there are in all."""
@@ -67,7 +70,7 @@ class NodesThat(Followed):
         self._others: set[NodeInfo] = set()
 
     def among(self, nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
-        """Those of ``nodes`` for which it holds, and perhaps others for which it does; true until the next change."""
+        """Return those of ``nodes`` that satisfy it, and possibly others that do; valid until the next change."""
         holding, others = self._holding, self._others
         if len(holding) < self._nodes and not holding.issuperset(nodes):
             for node in set(nodes).difference(holding).difference(others):
@@ -75,7 +78,8 @@ class NodesThat(Followed):
         return holding
 
     def _forget(self, nodes: Set[NodeInfo]) -> None:
-        # Nodes that were asked about will be again: as long as all of them hold, a look at their number is enough.
+        # Nodes that were asked for once are asked for again. As long as all of them satisfy it, comparing their number
+        # suffices.
         for node in nodes:
             if node in self._holding:
                 if not self._holds(node):
@@ -110,9 +114,9 @@ class ValueOfEach(Followed, Generic[V]):
         self._unknown = set(range(len(nodes)))
 
     def of(self, nodes: Sequence[NodeInfo]) -> list[V]:
-        """The value of each of ``nodes``, true until the next change.
+        """Return the value of each of ``nodes``, valid until the next change.
 
-        Mostly these are a piece of all nodes, or their end and their beginning: that costs no look at each.
+        Mostly they are a slice of all nodes, or their end and their beginning; then no node is looked up.
         """
         if not nodes:
             return []
@@ -192,7 +196,7 @@ class Resources(Followed):
 F = TypeVar("F", bound=Followed)
 
 MOST_FOLLOWED: Final = 64
-"""So much is kept about nodes; pods of more shapes than that in turn begin anew."""
+"""Largest number of cached results. When it is exceeded, the cache is cleared."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -207,11 +211,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     all_nodes: frozenset[NodeInfo]
     """The same as ``nodes``, in no order."""
     changes: Changelog[NodeInfo] | None = None
-    """What tells of every change of a node or its pods, if anything does."""
+    """Changes of nodes or their pods, if they are recorded."""
     object_changes: Changelog[NodeInfo] | None = None
-    """What tells of every change of a node's object, which are rare."""
+    """Changes of node objects, which are rare."""
     followed: dict[Hashable, Any] = msgspec.field(default_factory=dict)
-    """What is kept about nodes from pod to pod: a `Followed` of the sort that goes with its key."""
+    """Results that are kept from cycle to cycle, by key."""
 
     @classmethod
     def of(
@@ -227,8 +231,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         return cls(nodes, by_name, with_affinity, places, frozenset(nodes), changes, object_changes)
 
     def nodes_that(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
-        """Those of ``nodes`` for which ``holds`` does, and perhaps others; ``holds`` asks for nothing but the node's
-        generation and ``key`` tells."""
+        """Return those of ``nodes`` that satisfy ``holds``, and possibly others. ``holds`` may depend on nothing but
+        the node's generation and ``key``."""
         # Keys of predicates and scores are chosen apart from each other.
         key = NodesThat, "any change", key
         found: NodesThat | None = self.followed.get(key)
@@ -238,8 +242,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         return found.among(nodes)
 
     def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
-        """Whether ``holds`` does for all of ``nodes``; it asks for nothing but what the node's object and ``key``
-        tell."""
+        """Return True if ``holds`` is true for all of ``nodes``. It may depend on nothing but the node's object and
+        ``key``."""
         key = NodesThat, "object changes", key
         found: NodesThat | None = self.followed.get(key)
         if found is None:
@@ -266,7 +270,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return found.objects
 
     def resources(self) -> Set[str]:
-        """What nodes have of their own: all names of resources that some node says it has, and perhaps others."""
+        """Return the names of all resources that some node has, and possibly others."""
         found: Resources | None = self.followed.get(Resources)
         if found is None:
             found = self._follow(Resources, Resources(self.object_changes, self.nodes))
@@ -287,7 +291,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return Snapshot.of(nodes, {k: v for k, v in with_affinity.items() if v})
 
     def nodes_with_affinity(self) -> Iterable[NodeInfo]:
-        """Nodes on which some pod says something about other pods."""
+        """Return the nodes on which some pod has terms about other pods."""
         return [self.by_name[name] for name in self.with_affinity if name in self.by_name]
 
 
