@@ -1,4 +1,4 @@
-"""What a check works with: the driver as it runs now, claims for it, the CDI documents it writes, and its process."""
+"""Test bench of a check: the running driver, claims for it, the CDI documents that it writes, and its process."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Bench:
 
     @property
     def plugin(self) -> ExaminedPlugin:
-        """Its sockets."""
+        """The driver's sockets."""
         return self.instance.plugin
 
     def require_program(self) -> DriverProgram:
-        """What starts and ends the driver.
+        """Return the driver's program, which can be started and stopped.
 
         Raises:
             CheckSkipped: it was not started here.
@@ -108,7 +108,7 @@ class Bench:
         try:
             info = await self._unless_ended(self.directory.find(driver, but=but, seconds=PATIENCE), process)
             with contextlib.suppress(PluginCallError):
-                # A check of its own says so if the driver cannot be told.
+                # A check of its own fails if the driver cannot be notified.
                 await tell(info.socket, registered=True)
         except BaseException:
             if process is not None and self._program is not None:
@@ -117,7 +117,7 @@ class Bench:
         return DriverInstance(ExaminedPlugin(info, self._clock), process)
 
     async def _unless_ended(self, waiting: Coroutine[Any, Any, T], process: asyncio.subprocess.Process | None) -> T:
-        """What ``waiting`` returns.
+        """Return the result of ``waiting``, unless the driver ends before.
 
         Raises:
             DriverCheckError: the process has ended before.
@@ -205,7 +205,7 @@ class Bench:
             raise CheckFailed("it does not end when it is told to (SIGTERM)") from error
 
     async def close(self) -> None:
-        """End what was started here, and let go of connections."""
+        """Stop what was started here, and close connections."""
         if self._running is None:
             return
         await self._running.plugin.close()
@@ -213,7 +213,7 @@ class Bench:
             await self._program.kill(self._running.process)
 
     async def tidy(self) -> None:
-        """Let go of every claim of a check, as far as the driver lets."""
+        """Unprepare every claim of a check, as far as the driver allows it."""
         for claim in tuple(self.claims.made):
             with contextlib.suppress(PluginCallError, CheckFailed, DriverCheckError):
                 await self.plugin.unprepare([claim.ref])
@@ -228,7 +228,7 @@ class Bench:
         return await prepared_by(self.plugin, claim.ref, version)
 
     async def unprepare(self, claim: AllocatedClaim) -> None:
-        """Have the driver let go of it.
+        """Have the driver unprepare a claim.
 
         Raises:
             CheckFailed: that did not succeed.
@@ -236,7 +236,7 @@ class Bench:
         await unprepared_by(self.plugin, claim.ref)
 
     async def refuses(self, ref: ClaimReference) -> bool:
-        """Whether the driver refuses to prepare the claim, alone or with the whole call."""
+        """Return True if the driver refuses to prepare the claim, alone or with the whole call."""
         try:
             answers = await self.plugin.prepare([ref])
         except PluginCallError:
@@ -264,7 +264,7 @@ class Bench:
 
 
 async def prepared_by(plugin: ExaminedPlugin, ref: ClaimReference, version: str = "") -> tuple[PluginDevice, ...]:
-    """The devices that an instance answers for a claim.
+    """Return the devices that an instance reports for a claim.
 
     Raises:
         CheckFailed: it answers something else, or nothing.
@@ -281,7 +281,7 @@ async def prepared_by(plugin: ExaminedPlugin, ref: ClaimReference, version: str 
 
 
 async def unprepared_by(plugin: ExaminedPlugin, ref: ClaimReference) -> None:
-    """Insist that an instance lets go of a claim.
+    """Require that an instance unprepares a claim.
 
     Raises:
         CheckFailed: it does not.

@@ -19,7 +19,7 @@ __all__ = ["PluginCheck", "PluginCheckResult", "examine", "junit", "line", "tota
 
 @dataclass(frozen=True, slots=True)
 class PluginCheck:
-    """``rule`` says it in a sentence; ``source`` where it stands."""
+    """A check: its ``rule`` in one sentence, and the ``source`` of the rule."""
 
     name: str
     rule: str
@@ -29,7 +29,7 @@ class PluginCheck:
 
 @dataclass(frozen=True, slots=True)
 class PluginCheckResult:
-    """How a check went: ``passed``, ``failed`` or ``skipped``, why, and in how many seconds."""
+    """Result of a check: ``passed``, ``failed`` or ``skipped``, the reason, and its duration in seconds."""
 
     check: PluginCheck
     outcome: str
@@ -42,7 +42,7 @@ _CHECK_SECONDS: Final = 300.0
 
 
 async def examine(bench: Bench, checks: Sequence[PluginCheck], clock: Clock) -> AsyncIterator[PluginCheckResult]:
-    """Run the checks in order, and yield each result as it comes; claims of a check are let go after it."""
+    """Run the checks in order, and yield each result at once; the claims of a check are unprepared after it."""
     for check in checks:
         began = clock.monotonic()
         outcome, reason = await _run(check, bench)

@@ -23,7 +23,7 @@ __all__ = ["AllocatedClaim", "Claims"]
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """A claim and what it was allocated."""
+    """A claim and its allocation."""
 
     ref: ClaimReference
     allocation: resource.AllocationResult | None
@@ -40,7 +40,7 @@ class AllocatedClaim:
 
 
 class Claims:
-    """Makes claims in a namespace of the examination's own, and remembers them until they are let go."""
+    """Creates claims in a namespace of its own, and deletes them at the end."""
 
     def __init__(self, client: Client, node: str, namespace: str) -> None:
         self.driver = ""
@@ -50,7 +50,7 @@ class Claims:
         self._namespace = namespace
         self._numbers = itertools.count(1)
         self.made: list[AllocatedClaim] = []
-        """Those that have not been let go."""
+        """Claims that have not been deleted."""
 
     async def open(self) -> None:
         """Make the namespace, unless it is there.
@@ -65,13 +65,13 @@ class Claims:
                 raise
 
     async def slices(self) -> list[resource.ResourceSlice]:
-        """What the driver has published for the node or for all, by name."""
+        """Return the slices that the driver has published for the node or for all, by name."""
         found = (await self._client.resource(RESOURCESLICES).list()).items
         mine = [one for one in found if one.spec.driver == self.driver and one.spec.node_name in (None, "", self._node)]
         return sorted(mine, key=lambda one: one.metadata.name)
 
     async def allocate(self, count: int = 1) -> AllocatedClaim:
-        """A claim with ``count`` devices, by the allocator, from those that nothing holds.
+        """Create a claim with ``count`` devices, which the allocator chooses among the free ones.
 
         Raises:
             CheckSkipped: the driver has not so many free.
@@ -125,7 +125,7 @@ class Claims:
         return await self._make(asked(self.driver, self._name(), self._namespace, "", 1), None)
 
     async def delete(self, claim: AllocatedClaim) -> None:
-        """Delete the claim's object; the driver is not told."""
+        """Delete the claim's object without a call of the driver."""
         if claim in self.made:
             self.made.remove(claim)
         try:

@@ -1,4 +1,4 @@
-"""What can go wrong while a driver is examined.
+"""Errors of a driver check.
 
 DriverCheckError     it cannot be examined at all: no driver there, no API server, a wrong option
 CheckFailed          it does something else than it must; the verdict of one check, here as on the kit's bench
@@ -13,4 +13,4 @@ __all__ = ["CheckFailed", "CheckSkipped", "DriverCheckError"]
 
 
 class DriverCheckError(Exception):
-    """The examination cannot begin or go on; the text says what to do."""
+    """The check cannot begin or continue; the text names the remedy."""

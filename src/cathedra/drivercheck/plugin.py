@@ -1,4 +1,5 @@
-"""The kubelet's side of a driver's sockets: who is there, told of its registration, called in every version."""
+"""The kubelet's side of a driver's sockets: finds them, notifies them of the registration, and calls them in every
+version."""
 
 from __future__ import annotations
 
@@ -77,12 +78,12 @@ class ExaminedPlugin:
         }
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         for client in self._clients.values():
             await client.close()
 
     def client(self, version: str = "") -> GRPCPluginClient:
-        """The connection in a version; "": the one that a kubelet would choose.
+        """Return the connection in a version; "" for the one that a kubelet would choose.
 
         Raises:
             CheckFailed: the driver offers no version that a kubelet knows.

@@ -65,7 +65,7 @@ class DriverProgram:
             raise
 
     async def kill(self, process: asyncio.subprocess.Process) -> None:
-        """End an instance without a chance to say anything."""
+        """Kill an instance."""
         if process.returncode is None:
             process.kill()
         await process.wait()

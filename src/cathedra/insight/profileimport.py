@@ -21,7 +21,7 @@ from cathedra.profiles.model import Follows, Group, HardwareProfile, NodeShape, 
 __all__ = ["Masking", "imported_profile"]
 
 _LABELS: Final = ("kubernetes.io/arch", "node.kubernetes.io/instance-type")
-"""Labels that are kept, beside those in the domains of the drivers' vendors; others may say where a machine is."""
+"""Labels that are kept, beside those in the domains of the drivers' vendors; others may identify the machine."""
 _CAPACITY: Final[tuple[str, ...]] = ("cpu", "memory", "pods")
 
 
@@ -121,7 +121,7 @@ def _shape(node: Node, drivers: Iterable[str], masking: Masking) -> NodeShape:
 
 
 def _classes(classes: Iterable[DeviceClass], drivers: Iterable[str]) -> tuple[tuple[DeviceClass, ...], tuple[str, ...]]:
-    """The classes whose selectors name one of the drivers; parameters, which may hold anything, are left out."""
+    """Return the classes whose selectors name one of the drivers, without parameters, which may contain anything."""
     kept: list[DeviceClass] = []
     left_out: list[str] = []
     for one in classes:
@@ -183,7 +183,7 @@ class Masking:
         if kind == "name":
             return "{node}" if text == self._node.lower() else f"node-{self._number('name', text)}"
         if kind == "address":
-            # Domain and bus are the machine's; device and function tell what is on one card.
+            # Domain and bus belong to the machine; device and function to one card.
             slot = re.split("[:.-]", text)
             bus = self._number("bus", ":".join(slot[:2]))
             mask = f"0000:{bus % _BUSES:02x}:{slot[2]}.{slot[3]}"
@@ -198,6 +198,6 @@ class Masking:
         return f"192.0.2.{number % _BUSES}"
 
     def _number(self, kind: str, text: str) -> int:
-        """Which different text of its kind this is, from 1."""
+        """Return the number of this text among different texts of its kind, from 1."""
         seen = self._seen.setdefault(kind, {})
         return seen.setdefault(text, len(seen) + 1)

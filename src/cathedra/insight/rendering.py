@@ -1,4 +1,4 @@
-"""Layout of reports: counted nouns, amounts, wrapped lines and tables, for people; and the version of the JSON form."""
+"""Layout of reports: counted nouns, amounts, wrapped lines and tables; and the version of the JSON form."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
 
 API_VERSION: Final = "cathedra.dev/v1"
 Style = Callable[[str, str], str]
-"""A text and what it is («title», «good», «bad», «dim») → the text as it is shown."""
+"""A text and its role («title», «good», «bad», «dim») → the styled text."""
 _NAMES: Final = 4
 """Names that a list of names has before «and N more»."""
 _NO_MARKS: Final[Mapping[str, str]] = {}
 
 
 def plain(text: str, what: str) -> str:
-    """Without any colour."""
+    """Return the text without any style."""
     return text
 
 

@@ -1,9 +1,9 @@
-"""What one node of a profile has: templates with their placeholders filled in.
+"""Expansion of a profile for one node: templates with their placeholders filled in.
 
-Placeholders are ``{node}`` (the node's name), ``{n}`` (which repetition of its group a device is of, from 0), the
-group's own values, ``{uuid}`` and ``{serial}`` (made of the node's name and the repetition, so they are always the same
-and never occur twice; with ``{uuid:LABEL}`` of the node's name and the label). Where an attribute has an ``int``, the
-text that comes out is read as one. ``{{`` and ``}}`` stand for braces.
+Placeholders are ``{node}`` (the node's name), ``{n}`` (the number of the repetition of its group, from 0), the group's
+own values, ``{uuid}`` and ``{serial}`` (derived from the node's name and the repetition, so they are stable and unique;
+``{uuid:LABEL}`` is derived from the node's name and the label). If an attribute has an ``int``, the resulting text is
+parsed as one. ``{{`` and ``}}`` stand for braces.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _values(group: Group, node: str, number: int, place: str) -> _Placeholders:
 
 
 def _forms(group: Group, partitions: Partitions, values: _Placeholders) -> Iterator[Device]:
-    """Everything that a device can be taken as: itself and its parts, by name as the driver sorts them."""
+    """Return the partitions of a device: itself and its parts, by name in the driver's order."""
     counter_set = values.filled(partitions.counter_set)
     made = [part for kind in partitions.kinds for part in _parts(kind, partitions, counter_set, values)]
     if partitions.whole:
@@ -165,7 +165,7 @@ def _made(kind: type[S], plain: Any) -> S:
 
 
 class _Placeholders:
-    """What placeholders stand for, for one device."""
+    """Values of the placeholders for one device."""
 
     def __init__(self, values: Values, node: str, place: str) -> None:
         self._values = values
@@ -173,7 +173,7 @@ class _Placeholders:
         self._place = place
 
     def including(self, values: Values) -> _Placeholders:
-        """With more values."""
+        """Return a copy with more values."""
         return _Placeholders({**self._values, **values}, self._node, self._place)
 
     def filled(self, value: Any) -> Any:

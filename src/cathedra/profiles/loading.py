@@ -1,6 +1,6 @@
-"""From a name or a file to a profile.
+"""Loading of profiles, by name or from a file.
 
-The profile ``h100-8`` has whole devices, ``h100-8-mig`` the same devices in all parts that can be made of them.
+The profile ``h100-8`` has whole devices, ``h100-8-mig`` the same devices in all their partitions.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def load_profile(name: str) -> HardwareProfile:
 
 
 def read_profile(path: Path) -> HardwareProfile:
-    """The profile in a YAML file.
+    """Return the profile in a YAML file.
 
     Raises:
         ProfileError: the file cannot be read, or is no profile; the text says where it is wrong.
     """
     try:
         profile = _parsed(path.read_bytes())
-        # What placeholders make of the templates is seen only when they are filled in.
+        # Errors in values of placeholders are found only when the templates are expanded.
         expanded_pools(profile, "node")
     except OSError as error:
         raise ProfileError(f"{path}: {error.strerror}") from error

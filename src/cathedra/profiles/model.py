@@ -30,11 +30,11 @@ __all__ = [
 API_VERSION: Final = "cathedra.dev/v1"
 KIND: Final = "Profile"
 PARTITIONED: Final = "-mig"
-"""What the name of a profile ends with whose devices are offered in all partitions that can be made of them."""
+"""Suffix of the name of a profile whose devices are offered in all their partitions."""
 
 
 class ProfileError(ValueError):
-    """There is no such profile, or a file is none; the text names it and says what is wrong."""
+    """There is no such profile, or a file is not valid; the text names it and the error."""
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -46,12 +46,12 @@ class Follows(_Part, frozen=True, kw_only=True):
 
     driver: str
     version: str = ""
-    """The version that was looked at, in the vendor's words."""
+    """Version of the source, in the vendor's words."""
     source: str = ""
 
 
 class NodeShape(_Part, frozen=True, kw_only=True):
-    """What such a node has beside its devices."""
+    """Labels and capacity of such a node."""
 
     labels: dict[str, str] = {}
     capacity: dict[str, str] = {}
@@ -75,7 +75,7 @@ class PartitionKind(_Part, frozen=True, kw_only=True):
     starts: tuple[int, ...]
     """The slices at which such a part can begin."""
     size: int
-    """How many slices, one after another, it takes."""
+    """Number of adjacent slices that it takes."""
 
 
 class Partitions(_Part, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class Partitions(_Part, frozen=True, kw_only=True):
     slice_counter: str
     """The counter of a slice, with the placeholder ``{slice}``."""
     whole: bool
-    """Whether the driver offers the uncut device beside its parts."""
+    """True if the driver offers the uncut device beside its parts."""
     device: dict[str, Any]
     """The template of a part: a device without capacity and counters."""
     amounts: tuple[ProfileAmount, ...]
@@ -120,24 +120,24 @@ class HardwareProfile(_Part, frozen=True, kw_only=True):
     description: str
     follows: tuple[Follows, ...] = ()
     sources: tuple[str, ...] = ()
-    """Where figures come from that the driver's own sources do not tell."""
+    """Sources of figures that the driver's own sources do not have."""
     unconfirmed: tuple[str, ...] = ()
-    """What may be otherwise on real machines."""
+    """Figures that may differ on real machines."""
     node: NodeShape = NodeShape()
     device_classes: tuple[DeviceClass, ...] = ()
     """The classes that come with the drivers."""
     pools: tuple[PoolTemplate, ...]
     partitioned: bool = False
-    """Whether devices are offered in parts, where they have any."""
+    """True if devices are offered in partitions, where they have any."""
 
     @property
     def can_be_partitioned(self) -> bool:
-        """Whether some of its devices can be cut into parts."""
+        """True if some of its devices can be partitioned."""
         return any(group.partitions is not None for pool in self.pools for group in pool.groups)
 
     @property
     def uses_counters(self) -> bool:
-        """Whether its devices consume shared counters (feature gate DRAPartitionableDevices)."""
+        """True if its devices consume shared counters (feature gate DRAPartitionableDevices)."""
         if self.partitioned:
             return True
         return any(group.shared_counters for pool in self.pools for group in pool.groups)

@@ -1,8 +1,8 @@
-"""Whole clusters inside of tests: the fixtures of the pytest plugin, and what they are made of.
+"""Whole clusters in tests: the fixtures of the pytest plugin, and their parts.
 
-`plugin` is what pytest loads; it imports nothing else of this program until a fixture is asked for. `cluster` is what
-a test holds; `actions` does its work on the cluster's own event loop, which runs in a thread of its own (`loop`) and
-whose time can be advanced.
+`plugin` is loaded by pytest; it imports nothing else of this program until a fixture is used. `cluster` is the object
+of a test; `actions` runs its work on the cluster's own event loop, which runs in a thread of its own (`loop`) and whose
+time can be advanced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a test does to its cluster, as coroutines on the cluster's event loop."""
+"""Actions of a test on its cluster, as coroutines on the cluster's event loop."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from cathedra.testing.loop import AdvanceableLoop
 __all__ = ["Actions", "Condition", "NotInTime"]
 
 Condition = str | Callable[[Any], object]
-"""When a wait ends: as ``kubectl wait --for`` says it (``condition=Ready``, ``condition=Ready=False``, ``delete``), or
-``phase=Running``, or a function of the object that is true then."""
+"""Condition that ends a wait: as in ``kubectl wait --for`` (``condition=Ready``, ``condition=Ready=False``,
+``delete``), or ``phase=Running``, or a predicate on the object."""
 
 MANAGER: Final = "pytest"
 EXPLAINED: Final = 5
@@ -39,7 +39,7 @@ _WIDTH: Final = 100
 
 
 class NotInTime(AssertionError):
-    """What was waited for did not come; the text says how things stood."""
+    """The condition was not met in time; the text has the last state."""
 
 
 class Actions:
@@ -52,13 +52,13 @@ class Actions:
         self._kinds: ServedKinds = served_kinds(cluster.gates)
 
     async def apply(self, manifests: Input, namespace: str) -> list[Any]:
-        """Create the objects, or change them to what the manifests say (server-side apply).
+        """Create the objects, or change them to the manifests (server-side apply).
 
         Raises:
             ManifestError: a document is no object that the release serves.
             StatusError: the API server refuses one.
         """
-        # All are looked at before the first is written.
+        # All are decoded before the first is written.
         read = [(self._manifest(one, number), one) for number, one in enumerate(plain_objects(manifests))]
         return [await self._applied(manifest, one, namespace) for manifest, one in read]
 
@@ -120,7 +120,7 @@ class Actions:
         return await resource.patch(name, PatchType.MERGE, {"status": dict(status)}, subresource="status")
 
     async def wait_for(self, what: str, until: Condition, namespace: str, timeout: float) -> Any:
-        """The object as soon as it is as wanted; None for one that is gone.
+        """Return the object as soon as the condition is met; None for one that is gone.
 
         Raises:
             NotInTime: it did not come to that within ``timeout`` seconds of the machine's clock.
@@ -174,11 +174,11 @@ class Actions:
         await self._cluster.silence_node(name)
 
     async def state(self) -> ClusterState:
-        """Everything, as the tools of `cathedra.insight` read it."""
+        """Return the whole state, as the tools of `cathedra.insight` read it."""
         return await read_client(self._client, source="this test's cluster", release=self._cluster.gates.release)
 
     async def waiting(self) -> str:
-        """Why pods wait: what `explain` says of each of them; "" if none does."""
+        """Return the reasons why pods wait, from `explain`; "" if none does."""
         state = await self.state()
         pods = [pod for pod in state.pods if not pod.spec.node_name and not is_terminal(pod)]
         told = [

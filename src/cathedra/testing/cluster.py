@@ -33,7 +33,7 @@ __all__ = ["AsyncDRACluster", "DRACluster"]
 T = TypeVar("T")
 
 PATIENCE: Final = 60.0
-"""Seconds that a wait lasts unless said otherwise."""
+"""Default timeout of a wait in seconds."""
 IDLE_SECONDS: Final = 150.0
 """Longer than an idle connection is kept, and then waited for."""
 
@@ -49,7 +49,7 @@ class DRACluster:
         self.options = options
         self.kubeconfig = directory / "kubeconfig"
         self.server = ""
-        """Where the API server is, as a URL."""
+        """URL of the API server."""
         self.aio = AsyncDRACluster(self)
         self._directory = directory
         self._running: concurrent.futures.Future[Actions] = concurrent.futures.Future()
@@ -82,7 +82,7 @@ class DRACluster:
         self.close()
 
     def apply(self, manifests: Input, *, namespace: str = "default") -> list[Any]:
-        """Create the objects, or change them to what the manifests say: YAML text, a path, dicts or typed objects.
+        """Create the objects, or change them to the manifests: YAML text, a path, dicts or typed objects.
 
         Raises:
             ManifestError: a document is no object that the release serves.
@@ -126,9 +126,9 @@ class DRACluster:
         return self._call(lambda actions: actions.patch_status(what, status, namespace))
 
     def wait_for(self, what: str, until: Condition, *, namespace: str = "default", timeout: float = PATIENCE) -> Any:
-        """Wait until an object is as wanted; returns it, or None if it is to be gone.
+        """Wait until an object meets a condition. Return it, or None if it is deleted.
 
-        ``until`` is ``condition=NAME``, ``condition=NAME=VALUE``, ``phase=NAME``, ``delete``, or a function of the
+        ``until`` is ``condition=NAME``, ``condition=NAME=VALUE``, ``phase=NAME``, ``delete``, or a predicate on the
         object. The cluster's time does not matter here: ``timeout`` is in seconds of the machine's clock.
 
         Raises:
@@ -162,11 +162,11 @@ class DRACluster:
         self._call(lambda actions: actions.silence_node(name))
 
     def state(self) -> ClusterState:
-        """Everything, for the tools of `cathedra.insight`."""
+        """Return the whole state, for the tools of `cathedra.insight`."""
         return self._call(lambda actions: actions.state())
 
     def explain(self, what: str, *, namespace: str = "default") -> Explanation:
-        """Why a pod, claim or workload waits, what would help, or what it has.
+        """Explain why a pod, claim or workload waits, with remedies, or what it has.
 
         Raises:
             InvalidInput: there is no such object.
@@ -174,7 +174,7 @@ class DRACluster:
         return explain(self.state(), what, namespace=namespace)
 
     def waiting(self) -> str:
-        """What `explain` says of all pods that wait for a node; "" if none does."""
+        """Return the explanations of all pods that wait for a node; "" if none does."""
         return self._call(lambda actions: actions.waiting())
 
     def _call(self, action: Callable[[Actions], Coroutine[Any, Any, T]]) -> T:

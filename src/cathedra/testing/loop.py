@@ -1,7 +1,8 @@
-"""An event loop in real time that can be moved on: sockets work as ever, and an hour passes when a test says so.
+"""Event loop in real time that can be advanced: sockets work as usual, and an hour passes when a test advances the
+clock.
 
-Time is moved from one timer to the next, and only when nothing is ready to run, so whatever is due in between happens
-in its order (compare `cathedra.clock.VirtualTimeLoop`, which never waits and therefore serves no sockets).
+Time moves from one timer to the next, and only when nothing is ready to run, so timers fire in their order (compare
+`cathedra.clock.VirtualTimeLoop`, which never waits and therefore serves no sockets).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["AdvanceableLoop"]
 
 
 class _AdvancingSelector(selectors.DefaultSelector):
-    """Passes as much idle time as it is told to by moving the clock; else it waits like any other."""
+    """Selector that skips idle time by advancing the clock while there is time to skip; else it waits as usual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +33,7 @@ class _AdvancingSelector(selectors.DefaultSelector):
             self.moved += timeout or 0.0
             return ready
         if self.left <= 0:
-            # Everything that was due has run.
+            # All timers that were due have run.
             self.arrived.set_result(None)
             self.arrived = None
             return ready
@@ -43,7 +44,7 @@ class _AdvancingSelector(selectors.DefaultSelector):
 
 
 class AdvanceableLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is the machine's plus what `advance` has added."""
+    """Event loop whose time is the machine's plus what `advance` has added."""
 
     def __init__(self) -> None:
         self._advancing = _AdvancingSelector()
@@ -58,7 +59,7 @@ class AdvanceableLoop(asyncio.SelectorEventLoop):
         self._advancing.hurries = True
 
     async def advance(self, seconds: float) -> None:
-        """Let so many seconds pass; returns when everything that was due by then has run.
+        """Advance the clock by ``seconds``; return when all timers due by then have run.
 
         Raises:
             ValueError: time does not run backwards.

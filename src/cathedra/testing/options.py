@@ -1,4 +1,4 @@
-"""What a test may ask of its cluster: the arguments of the marker and of the fixture."""
+"""Options of a cluster: the arguments of the marker and of the fixture."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ClusterOptions:
     """The options of a cluster in a test; they mean what those of ``cathedra up`` mean."""
 
     nodes: int = 1
-    """How many nodes, named ``node-0``, ``node-1`` …"""
+    """Number of nodes, named ``node-0``, ``node-1`` …"""
     profile: str = ""
-    """What nodes are like: a profile's name or file; "": they have the example driver's devices."""
+    """Profile of the nodes: a name or a file; "" for the devices of the example driver."""
     gpus: int = 8
     """Devices of the example driver on each node."""
     kubernetes_version: str = NEWEST

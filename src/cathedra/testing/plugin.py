@@ -1,7 +1,6 @@
-"""The pytest plugin: a cluster as a fixture, and why pods wait in the report of a test that fails.
+"""The pytest plugin: a cluster as a fixture, and the reasons why pods wait in the report of a failing test.
 
-pytest loads this module whenever it runs, so it imports nothing else of this program: the first fixture that is asked
-for does.
+pytest loads this module in every run, so it imports nothing else of this program until the first fixture is used.
 """
 
 from __future__ import annotations

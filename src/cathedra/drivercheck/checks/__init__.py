@@ -1,4 +1,4 @@
-"""What is asked of a driver, in the order in which its author meets it: `registration`, `slices`, `preparing`,
+"""The checks, in the order in which an author of a driver meets them: `registration`, `slices`, `preparing`,
 `documents`, `refusals`, `load`, `restarts`, `health`. Each module ends with its checks."""
 
 from __future__ import annotations

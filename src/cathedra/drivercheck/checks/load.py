@@ -18,7 +18,7 @@ __all__ = ["CHECKS"]
 _CALLS: Final = 16
 _MOST_RESULTS: Final = 32
 _PARAMETER_BYTES: Final = 10_000
-"""Close to the 10 KiB that an API server takes for one configuration."""
+"""Close to the 10 KiB that an API server accepts for one configuration."""
 
 
 async def _parallel(bench: Bench) -> None:
@@ -67,7 +67,7 @@ async def _large(bench: Bench) -> None:
 
 
 async def _many_configurations(bench: Bench) -> None:
-    """They are for another driver, so they must not matter, however large."""
+    """Configurations for another driver, which this one must ignore, however large they are."""
     opaque = OpaqueDeviceConfiguration(
         driver="other.example.com", parameters=RawJSON.of({"text": "x" * _PARAMETER_BYTES})
     )

@@ -1,4 +1,4 @@
-"""What a driver must not prepare, and answers with an error: docs/spec/driver-sdk.md §1 and §5.2."""
+"""Claims that a driver must refuse with an error: docs/spec/driver-sdk.md §1 and §5.2."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _in_use(bench: Bench) -> None:
 
 
 async def _wrong_parameters(bench: Bench) -> None:
-    """Whether it refuses them or has none; but it answers, and goes on."""
+    """The driver refuses wrong parameters, or has none; in both cases it responds and keeps running."""
     parameters = RawJSON.of({"apiVersion": "nothing.example.com/v1", "kind": "Unknown", "spec": [None, {"": -1}]})
     opaque = OpaqueDeviceConfiguration(driver=bench.plugin.info.name, parameters=parameters)
     claim = await bench.claims.configured((DeviceAllocationConfiguration(source="FromClaim", opaque=opaque),))

@@ -55,7 +55,7 @@ async def _serves_what_it_offers(bench: Bench) -> None:
 
 
 async def _answers_again(bench: Bench) -> None:
-    """A kubelet that starts anew asks every socket again."""
+    """After a restart of the kubelet, the driver registers again on every socket."""
     info = bench.plugin.info
     try:
         await tell(info.socket, registered=True)

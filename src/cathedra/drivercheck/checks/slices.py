@@ -1,4 +1,4 @@
-"""What the driver publishes: docs/spec/driver-sdk.md §10 and §11, docs/spec/api.md §3.6."""
+"""Published slices: docs/spec/driver-sdk.md §10 and §11, docs/spec/api.md §3.6."""
 
 from __future__ import annotations
 

@@ -101,13 +101,13 @@ class ConvertedFile(msgspec.Struct, frozen=True, rename="camel"):
     file: str
     text: str
     changes: tuple[str, ...] = ()
-    """What is different, object by object; empty if the text is as it was."""
+    """The changes, object by object; empty if the text is unchanged."""
     notes: tuple[str, ...] = ()
-    """What could not be known, or stays as it was."""
+    """Notes on what is not known, or was left unchanged."""
 
     @property
     def changed(self) -> bool:
-        """Whether anything is different."""
+        """True if anything was changed."""
         return bool(self.changes)
 
 
@@ -233,7 +233,8 @@ class VersionChange:
 
 
 def _unknown(value: Mapping[str, Any], gvk: GroupVersionKind, version: str) -> tuple[str, ...]:
-    """Fields that the version does not have; they stay, for the author has to decide what becomes of them."""
+    """Return the fields that the version does not have. They are kept, because the author must decide what to do with
+    them."""
     definition = definition_of(gvk.group, gvk.kind)
     if definition is None:
         return ()
@@ -281,7 +282,7 @@ def _title(value: Mapping[str, Any], gvk: GroupVersionKind) -> str:
 
 
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-"""The versions that can be asked for."""
+"""Versions to which manifests can be converted."""
 CONVERTIBLE: Final = frozenset((*VERSIONS, "v1alpha3"))
 """The versions that are read: those of today's generation."""
 EXACTLY: Final = "exactly"
@@ -298,7 +299,7 @@ _DEVICES: Final = ("spec", "devices")
 
 
 def parts_of(kind: str) -> tuple[str, ...]:
-    """The path of the list whose elements look different in v1beta1: requests or devices; empty if there is none."""
+    """Return the path of the list whose elements differ in v1beta1: requests or devices; empty if there is none."""
     return _DEVICES if kind == "ResourceSlice" else _REQUESTS.get(kind, ())
 
 

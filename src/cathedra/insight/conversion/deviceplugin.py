@@ -1,7 +1,7 @@
-"""From device plugins to claims: a text whose pods ask for extended resources, rewritten.
+"""Conversion from device plugins to claims: pods that request extended resources are rewritten.
 
-The steps of this module are taken one by one, on the text and on its values; at the end both
-have to say the same. Classes and templates are added behind, with comments on what could not be known.
+Every step changes the text and the decoded values; at the end both must be equal. Classes and templates are appended,
+with comments on what is not known.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class DevicePluginChange:
         return changed_values(value, change)
 
     def _plan(self, value: Mapping[str, Any], gvk: GroupVersionKind) -> PodPlan | None:
-        """What to do with one object; the objects that it needs are noted."""
+        """Return the plan for one object; the objects that it needs are recorded."""
         path = POD_SPECS.get(gvk.kind)
         metadata = value.get("metadata")
         if path is None or gvk.group not in _GROUPS or not isinstance(metadata, Mapping):
@@ -184,7 +184,7 @@ def _appended(text: str, node: YAMLNode, step: ConversionStep, flow: str) -> Tex
 
 
 def _indents(text: str, root: YAMLNode) -> bool:
-    """Whether lists of the object are indented below their keys."""
+    """Return True if lists of the object are indented below their keys."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -226,7 +226,7 @@ def _with_documents(text: str, added: Sequence[_Added]) -> str:
 
 
 CLAIM: Final = "devices"
-"""How a pod calls its claim."""
+"""Name of the claim in a pod."""
 ADD, APPEND, REMOVE = "add", "append", "remove"
 _KNOWN: Final = {
     "nvidia.com/gpu": ("gpu.nvidia.com", "device.attributes['gpu.nvidia.com'].type == 'gpu'"),
@@ -235,7 +235,7 @@ _KNOWN: Final = {
     "gpu.intel.com/i915": ("gpu.intel.com", ""),
     "gpu.intel.com/xe": ("gpu.intel.com", ""),
 }
-"""Resource → the driver that its vendor has for DRA, and what the class of whole devices asks besides."""
+"""Resource → the DRA driver of its vendor, and the further conditions of the class of whole devices."""
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -258,7 +258,7 @@ class ExtendedRequest(NamedTuple):
 
 
 class PodPlan(NamedTuple):
-    """What is to be done with one object."""
+    """The changes of one object."""
 
     steps: tuple[ConversionStep, ...]
     requests: tuple[ExtendedRequest, ...]
@@ -266,9 +266,9 @@ class PodPlan(NamedTuple):
 
 
 def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequence[str]) -> PodPlan | None:
-    """How the pod whose spec is given, and stands at ``path``, comes to ask by a claim; None if it asks for nothing.
+    """Return the changes by which a pod with this spec at ``path`` uses a claim; None if it requests no device.
 
-    ``chosen`` are the resources that are meant; all extended resources, if it is empty.
+    ``chosen`` are the resources to be replaced; all extended resources if it is empty.
     """
     asked = list(_asked(pod, path, chosen))
     if not asked:
@@ -346,7 +346,7 @@ def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> 
 
 
 def _asked(pod: Mapping[str, Any], path: str, chosen: Sequence[str]) -> Iterator[tuple[str, str, str, int]]:
-    """The place and name of a container, a resource that it asks for, and how many."""
+    """Yield position and name of a container, a resource that it requests, and the number."""
     for kind in ("initContainers", "containers"):
         several = pod.get(kind)
         for number, container in enumerate(several if isinstance(several, list) else ()):
@@ -366,7 +366,7 @@ def _asked(pod: Mapping[str, Any], path: str, chosen: Sequence[str]) -> Iterator
 
 
 def _count(amount: Any) -> int:
-    """How many devices a quantity is; 0 for what is none."""
+    """Return the number of devices in a quantity; 0 if it is none."""
     if isinstance(amount, bool) or not isinstance(amount, (int, str)):
         return 0
     try:

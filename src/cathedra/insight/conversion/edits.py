@@ -38,11 +38,11 @@ _COMMENT: Final = re.compile(r"#[^\n\r]*")
 
 
 class Unconvertible(ValueError):
-    """The text is written in a way that cannot be changed without changing more; the text says which."""
+    """The text cannot be edited without changing more; the message names the construct."""
 
 
 class TextEdit(NamedTuple):
-    """What stands from ``start`` to ``end`` becomes ``text``."""
+    """Replacement of the text from ``start`` to ``end``."""
 
     start: int
     end: int
@@ -138,7 +138,7 @@ def _check(node: YAMLNode) -> None:
 
 
 def _end_of(text: str, key: YAMLNode, value: YAMLNode) -> int:
-    """Where an entry ends; an alias stands somewhere else than the node that it refers to."""
+    """Return the end of an entry; an alias ends elsewhere than the node that it refers to."""
     if value.start >= key.end:
         return max(value.end, key.end)
     found = re.compile(r"\s*:\s*\*[^\s,\]}]+").match(text, key.end)
@@ -174,7 +174,7 @@ class _Block:
         return lines if lines.endswith("\n") else lines + self.newline
 
     def replaced(self, lines: str) -> TextEdit:
-        """The edit that makes these lines of the mapping; its first line goes on where it began."""
+        """Return the edit that replaces these lines of the mapping; the first line starts where the mapping started."""
         if not self._text[: self._end].endswith("\n"):
             lines = lines.removesuffix("\n").removesuffix("\r")
         return TextEdit(self._begin, self._end, lines[self._column :])
@@ -232,7 +232,7 @@ def _loose(lines: _Block, key: YAMLNode, inner: YAMLNode) -> str:
 
 
 def _gaps(text: str, key: YAMLNode, inner: YAMLNode) -> str:
-    """What stands between the entries of a mapping in flow style."""
+    """Return the texts between the entries of a mapping in flow style."""
     at, found = inner.start, []
     for one, value in inner.entries:
         found.append(text[at : one.start])

@@ -23,14 +23,14 @@ from cathedra.scheduler.judging import Filters, Judgement, Status, device_error,
 __all__ = ["Analysis", "analyse_claims", "analyse_pod", "error_shape"]
 
 SHOWN: Final = 8
-"""Groups of nodes whose requests are told in full."""
+"""Number of node groups whose requests are described in full."""
 _COUNTED: Final = 600
 """Different answers that are counted before nodes are called alike without looking."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What filters and allocator say; ``groups`` has those first that come nearest."""
+    """Verdict of filters and allocator; ``groups`` begins with those that are nearest to fitting."""
 
     state: ClusterState
     filters: Filters | None
@@ -50,7 +50,7 @@ class Analysis:
 
 
 def analyse_pod(state: ClusterState, pod: Pod, filters: Filters, only: frozenset[str] | None = None) -> Analysis:
-    """Put a pod, whose claims are in the state, to the scheduler's filters."""
+    """Run the scheduler's filters on a pod whose claims are in the state."""
     judgement = filters.judge(pod, only=only)
     cycle = judgement.cycle
     prepared: PreparedRequests | None = None
@@ -67,9 +67,9 @@ def analyse_pod(state: ClusterState, pod: Pod, filters: Filters, only: frozenset
 def analyse_claims(
     state: ClusterState, claims: Sequence[ResourceClaim], only: frozenset[str] | None = None
 ) -> Analysis:
-    """Put claims to the allocator alone, as if a pod without any other wish used them.
+    """Run the allocator alone on claims, as if a pod without other requirements used them.
 
-    What the allocator raises becomes the refusal of a node.
+    Exceptions of the allocator become refusals of nodes.
     """
     nodes = [node for node in state.nodes if only is None or node.metadata.name in only]
     prepared = state.cluster.allocator().prepare(claims)
@@ -122,7 +122,7 @@ def _alone(prepared: PreparedRequests, node: Node) -> Status | None:
 
 
 class _Signature:
-    """What makes nodes alike, with the counts from which their funnels are made."""
+    """Key of a group of nodes, with the counts from which its funnels are made."""
 
     def __init__(
         self, outside: tuple[str, ...], refusal: str, counts: RefusalExplanation | None, *, broken: bool
@@ -206,13 +206,13 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
 
 
 def _kinds(prepared: PreparedRequests | None, nodes: Sequence[Node], judgement: Judgement) -> Sequence[object]:
-    """Numbers that nodes share if the allocator cannot tell them apart."""
+    """Return numbers that nodes share if they have equal results in the allocator."""
     if prepared is None:
         return [0] * len(nodes)
     try:
         answers = prepared.on_each(nodes)
     except AllocationError:
-        # Where the search fails, nodes on which it fails alike are taken for alike.
+        # If the search fails, nodes with equal errors are one group.
         statuses = (judgement.devices.get(node.metadata.name) for node in nodes)
         return [error_shape(status.message) if status is not None else None for status in statuses]
     return [answers.kind(place) for place in range(len(nodes))]

@@ -54,7 +54,7 @@ class Candidate(msgspec.Struct, frozen=True):
     free: tuple[ResourceClaim, ...] = ()
     pod: Pod | None = None
     target: str = ""
-    """What is touched; two candidates with one target are alternatives."""
+    """The changed object and field; two candidates with one target are alternatives."""
 
 
 # --- claims
@@ -100,7 +100,7 @@ class _Maker(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As people say it."""
+        """Name of the request in messages."""
         name = f"{self.request.name}/{self.body.name}" if isinstance(self.body, DeviceSubRequest) else self.request.name
         return f"request {name!r} of {self.where}"
 
@@ -336,7 +336,7 @@ def _class_selectors(
 
 
 def _signatures(analysis: Analysis, allocator: Allocator) -> Sequence[Signature]:
-    """What devices look like, in reach of the nodes that come nearest first; each look once."""
+    """Return the signatures of devices, those in reach of the nearest nodes first."""
     names = [node.metadata.name for node in analysis.representatives[:4]]
     found: dict[int, Signature] = {}
     for records in (

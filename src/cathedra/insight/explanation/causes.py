@@ -1,7 +1,7 @@
-"""What stands in the way, each thing once, the decisive ones first.
+"""Causes: the obstacles, each once, the decisive ones first.
 
-What is missing comes before what the scheduler says, and that before what single nodes say: nodes that give the same
-reason are counted together.
+Missing objects come first, then the refusals of the scheduler, then those of single nodes. Nodes with the same reason
+are counted together.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ORDER: Final = (
 
 
 def causes_of(analysis: Analysis) -> tuple[Cause, ...]:
-    """Everything that keeps the pod, or the claims, from nodes; empty if it fits somewhere."""
+    """Return everything that keeps the pod, or the claims, from nodes; empty if it fits on some node."""
     if analysis.fitting:
         return ()
     return tuple(_causes(analysis))
@@ -61,7 +61,7 @@ def _causes(analysis: Analysis) -> Iterator[Cause]:
     total = len(judgement.nodes)
     outside = list(_outside(analysis, total))
     devices = list(_device_causes(analysis, total, quiet=bool(silent)))
-    # Where nodes would have the devices, what refuses them otherwise comes first.
+    # If some node has the devices, the refusals of the other filters come first.
     blocked = [name for name in judgement.outside if name not in judgement.devices and judgement.ended is None]
     yield from (*outside, *devices) if blocked else (*devices, *outside)
     yield from pool_causes(analysis)
@@ -86,7 +86,7 @@ def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
 
 
 def _device_causes(analysis: Analysis, total: int, *, quiet: bool) -> Iterator[Cause]:
-    """What the allocator says, from the nearest group for each request and obstacle."""
+    """Yield the causes in the allocator, from the nearest group for each request and obstacle."""
     told: dict[tuple[str, ...], tuple[Cause, int]] = {}
     order: dict[tuple[str, ...], int] = {}
     for group in analysis.groups:
@@ -111,7 +111,7 @@ def _group_causes(analysis: Analysis, group: NodeGroup) -> Iterator[tuple[tuple[
     if text != _NO_FIT:
         yield _error_cause(analysis, text)
         return
-    # What a request lacks by itself decides; that requests take from each other matters only where none does.
+    # A request that cannot be satisfied alone decides; competition between requests matters only if there is none.
     alone = [one for one in group.requests if one.obstacle and one.obstacle != "other requests"]
     chosen = alone or [one for one in group.requests if one.obstacle] or list(group.requests)
     if not chosen:
@@ -162,7 +162,7 @@ def _error_kind(text: str) -> str:
 
 
 def _places(analysis: Analysis) -> str:
-    """Where the allocated claims of the pod are."""
+    """Return where the pod's allocated claims can be used."""
     cycle = analysis.judgement.cycle
     parts = []
     for index in sorted(cycle.placements) if cycle is not None else ():
@@ -173,7 +173,7 @@ def _places(analysis: Analysis) -> str:
 
 
 def place_of(claim: ResourceClaim) -> str:
-    """Where an allocated claim can be used."""
+    """Return where an allocated claim can be used."""
     allocation = claim.status.allocation
     if allocation is None:
         return "nowhere"
@@ -228,7 +228,7 @@ def pool_causes(analysis: Analysis) -> Iterator[Cause]:
 
 
 def unusual_pools(state: ClusterState) -> Iterator[tuple[str, str, str]]:
-    """Driver, pool, and what is the matter with its slices, or why it is withheld."""
+    """Yield driver, pool, and the problem with its slices, or the reason why it is withheld."""
     for (driver, name), why in sorted(state.cluster.inventory.snapshot().withheld.items()):
         yield driver, name, f"is {why}"
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}

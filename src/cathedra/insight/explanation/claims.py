@@ -1,4 +1,4 @@
-"""What a pod's claims have: devices, since when, prepared or not, and who else uses them."""
+"""Reports of claims: their devices, since when, whether they are prepared, and their consumers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _requests(claim: ResourceClaim) -> Iterator[str]:
 
 
 def _is_prepared(pod: Pod, state: ClusterState) -> bool | None:
-    """Whether the pod's node has prepared its claims; None if the pod does not tell."""
+    """Return True if the pod's node has prepared its claims; None if the pod's status does not determine it."""
     ready = find_condition(pod.status.conditions, "PodReadyToStartContainers")
     if pod.status.phase == "Running" or (ready is not None and ready.status == "True"):
         return True

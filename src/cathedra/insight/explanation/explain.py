@@ -1,4 +1,4 @@
-"""`explain`: why a pod, a claim or a workload waits, or what it has; from a state alone."""
+"""`explain`: the reason why a pod, a claim or a workload waits, or what it has; computed from a state alone."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ KINDS: Final[Mapping[str, type[KubeObject]]] = {
     **dict.fromkeys(("job", "jobs"), Job),
     **dict.fromkeys(("cronjob", "cronjobs", "cj"), CronJob),
 }
-"""What can be asked about, by the words that kubectl knows."""
+"""Kinds that can be explained, by the names that kubectl accepts."""
 _DIFFERENT: Final = 8
-"""Pods of one workload that are told apart at most."""
+"""Largest number of pods of one workload that are explained separately."""
 
 
 def explain(
     state: ClusterState, subject: str = "", *, namespace: str = "default", node: str = "", manifests: Input = None
 ) -> Explanation:
-    """Why ``subject`` does not fit into the cluster, or what it has.
+    """Explain why ``subject`` does not fit into the cluster, or what it has.
 
-    ``subject`` is «pod/NAME», «claim/NAME», «deployment/NAME» and the like (see `KINDS`). With ``manifests`` it is what
-    these would make, as if they were applied. ``node``: only that node is looked at.
+    ``subject`` is «pod/NAME», «claim/NAME», «deployment/NAME» and so on (see `KINDS`). With ``manifests`` it is the
+    objects in them, as if they were applied. With ``node`` only that node is tried.
 
     Raises:
         InvalidInput: there is no such thing, or the manifests are invalid.
@@ -298,7 +298,7 @@ class _Asking:
         )
 
     def _not_ready(self, subject: PodSubject) -> Iterator[Cause]:
-        """What the node, or the containers, say."""
+        """Yield the obstacles that the node, or the containers, report."""
         pod, state = subject.pod, subject.state
         if state.is_known(Node) and state.get(Node, pod.spec.node_name) is None:
             yield Cause("missing node", f"node {pod.spec.node_name!r} does not exist")
@@ -328,7 +328,7 @@ class _Asking:
         waiting = [pod for pod in pods if not pod.spec.node_name]
         parts: list[Explanation] = []
         causes = list(_workload_causes(workload))
-        # Pods that look alike get one answer; the first few are told.
+        # Equal pods are explained once; of different ones only the first few.
         for pod in waiting[:1] if len(waiting) > _DIFFERENT else waiting[:_DIFFERENT]:
             parts.append(self.pod(pod, state))
         if not pods and not causes:
@@ -371,7 +371,7 @@ def _of_template(change: Remedy, claim: ResourceClaim, template: ResourceClaimTe
 
 
 def _workload_causes(workload: Workload) -> Iterator[Cause]:
-    """What the workload's controller says of itself."""
+    """Yield the failures that the workload's controller reports."""
     if isinstance(workload, (Job, CronJob)) and workload.spec.suspend:
         yield Cause("suspended", f"{type(workload).__name__.lower()} {workload.metadata.name} is suspended")
     if isinstance(workload, (CronJob, DaemonSet)):
@@ -392,7 +392,7 @@ def _prescheduled(claims: Sequence[ResourceClaim], node: str) -> str:
 
 
 def _merged(parts: Sequence[Explanation]) -> list[Explanation]:
-    """Parts that say the same, once: «pod a and 3 more»."""
+    """Merge parts with equal results: «pod a and 3 more»."""
     told: dict[object, list[Explanation]] = {}
     for part in parts:
         key = (part.verdict, part.summary if not part.fits else part.subject, tuple(one.text for one in part.causes))

@@ -1,7 +1,7 @@
-"""How many devices are left for each request after each test, on one node.
+"""Funnels: the number of devices that are left for each request after each test, on one node.
 
-The counts are the allocator's own (`cathedra.allocation.refusal`); here they get the texts of the selectors, the
-attributes that these read, and a sentence.
+The counts are the allocator's own (`cathedra.allocation.refusal`). Here the texts of the selectors, the attributes that
+these read, and a sentence are added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOLDERS: Final = 2
 
 
 class AttributeCounts:
-    """On how many devices of the cluster an attribute is set; each is counted once, when it is asked for."""
+    """Number of devices of the cluster on which an attribute is set, for each attribute; counted on first access."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._records = [
@@ -40,7 +40,7 @@ class AttributeCounts:
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
+        """Number of devices."""
         return len(self._records)
 
     def count(self, name: str) -> int:
@@ -50,7 +50,8 @@ class AttributeCounts:
         return self._counts[name]
 
     def read_by(self, expression: str) -> Mapping[str, int]:
-        """The attributes that a selector reads by name, with their counts; none if its text does not tell."""
+        """Return the attributes that a selector reads by name, with their counts; none if its text does not determine
+        them."""
         names = SelectorList((), (expression,)).projection or ()
         return {name: self.count(name) for name in names}
 
@@ -160,7 +161,7 @@ def _wanted_capacity(option: RequestOption) -> str:
 
 
 def holders_text(holders: Mapping[str, int]) -> str:
-    """Who holds the others."""
+    """Return the holders of the other devices as text."""
     if not holders:
         return ""
     ordered = sorted(holders, key=lambda name: (-holders[name], name))
@@ -170,7 +171,7 @@ def holders_text(holders: Mapping[str, int]) -> str:
 
 
 def sentence(reason: RequestReason, option: RequestOption, attributes: AttributeCounts) -> str:
-    """What is wrong with a request on the node, in one sentence."""
+    """Return the problem of a request on the node in one sentence."""
     wanted = "all" if option.all_devices else str(reason.wanted)
     return f"request {reason.request!r} needs {wanted}{_obstacle_text(reason, option, attributes)}"
 

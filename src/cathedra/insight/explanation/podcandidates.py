@@ -100,7 +100,7 @@ def _pod_change(
 
 
 def _lower_request(pod: Pod, where: str, resource: str, room: int) -> Iterator[Candidate]:
-    """The largest request of the pod's first container that asks for it, that some node has room for."""
+    """Yield the largest request, of the first container that has one, for which some node has room."""
     excess = requests_of(pod).get(resource, 0) - room
     for place, container in enumerate(pod.spec.containers):
         amount = container.resources.requests.get(resource)

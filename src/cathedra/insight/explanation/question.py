@@ -1,7 +1,8 @@
-"""What is asked about: pods and claims by name, the pods of workloads, and what manifests would make.
+"""Question: pods and claims by name, the pods of workloads, and the objects of manifests.
 
-What the controllers would make is made here as they make it: the pod of a workload's template, the claims of a pod's
-templates. Nothing is written; the state gets them, and everything after this module cannot tell them from real ones.
+Objects that controllers would create are created here in the same way: the pod of a workload's template, the claims of
+a pod's templates. Nothing is written to the cluster. They are added to the state, and all later modules treat them like
+existing ones.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
 
 
 def find_workload(kind: type[KubeObject], name: str, namespace: str, state: ClusterState) -> Any:
-    """The object of that name.
+    """Return the object with that name.
 
     Raises:
         InvalidInput: there is none; the text says which there are.

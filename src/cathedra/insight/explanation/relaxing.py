@@ -1,6 +1,6 @@
-"""Selectors that ask for less: one with a part left out, with another value, or with a guard.
+"""Relaxed selectors: one condition removed, another value, or a guard added.
 
-Only texts are made here; whether one of them helps, the allocator tells.
+Only texts are made here; the allocator decides whether one of them helps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Relaxed", "relaxed_selectors"]
 _VALUES: Final = 4
 """Other values that are proposed for one comparison."""
 _LOOKED_AT: Final = 200
-"""Devices whose values are looked at."""
+"""Largest number of devices whose values are read."""
 _COMPARISONS: Final = frozenset(("_==_", "_>=_", "_>_", "_<=_", "_<_"))
 _UNSAFE: Final = re.compile(r"\|\||\?")
 
@@ -36,7 +36,7 @@ class Relaxed(msgspec.Struct, frozen=True):
 
     expression: str
     what: str
-    """What is different, for people."""
+    """Description of the change."""
 
 
 def relaxed_selectors(expression: str, signatures: Iterable[Signature], features: Features) -> Iterator[Relaxed]:
@@ -63,7 +63,7 @@ def relaxed_selectors(expression: str, signatures: Iterable[Signature], features
 
 
 def compiled_fails(compiled: CompiledSelector, signature: Signature) -> bool:
-    """Whether the selector fails on devices that look so, rather than saying no."""
+    """Return True if the selector fails on devices of the signature, rather than being false."""
     return compiled.outcome(device_view(signature)).error is not None
 
 
@@ -88,7 +88,8 @@ def _joined(parts: list[str]) -> str:
 def _other_values(
     conjunct: str, signatures: list[Signature], features: Features
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """Where in a comparison its literal stands, and what else devices have there, the nearest first."""
+    """Yield the position of the literal in a comparison, and other values that devices have there, the nearest
+    first."""
     compiled = _compiled(conjunct, features)
     root = compiled.program.root if compiled is not None else None
     if compiled is None or not isinstance(root, CallExpr) or root.function not in _COMPARISONS:

@@ -1,8 +1,8 @@
-"""The smallest changes with which it fits: every proposal is tried, and only those that work are told.
+"""Remedies: the smallest changes with which it fits. Every proposal is tried, and only those that work are reported.
 
-A change of claims is tried with the allocator, on nodes that nothing else refuses; a change of the pod with all
-filters. Where no single change helps, pairs are tried, then the claims that would have to be freed together on one
-node, and a new node like one that is there.
+A change of claims is tried with the allocator, on nodes that no other filter refuses; a change of the pod with all
+filters. If no single change helps, pairs are tried, then the claims that would have to be freed together on one node,
+and a new node like an existing one.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from cathedra.scheduler.judging import Filters
 __all__ = ["smallest_changes"]
 
 SHOWN: Final = 6
-"""Changes that are told."""
+"""Largest number of reported changes."""
 _OF_A_KIND: Final = 2
-"""Changes of one kind that are told: enough to choose from."""
+"""Largest number of reported changes of one kind: enough to choose from."""
 _NODES: Final = 12
 """Nodes on which proposals are tried: one of each of the groups that come nearest."""
 _TRIED: Final = 500
@@ -44,15 +44,15 @@ _PAIRS: Final = 250
 _TOGETHER: Final = 16
 """Claims that are freed together at most."""
 _STATES: Final = 5_000
-"""States of the search for one proposal: one that takes longer is not told."""
+"""States of the search for one proposal: one that takes longer is not reported."""
 _EVERYWHERE: Final = 200
-"""Nodes on which a change that works is tried again, to say where."""
+"""Largest number of nodes on which a change that works is tried again, to report where."""
 
 
 def smallest_changes(analysis: Analysis, subject: PodSubject | None) -> tuple[Remedy, ...]:
     """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps."""
     if analysis.fitting or (analysis.prepared is not None and analysis.prepared.allowance.exhausted):
-        # What the allocator could not decide in its time, it would not decide with other claims.
+        # A search that was stopped for time would be stopped with other claims as well.
         return ()
     finder = _Finder(analysis, subject)
     return tuple(finder.find())
@@ -103,7 +103,7 @@ class _Finder:
         for one in works:
             kind = "+".join(part.kind for part in one.parts)
             target = tuple(part.target for part in one.parts)
-            # Of several values for one field the nearest one is told.
+            # Of several values for one field the nearest one is reported.
             if told.get(kind, 0) >= _OF_A_KIND or target in touched or number >= SHOWN:
                 continue
             nodes = self._everywhere(one)
@@ -254,7 +254,7 @@ class _Finder:
                 return
 
     def _search_fails(self) -> bool:
-        """Whether a node that is there makes the search fail, which no further node would mend."""
+        """Return True if an existing node makes the search fail, which no further node would mend."""
         if not self.claims:
             return False
         try:
@@ -316,7 +316,7 @@ class _Finder:
         text = _together(parts)
         edits = [edit for part in parts for edit in part.edits]
         for made, source in self._sources.items():
-            # What does not exist yet is changed where it comes from.
+            # The change is made in the object from which a missing one would be created.
             text = text.replace(made, source)
             edits = [
                 structs.replace(edit, object=source, path=f"spec.{edit.path}") if edit.object == made else edit
@@ -338,7 +338,7 @@ class _Finder:
 
     @property
     def _sources(self) -> dict[str, str]:
-        """How claims that do not exist yet are called, and their templates."""
+        """Names of claims that do not exist yet, and of their templates."""
         subject = self.subject
         if subject is None:
             return {}

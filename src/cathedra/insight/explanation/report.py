@@ -1,4 +1,4 @@
-"""The answer of `explain`, as data: what is asked about, why it does not fit, and what would help."""
+"""Report of `explain` as data and as text: the subject, the reasons why it does not fit, and remedies."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class SelectorFunnel(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def failed(self) -> int:
-        """Devices to which it says no."""
+        """Devices on which it is false."""
         return self.asked - self.passed - self.missing - self.errors
 
 
 class RequestFunnel(msgspec.Struct, frozen=True, rename="camel"):
-    """What is left of the devices for one request, test by test, on nodes that are alike."""
+    """Devices that are left for one request, test by test, on equal nodes."""
 
     claim: str
     request: str
@@ -76,7 +76,7 @@ class RequestFunnel(msgspec.Struct, frozen=True, rename="camel"):
     holders: Mapping[str, int]
     taints: Mapping[str, int]
     constraints: tuple[str, ...]
-    """What the constraints make of the devices that are left."""
+    """Effects of the constraints on the devices that are left."""
     obstacle: str
     """The first test that leaves too few; "" if the request fits by itself."""
     text: str
@@ -90,9 +90,9 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[str, ...]
     fits: bool
     outside: tuple[str, ...] = ()
-    """What refuses these nodes beside the devices, in the scheduler's words, with the plugin's name."""
+    """Refusals of these nodes besides the devices, in the scheduler's words, with the plugin's name."""
     refusal: str = ""
-    """What DynamicResources says."""
+    """Refusal of DynamicResources."""
     requests: tuple[RequestFunnel, ...] = ()
 
 
@@ -140,13 +140,13 @@ class HeldDevice(msgspec.Struct, frozen=True, rename="camel"):
     share_id: str = ""
     admin_access: bool = False
     exists: bool = True
-    """Whether some slice still has it."""
+    """True if some slice has it."""
     taints: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
 
 
 class ClaimReport(msgspec.Struct, frozen=True, rename="camel"):
-    """A claim: where it comes from, what it has, who uses it."""
+    """A claim: its origin, its devices and its consumers."""
 
     name: str
     """«namespace/name»."""
@@ -156,25 +156,25 @@ class ClaimReport(msgspec.Struct, frozen=True, rename="camel"):
     """As kubectl shows it: «pending», «allocated,reserved», …; «not created» if there is none yet."""
     requests: tuple[str, ...] = ()
     since: str = ""
-    """When it was allocated, if that is known."""
+    """Time of the allocation, if known."""
     prepared: bool | None = None
-    """Whether the node has prepared it; None if that is not known."""
+    """True if the node has prepared it; None if that is not known."""
     reserved_for: tuple[str, ...] = ()
     devices: tuple[HeldDevice, ...] = ()
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    """Why something does not fit, on which nodes it does, or what it has."""
+    """The reason why something does not fit, the nodes on which it does, or what it has."""
 
     subject: str
-    """«pod NAMESPACE/NAME» and the like."""
+    """«pod NAMESPACE/NAME» and so on."""
     verdict: Verdict
     summary: str
     causes: tuple[Cause, ...] = ()
     claims: tuple[ClaimReport, ...] = ()
     fits_on: tuple[str, ...] = ()
     nodes: int = 0
-    """How many nodes were looked at."""
+    """Number of nodes that were tried."""
     groups: tuple[NodeGroup, ...] = ()
     changes: tuple[Remedy, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -183,7 +183,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fits(self) -> bool:
-        """Whether there is nothing to complain about: it fits, or it runs, or it has run."""
+        """True if there is no problem: it fits, or it runs, or it has run."""
         good = self.verdict in ("fits", "running", "finished", "allocated")
         return good and all(part.fits for part in self.parts)
 
@@ -225,7 +225,7 @@ def _plain(one: Explanation) -> JSONObject:
 
 
 GROUPS: Final = 4
-"""Groups of nodes that are told; more are counted."""
+"""Largest number of described node groups; more are counted."""
 _DEVICES: Final = 16
 _MARKS: Final = {"fits": "good", "running": "good", "allocated": "good", "finished": "good"}
 
@@ -240,7 +240,7 @@ def explanation_text(explanation: Explanation, width: int = 100, style: Style = 
 def _lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
     verdict = style(one.verdict, _MARKS.get(one.verdict, "bad"))
     yield f"{style(one.subject, 'title')}: {verdict}"
-    # The causes follow one by one: the line above them need not begin with the first.
+    # The causes are listed below, so the summary need not repeat the first.
     prefix = one.summary.startswith(("fits on none of ", "does not fit on "))
     brief = one.summary.partition(": ")[0] if prefix and one.causes else one.summary
     if not (one.causes and brief == one.causes[0].text):

@@ -1,6 +1,6 @@
-"""`devices`: every device of a state with what holds it, what is left of it, and totals.
+"""`devices`: every device of a state with its holders, what is left of it, and totals.
 
-What is free is said by the same inventory and ledger that the allocator asks.
+Free devices are computed by the allocator's own inventory and ledger.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Listing:
         return left
 
     def reaches(self, row: DeviceEntry, node: str) -> bool:
-        """Whether a device without a node of its own can be used on ``node``."""
+        """Return True if a device without a node of its own can be used on ``node``."""
         found = self.state.cluster.nodes.get(node)
         if found is None:
             return False
@@ -232,7 +232,7 @@ def _held(state: ClusterState) -> Holders:
 
 
 def _counters(records: Iterable[SliceRecord], held: Holders) -> dict[tuple[str, str], int]:
-    """What held devices leave of the counters of a pool, in nano-units."""
+    """Return what held devices leave of the counters of a pool, in nano-units."""
     records = list(records)
     left = {
         (one.name, name): counter.value.nanos

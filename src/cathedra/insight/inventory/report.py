@@ -37,8 +37,8 @@ class DeviceEntry(msgspec.Struct, frozen=True, rename="camel"):
     pool: str
     device: str
     state: str
-    """«free»; «held»; «shared» (held in part, and there is room); «blocked» (what it needs of shared counters is in
-    use); «tainted»; «unusable» (its pool is incomplete or invalid); «gone» (held, but in no slice any more)."""
+    """«free»; «held»; «shared» (held in part, and there is room); «blocked» (shared counters that it needs are in use);
+    «tainted»; «unusable» (its pool is incomplete or invalid); «gone» (held, but in no slice any more)."""
     holders: tuple[DeviceHolder, ...] = ()
     classes: tuple[str, ...] = ()
     attributes: Mapping[str, str] = {}
@@ -65,7 +65,7 @@ class Total(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
-    """All devices that were asked for, and totals by node, class, driver and, of those held, namespace."""
+    """The selected devices, and totals by node, class, driver and, of those held, namespace."""
 
     devices: tuple[DeviceEntry, ...]
     total: Total
@@ -74,7 +74,7 @@ class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
     drivers: tuple[Total, ...] = ()
     namespaces: tuple[Total, ...] = ()
     pools: tuple[str, ...] = ()
-    """What is unusual about pools: incomplete, old generations, invalid."""
+    """Problems of pools: incomplete, old generations, invalid."""
     notes: tuple[Note, ...] = ()
 
     def to_dict(self) -> JSONObject:
@@ -87,14 +87,14 @@ class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _SHORT: Final = 20
-"""Attributes with longer values are told in the wide form only."""
+"""Longest value of an attribute outside the wide form."""
 _NODES: Final = 12
-"""Totals by node are told for so many nodes; more are left to the wide form."""
+"""Largest number of nodes with totals outside the wide form."""
 _MARKS: Final = {"free": "good", "shared": "good", "held": "", "blocked": "bad", "tainted": "bad"}
 
 
 def devices_text(found: DeviceList, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
-    """Rows, then totals."""
+    """Return the rows and totals as text."""
     found = printable_values(found)
     lines = list(_lines(found, width, style, wide=wide))
     return "\n".join(line.rstrip() for line in lines)

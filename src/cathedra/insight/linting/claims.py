@@ -1,4 +1,4 @@
-"""What pods and claims say about each other: claims and requests that no container uses, or that are not there."""
+"""References between pods and claims: claims and requests that no container uses, or that do not exist."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ClaimKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Use:
-    """What the containers of all pods use of a claim."""
+    """Uses of a claim by the containers of all pods."""
 
     requests: set[str] = field(default_factory=set)
     whole: bool = False
-    """Whether some container uses all of it."""
+    """True if some container uses the whole claim."""
     pods: int = 0
 
 

@@ -26,7 +26,7 @@ _COMPARED: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))
 
 
 class DeviceChecks:
-    """Asks the devices of a state; ``classes`` are the selectors of all classes that are known, by name."""
+    """Evaluates selectors on the devices of a state; ``classes`` are the selectors of all known classes, by name."""
 
     def __init__(self, state: ClusterState, classes: Mapping[str, tuple[str | None, ...]]) -> None:
         self._classes, self._source = classes, state.source
@@ -37,7 +37,7 @@ class DeviceChecks:
         self._of_class: dict[str, tuple[DeviceRecord, ...]] = {}
 
     def check(self, given: Given, group: SelectorGroup, findings: Findings) -> None:
-        """Enter what the devices say of the selectors of a group."""
+        """Add the findings for the selectors of a group."""
         if group.class_name and group.class_name not in self._classes:
             close = difflib.get_close_matches(group.class_name, self._classes, 1)
             why = f"there is no device class {group.class_name} in {self._source}"
@@ -66,7 +66,8 @@ class DeviceChecks:
     def _ask(
         self, given: Given, group: SelectorGroup, compiled: list[CompiledSelector | None], findings: Findings
     ) -> None:
-        """Ask every device as the allocator does: the class first, then one selector after the other."""
+        """Evaluate the selectors on every device in the allocator's order: the class first, then one selector after the
+        other."""
         left, reached = self._in_class(group.class_name), len(self._in_class(group.class_name))
         asked: tuple[str | None, ...] = (group.class_name,)
         for number, selector in enumerate(compiled):
@@ -130,7 +131,7 @@ def _names(selector: CompiledSelector, known: KnownDevices, given: Given, path: 
 
 
 def _tested(node: Expr) -> Read | None:
-    """The attribute that ``"x" in device.attributes["d"]``, ``has()`` or ``.?x`` asks for."""
+    """Return the attribute that ``"x" in device.attributes["d"]``, ``has()`` or ``.?x`` tests."""
     if isinstance(node, CallExpr) and node.function == "@in" and isinstance(node.args[0], Const):
         path = path_of(node.args[1], {})
         if path is not None and len(path.steps) == 2 and path.steps[0] in MAPS:

@@ -1,4 +1,4 @@
-"""What can be said of selectors by reading them: they do not compile, may fail, mix things up, or are never true."""
+"""Static checks of selectors: those that do not compile, may fail, confuse names or types, or are never true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cathedra.remembering import remembered
 __all__ = ["ExpressionRules"]
 
 NEAR: Final = COST_LIMIT // 2
-"""Estimates from here on are told."""
+"""Estimated cost from which a finding is added."""
 _VERSION: Final = re.compile(r"v?\d+\.\d+(\.\d+)*([-+].*)?")
 _ORDER: Final = frozenset(("_<_", "_<=_", "_>_", "_>=_"))
 _OF_QUANTITIES: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan", "add", "sub"))
@@ -86,7 +86,7 @@ class ExpressionRules:
             self._derived(given, group.derived_path(number), text, known, findings)
 
     def _before(self, group: SelectorGroup) -> tuple[Facts, list[Condition]]:
-        """What the class makes sure of, and asks for."""
+        """Return the facts that the class establishes, and its conditions."""
         known: Facts = frozenset()
         conditions: list[Condition] = []
         for text in self._classes.get(group.class_name, ()):
@@ -166,7 +166,7 @@ class _Reader:
         return self.compiled.source[node.start : node.end].strip()
 
     def cost(self) -> None:
-        """The estimate is near the limit; beyond it, the server's own refusal says so."""
+        """Report an estimate near the limit; beyond it, the server's own error is reported."""
         cost = self.compiled.max_cost
         if NEAR <= cost <= COST_LIMIT:
             share = cost * 100 // COST_LIMIT
@@ -192,7 +192,7 @@ class _Reader:
                 self._add("version-as-string", node, why, f"{self._text(side)}.{method}({_semver(value)})")
 
     def unqualified(self, known: Facts) -> None:
-        """Domains that are no domains, and names with a domain where the domain is said already."""
+        """Report domains that are no domains, and names with a domain where the domain is given already."""
         for node in walk(self.compiled.root):
             path, last = path_of(node, {}), ""
             if isinstance(node, CallExpr) and node.function == "@in" and isinstance(node.args[0], Const):
@@ -223,7 +223,7 @@ class _Reader:
             self._add("unguarded-attribute", node, why, guard)
 
     def never_true(self, conditions: list[Condition]) -> None:
-        """Conditions that no device meets, with those asked before."""
+        """Report conditions that no device meets, together with those evaluated before."""
         conflict = first_conflict(conditions)
         if conflict is None or conflict.later.origin or not self._is_mine(conflict.later):
             return
@@ -239,7 +239,7 @@ class _Reader:
 
 
 def _wants_quantity(node: CallExpr) -> bool:
-    """Whether a method is one of quantities, for certain: some are of versions, too."""
+    """Return True if a method is certainly one of quantities: some are of versions, too."""
     if node.function in _QUANTITY_METHODS:
         return True
     if node.function not in _OF_QUANTITIES or not node.args:
@@ -249,7 +249,7 @@ def _wants_quantity(node: CallExpr) -> bool:
 
 
 def _semver(text: str) -> str:
-    """The version as CEL spells it; one that is not strictly semantic has to be completed."""
+    """Return the version in CEL's form; one that is not strictly semantic has to be completed."""
     return f'semver("{text}")' if is_semver(text) else f'semver("{text}", true)'
 
 

@@ -1,4 +1,5 @@
-"""What rules are given: an object with its places, read into the newest version, and where findings go."""
+"""Input and output of checks: an object with the positions of its fields, decoded into the newest version, and its
+findings."""
 
 from __future__ import annotations
 
@@ -43,12 +44,12 @@ class Given:
 
     @property
     def title(self) -> str:
-        """«kind/name», with the namespace where it is said."""
+        """Return «kind/name», with the namespace if it is set."""
         return title_of(self.manifest)
 
     @property
     def namespace(self) -> str:
-        """Its namespace; ``default`` where none is said."""
+        """Its namespace; ``default`` if none is set."""
         return (self.manifest.namespace or "default") if self.definition.namespaced else ""
 
 
@@ -104,7 +105,7 @@ class Findings:
 
 
 def title_of(manifest: Manifest) -> str:
-    """«kind/name», with the namespace where it is said."""
+    """«kind/name», with the namespace if it is set."""
     return "/".join(part for part in (manifest.gvk.kind.lower(), manifest.namespace, manifest.name) if part)
 
 
@@ -129,7 +130,7 @@ class Allowed:
                 self.lines[number] = frozenset(re.split(r"\s*,\s*", found[1]))
 
     def allows(self, finding: LintFinding, manifest: Manifest | None) -> bool:
-        """Whether a comment allows it."""
+        """Return True if a comment suppresses the finding."""
         if not self.lines:
             return False
         places = {finding.line}
@@ -139,7 +140,7 @@ class Allowed:
         return any(finding.rule in self._near(line) for line in places)
 
     def _near(self, line: int) -> frozenset[str]:
-        """What is allowed on a line: by itself, and by the lines of comments right above."""
+        """Return the rules that are suppressed on a line, by its own comment and by comment lines right above."""
         found = self.lines.get(line, frozenset())
         above = line - 1
         while above > 0 and _ONLY_COMMENT.match(self._file.line(above)):
@@ -175,7 +176,7 @@ class SelectorGroup:
     expressions: tuple[str | None, ...]
     """None for a selector that is not of CEL."""
     class_name: str = ""
-    """The class whose selectors are asked first; "" for a class itself."""
+    """The class whose selectors are evaluated first; "" for a class itself."""
     derived: tuple[str, ...] = ()
     """Expressions of derived attributes."""
 

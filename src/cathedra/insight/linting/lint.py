@@ -22,7 +22,7 @@ from cathedra.releases import NEWEST, FeatureGates
 __all__ = ["lint"]
 
 _THEN: Final = 1_767_225_600.0
-"""The time that rules see, in seconds since the epoch: what lint says does not depend on when it is asked."""
+"""The time that rules use, in seconds since the epoch: findings do not depend on the current time."""
 
 
 def lint(
@@ -32,10 +32,11 @@ def lint(
     release: str = "",
     feature_gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> LintReport:
-    """What is wrong with manifests; with ``against`` also what does not fit the devices and classes of a cluster.
+    """Return the mistakes in manifests; with ``against`` also selectors that do not fit the devices and classes of a
+    cluster.
 
-    ``release`` is the version of Kubernetes whose rules hold; by default that of the cluster, or else the newest.
-    ``feature_gates`` are those that are not at its defaults.
+    ``release`` is the version of Kubernetes whose rules apply; by default that of the cluster, or else the newest.
+    ``feature_gates`` are those that differ from its defaults.
 
     Raises:
         InvalidInput: a file is not there, or is no text.
@@ -75,7 +76,7 @@ class _Run:
         check_comments(here, self._allowed[file.name], self._findings)
 
     def judge(self) -> None:
-        """Ask all rules."""
+        """Run all checks."""
         rules = ObjectChecks(self._gates, self._namespaces(), _THEN)
         for manifest in self._manifests:
             given = rules.check(manifest, self._findings)
@@ -93,7 +94,7 @@ class _Run:
         check_slices(self._objects, self._findings)
 
     def report(self, files: int) -> LintReport:
-        """What is left after comments have allowed what they allow."""
+        """Return the findings that no comment suppresses."""
         order = {name: number for number, name in enumerate(self._allowed)}
         ordered = sorted(self._findings.found, key=lambda one: (order[one.file], one.line, one.column, one.rule))
         homes = {(one.file.name, _title(one)): one for one in self._manifests}

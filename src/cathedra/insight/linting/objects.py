@@ -1,4 +1,4 @@
-"""What the API server says of an object: its own decoding, defaults, strategies and warnings."""
+"""Checks of the API server: decoding, defaults, validation and warnings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPEATED: Final = re.compile(r"^line (\d+): (.*)$")
 
 
 class ObjectChecks:
-    """The API server of a release, as far as it looks at single objects."""
+    """The API server of a release, as far as it judges single objects."""
 
     def __init__(self, gates: FeatureGates, namespaces: Mapping[str, Mapping[str, str]], now: float) -> None:
         self._gates, self._namespaces, self._now = gates, namespaces, now
@@ -39,7 +39,8 @@ class ObjectChecks:
         self._expressions = CELExpressions(gates)
 
     def check(self, manifest: Manifest, findings: Findings) -> Given | None:
-        """Enter what the server says; the object if it can be read, None otherwise and for kinds that are not known."""
+        """Add the server's errors and warnings. Return the object; None if it cannot be decoded or its kind is not
+        known."""
         for text in manifest.repeated:
             if found := _REPEATED.match(text):
                 findings.at("unknown-field", manifest, int(found[1]), found[2])
@@ -121,7 +122,7 @@ class ObjectChecks:
 
 
 def _definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
-    """What the release serves, with the kinds of its generation."""
+    """The definitions that the release serves, with the kinds of its generation."""
     if not gates.has(classic.DRIVERS_ALLOCATE):
         return all_definitions(gates)
     # start-up time: the parts of old releases, with those alone
@@ -135,7 +136,7 @@ def _is_ours(group: str) -> bool:
 
 
 def _enter(given: Given, error: FieldError, findings: Findings) -> None:
-    """A field error under the rule that knows it best; those of expressions are told by their own rules."""
+    """Add a field error under the most specific rule; errors of expressions are reported by their own rules."""
     if _EXPRESSION.search(error.field) and error.type in (ErrorType.INVALID, ErrorType.INTERNAL):
         return
     message = f"{error.field}: {error.message}"

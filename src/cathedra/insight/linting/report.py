@@ -1,4 +1,4 @@
-"""The answer of `lint`: findings, each with its place."""
+"""Report of `lint`: the rules, and findings with their positions, as data, text and SARIF."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LintFinding(msgspec.Struct, frozen=True, rename="camel"):
     path: str = ""
     """The field, as ``spec.devices.requests[0].exactly``."""
     hint: str = ""
-    """What to write instead, where that is known."""
+    """The correct text, if it is known."""
     source: str = ""
     """The line of the file."""
 
@@ -47,14 +47,14 @@ class LintReport(msgspec.Struct, frozen=True, rename="camel"):
     findings: tuple[LintFinding, ...]
     files: int = 0
     objects: int = 0
-    """Objects that were looked at; kinds that are not known are passed over."""
+    """Number of checked objects; objects of other kinds are skipped."""
     allowed: int = 0
     """Findings that comments allow."""
     notes: tuple[Note, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """Whether there is no finding."""
+        """True if there is no finding."""
         return not self.findings
 
     def to_dict(self) -> JSONObject:

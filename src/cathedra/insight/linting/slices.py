@@ -44,7 +44,7 @@ def _repeated(current: list[Piece], findings: Findings) -> None:
     seen: dict[str, str] = {}
     for given, piece in current:
         for number, device in enumerate(piece.spec.devices or ()):
-            # Within one slice the server says so.
+            # The server reports duplicates within one slice.
             if seen.setdefault(device.name, given.title) != given.title:
                 why = f"device {device.name} is in {seen[device.name]} as well: the pool is invalid"
                 findings.add("duplicate-device", given.manifest, f"spec.devices[{number}].name", why)

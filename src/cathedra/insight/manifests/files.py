@@ -49,7 +49,7 @@ class ManifestFile:
     def __init__(self, name: str, text: str, path: Path | None = None) -> None:
         self.name, self.path = name, path
         self.mark = _BOM if text.startswith(_BOM) else ""
-        """What stood in front of the text."""
+        """The byte order mark in front of the text, or ""."""
         self.text = text.removeprefix(_BOM)
         self.lines = self.text.split("\n")
         self._starts = [0]
@@ -73,7 +73,7 @@ class ManifestFile:
 
 
 def written_files(given: Written) -> Iterator[ManifestFile]:
-    """What is given, as files; a text is one named «text».
+    """Yield the given files; a text is a file named «text».
 
     Raises:
         InvalidInput: as `read_files`.
@@ -136,7 +136,7 @@ class Manifest:
     value: Mapping[str, Any]
     gvk: GroupVersionKind
     repeated: tuple[str, ...] = ()
-    """Keys that its document says twice, as ``line 3: key "name" already set in map``; with the first object only."""
+    """Duplicate keys of its document, as ``line 3: key "name" already set in map``; with the first object only."""
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ class Manifest:
 
     @property
     def namespace(self) -> str:
-        """``metadata.namespace``; "" if it is not said."""
+        """``metadata.namespace``; "" if it is not set."""
         return self._metadata("namespace")
 
     def _metadata(self, field: str) -> str:
@@ -268,10 +268,10 @@ def _step(node: YAMLNode, index: str, name: str) -> tuple[YAMLNode, YAMLNode | N
 
 
 class TextPlaces:
-    """Places of the characters of a scalar's value, in whichever style it is written.
+    """Positions of the characters of a scalar's value, in each of YAML's styles.
 
-    The value's letters stand in the text in the same order, with line breaks, indentation, quotes and escapes between
-    them: so they are found by walking along both.
+    The characters of the value appear in the text in the same order, with line breaks, indentation, quotes and escapes
+    between them. Both are scanned in parallel.
     """
 
     def __init__(self, file: ManifestFile, node: YAMLNode) -> None:
@@ -321,7 +321,8 @@ def _content_start(text: str, node: YAMLNode) -> int:
 
 
 def _next(text: str, at: int, end: int, letter: str, *, double: bool) -> int:
-    """Where ``letter`` stands next: line breaks and indentation are skipped, blanks stand for folded breaks."""
+    """Return the position of the next ``letter``: line breaks and indentation are skipped, blanks stand for folded
+    breaks."""
     if letter.isspace():
         if at < end and (text[at].isspace() or (double and text[at] == "\\")):
             return at
@@ -332,7 +333,7 @@ def _next(text: str, at: int, end: int, letter: str, *, double: bool) -> int:
 
 
 def _width(text: str, at: int, *, double: bool) -> int:
-    """How many characters of the text one character of the value takes."""
+    """Return the number of characters of the text for one character of the value."""
     if not double or text[at] != "\\":
         return 1
     following = text[at + 1 : at + 2]

@@ -1,7 +1,7 @@
-"""YAML as nodes with their places in the text.
+"""YAML as nodes with positions in the text.
 
-The values that Kubernetes would see come from `cathedra.api.decoding`, whose parser keeps no places; here are the
-places of the same document. Comments and quotes are found in the text itself, between the places.
+The values that Kubernetes would decode come from `cathedra.api.decoding`, whose parser keeps no positions; here are the
+positions of the same document. Comments and quotes are found in the text itself, between the positions.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class YAMLNode:
     kind: str = "scalar"
     """«scalar», «mapping» or «sequence»."""
     shared: bool = False
-    """Whether an alias refers to it."""
+    """True if an alias refers to it."""
 
     def get(self, key: str) -> YAMLNode | None:
-        """The value of a mapping's key; the last one, if it is said twice."""
+        """Return the value of a mapping's key; the last one if the key is repeated."""
         found = self.entry(key)
         return found[1] if found is not None else None
 
@@ -54,7 +54,7 @@ class YAMLNode:
 
     @property
     def is_flow(self) -> bool:
-        """Whether it is a collection in braces or brackets."""
+        """True for a collection in braces or brackets."""
         return self.kind != "scalar" and self.style == "{"
 
 

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def match(state: ClusterState, expression: str, *, driver: str = "") -> SelectorMatch:
-    """Ask every device of a state; by choice those of one driver.
+    """Evaluate a selector on every device of a state, or on those of one driver.
 
     Raises:
         InvalidInput: the expression does not compile or has no truth value, or there is no such driver.
@@ -73,7 +73,7 @@ def match(state: ClusterState, expression: str, *, driver: str = "") -> Selector
 
 
 class _Judged:
-    """A device, what the selector says of it, and what each of its conditions says."""
+    """A device, with the results of the selector and of each of its conditions."""
 
     __slots__ = ("alone", "device", "verdict", "verdicts")
 
@@ -85,7 +85,7 @@ class _Judged:
         """The only condition that the device does not meet; None if there are several, or none."""
         self.verdict: bool | str = not unmet
         if unmet and False not in self.verdicts:
-            # Which of several errors is told, the whole expression knows.
+            # The whole expression determines which of several errors is reported.
             self.verdict = _verdict(selector, device)
         elif unmet:
             self.verdict = False
@@ -122,7 +122,7 @@ def _near_misses(judged: Iterable[_Judged]) -> Iterator[NearMiss]:
 
 
 def _values(part: DeviceExpression, device: DeviceRecord) -> tuple[tuple[str, str], ...]:
-    """What the device has where the condition looks."""
+    """Return the values of the device that the condition reads."""
     told_of = told(part.explain(device))
     return tuple((one.source, one.shown) for one in told_of if one.source != part.source and "device" in one.source)
 
@@ -144,7 +144,7 @@ def _by_node(state: ClusterState, matched: Iterable[DeviceRecord]) -> Mapping[st
 
 
 class DeviceExpression:
-    """An expression over ``device`` of any type; devices that look alike are asked once."""
+    """An expression over ``device`` of any type; it is evaluated once for equal devices."""
 
     def __init__(self, compiled: Program, features: Features) -> None:
         self._compiled, self._features = compiled, features
@@ -192,7 +192,7 @@ class DeviceExpression:
 
 
 def compiled_expression(text: str, features: Features) -> DeviceExpression:
-    """The expression, under the gates that hold for stored ones.
+    """Compile an expression under the gates for stored ones.
 
     Raises:
         InvalidInput: it does not compile; the text tells the first reason and its place.
@@ -217,7 +217,7 @@ def _first_reason(text: str, error: CompileError) -> str:
 
 
 def told(explanation: ExpressionExplanation) -> Iterator[Finding]:
-    """The parts that tell something: without the maps on the way to an attribute, and each text once."""
+    """Return the parts worth showing: without the maps on the way to an attribute, and each text once."""
     seen: set[str] = set()
     for one in explanation.findings:
         if one.source not in seen and not isinstance(one.value, dict) and one.source != "device":
@@ -246,22 +246,22 @@ class MatchFailure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NearMiss(msgspec.Struct, frozen=True, rename="camel"):
-    """Devices that a single condition keeps out, with what they have instead."""
+    """Devices that a single condition excludes, with the values that they have instead."""
 
     condition: str
     values: Mapping[str, str]
     """Part of the condition → its value on these devices."""
     devices: tuple[str, ...]
     error: str = ""
-    """Why the condition fails; "" where it is false."""
+    """The error of the condition; "" if it is false."""
 
 
 class SelectorMatch(msgspec.Struct, frozen=True, rename="camel"):
-    """What a selector says about all devices; devices are named «driver/pool/device»."""
+    """Result of a selector on all devices; devices are named «driver/pool/device»."""
 
     expression: str
     devices: int
-    """How many were asked."""
+    """Number of devices on which it was evaluated."""
     matched: tuple[str, ...]
     unmatched: int
     failures: tuple[MatchFailure, ...]

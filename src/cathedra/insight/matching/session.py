@@ -1,4 +1,4 @@
-"""The conversation of ``kubectl dra repl``: a line in, lines out. Terminals and pipes are not its business."""
+"""The dialogue of ``kubectl dra repl``: a line in, lines out. Terminals and pipes are handled elsewhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORD: Final = re.compile(r"[:\w./-]*\Z")
 
 
 class SessionEnded(Exception):
-    """The user has said ``:quit``."""
+    """The user has entered ``:quit``."""
 
 
 class Session:
@@ -46,11 +46,11 @@ class Session:
 
     @property
     def greeting(self) -> str:
-        """What is said at the beginning."""
+        """The first line of the dialogue."""
         return f"{counted(len(self._known.devices), 'device')} in {self._state.source}; :help tells what can be said"
 
     def answer(self, line: str, width: int = 100) -> list[str]:
-        """The answer to a line; errors of the line are answers, too.
+        """Return the result of a line; errors of the line are returned, too.
 
         Raises:
             SessionEnded: there is nothing more to say.
@@ -64,7 +64,8 @@ class Session:
             return list(filled(f"! {error}", width, "", "  "))
 
     def completions(self, before: str) -> list[tuple[str, int]]:
-        """What can follow ``before``: texts, and how many characters before the cursor they replace."""
+        """Return possible continuations of ``before``: texts, and the number of characters before the cursor that they
+        replace."""
         if found := _MAP.search(before):
             domains = sorted({one.domain for one in self._known.reads if one.map == found[1]})
             closing = found[0][found[0].index("[") + 1]
@@ -80,7 +81,8 @@ class Session:
         return [(one, len(begun)) for one in self._words(before) if begun and one.startswith(begun) and one != begun]
 
     def _words(self, before: str) -> Sequence[str]:
-        """What a word may become: commands and devices in a command, fields and functions in an expression."""
+        """Return possible completions of a word: commands and devices in a command, fields and functions in an
+        expression."""
         if before.lstrip().startswith(":"):
             if " " not in before.lstrip():
                 return [usage.split()[0] for usage, _ in HELP if usage.startswith(":")]

@@ -29,7 +29,7 @@ COMMAND: Final = (
     "kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,devicetaintrules "
     "-A -o yaml"
 )
-"""What makes a dump with everything that is missed otherwise."""
+"""Command that makes a dump with everything that the tools read."""
 STDIN: Final = Path("-")
 _NAMED: Final = 5
 """Unknown fields that are named for each object; more are counted."""
@@ -51,7 +51,7 @@ def read_dump(given: Input, *, release: str = NEWEST) -> ClusterState:
 
 
 def read_manifests(given: Input) -> tuple[tuple[KubeObject, ...], tuple[Note, ...]]:
-    """The objects of manifests, and notes on what they say that no release knows; other kinds are left out.
+    """Return the objects of manifests, and notes on fields that no release has; other kinds are left out.
 
     Raises:
         InvalidInput: something in it is no Kubernetes object, or has a field of the wrong type.
@@ -93,7 +93,7 @@ class DumpReader:
                 self.notes.append(_unknown_fields(decoded.object, decoded.problems))
 
     def state(self, release: str = NEWEST) -> ClusterState:
-        """What was read.
+        """The state that was read.
 
         Raises:
             UnknownGate: the release is not known.
@@ -139,7 +139,7 @@ class DumpReader:
         yield from plain_objects(given)
 
     def _note_list(self, given: Plain) -> None:
-        """A List without items says that there are none."""
+        """Record a List without items: there are no objects of its kind."""
         kind = str(given.get("kind", ""))
         if kind.endswith("List"):
             self._listed.add(kind.removesuffix("List"))

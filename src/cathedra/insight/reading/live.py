@@ -1,8 +1,8 @@
-"""A running cluster, read once: any Kubernetes from 1.32, or Cathedra.
+"""Reading of a running cluster: Kubernetes 1.32 and later, or Cathedra.
 
-Every kind is asked for in the newest version that the server has and that is known here, page by page, and goes through
-the same reader as a dump: fields of newer releases are named rather than lost. Kinds that the server does not have, and
-kinds that may not be read, become notes.
+Every kind is read in the newest version that both sides have, page by page, by the same reader as a dump: unknown
+fields of newer releases are noted rather than lost. Kinds that the server does not have, and kinds that may not be
+read, become notes.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from cathedra.releases import NEWEST, RELEASES, FeatureGates
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
 
 PAGE: Final = 500
-"""Objects that are asked for at once, as kubectl does."""
+"""Objects per page, as in kubectl."""
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
 async def read_live(
     transport: RawTransport, *, source: str, now: float, namespace: str = "", release: str = ""
 ) -> ClusterState:
-    """The state of the cluster behind ``transport``.
+    """Return the state of the cluster behind ``transport``.
 
-    Where namespaced objects may not be read in the whole cluster, those of ``namespace`` are. ``release`` is the
-    version whose defaults hold; by default the server's own.
+    If namespaced objects may not be listed in the whole cluster, those of ``namespace`` are. ``release`` is the version
+    whose defaults apply; by default the server's own.
 
     Raises:
         ConnectionError: the server cannot be reached.
@@ -47,7 +47,7 @@ async def read_live(
         UnknownGate: the release is not known.
     """
     reading = _Reading(transport, namespace)
-    # First alone: a server that cannot be reached is told once.
+    # The first request is made alone, so that an unreachable server is reported once.
     told = await reading.release()
     async with asyncio.TaskGroup() as group:
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
@@ -67,7 +67,7 @@ async def read_live(
 
 
 async def read_client(client: Client, *, source: str, release: str = NEWEST) -> ClusterState:
-    """The state of the cluster that a client in this process speaks to; objects are shared with the server.
+    """Return the state of the cluster that a client in this process uses; objects are shared with the server.
 
     Raises:
         StatusError: the client may not read it.
@@ -92,7 +92,8 @@ async def read_client(client: Client, *, source: str, release: str = NEWEST) -> 
 
 
 async def served_refs(transport: RawTransport, kinds: Sequence[type[KubeObject]]) -> Sequence[ResourceRef[KubeObject]]:
-    """The resources of some kinds in the versions that the server has, for watching; those it lacks are left out.
+    """Return the resources of some kinds in the versions that the server has, for watching; those it lacks are
+    left out.
 
     Raises:
         StatusError: the server refuses to say.
@@ -165,7 +166,7 @@ class _Reading:
         return Note(kind.plural, problem, f"{said}: {kind.consequence}" if kind.consequence else said)
 
     async def _version(self, kind: ReadKind) -> str | None:
-        """The newest version of the kind that both sides know."""
+        """Return the newest version of the kind that both sides have."""
         definition = definition_of(kind.ref.group, kind.ref.kind)
         known = [version.name for version in definition.versions] if definition is not None else [kind.ref.version]
         if len(known) == 1:

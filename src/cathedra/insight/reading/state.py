@@ -1,4 +1,5 @@
-"""What is known of a cluster at one moment: the input of every tool, and never changed by one."""
+"""The state of a cluster at one moment: the input of every tool, and never changed by one; and the kinds that are
+read."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class ReadKind(msgspec.Struct, frozen=True):
 
     ref: ResourceRef[KubeObject]
     consequence: str = ""
-    """What is not known without it; "" for kinds that few clusters have, and that are not missed."""
+    """Information that is missing without it; "" for kinds that few clusters have, and that are not missed."""
 
     @property
     def plural(self) -> str:
@@ -75,7 +76,7 @@ READ_KINDS: Final = (
     _kind(scheduling_v1.PriorityClass, "priorityclasses", namespaced=False),
     _kind(scheduling_v1beta1.PodGroup, "podgroups"),
 )
-"""In the order in which notes speak of them."""
+"""In the order of the notes."""
 
 
 def read_kind(kind: type[KubeObject]) -> ReadKind:
@@ -91,7 +92,7 @@ def read_kind(kind: type[KubeObject]) -> ReadKind:
 
 
 def reader_role(name: str = "cathedra-insight") -> rbac_v1.ClusterRole:
-    """A role with which all tools work: it lists and watches what they read, and changes nothing."""
+    """Return a role with the rights that all tools need: it lists and watches what they read, and changes nothing."""
     groups: dict[str, list[str]] = {}
     for kind in READ_KINDS:
         groups.setdefault(kind.ref.group, []).append(kind.plural)
@@ -109,10 +110,10 @@ ByKind: TypeAlias = Mapping[type[KubeObject], Mapping[Key, KubeObject]]
 
 
 class Note(msgspec.Struct, frozen=True, rename="camel"):
-    """Something that could not be read, or not wholly, and what is therefore not known."""
+    """Something that could not be read completely, and the information that is therefore missing."""
 
     resource: str
-    """What it concerns, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
+    """The resource, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
     problem: str
     """«absent», «forbidden», «not served», «unknown fields», «partial», «undecodable»."""
     text: str
@@ -125,18 +126,18 @@ class Note(msgspec.Struct, frozen=True, rename="camel"):
 class ClusterState:
     """The objects of a cluster at one moment, in the newest version of each kind.
 
-    ``release`` is the version of Kubernetes whose defaults and habits hold.
+    ``release`` is the version of Kubernetes whose defaults and behaviour apply.
     """
 
     source: str
-    """Where it was read: a server, or files."""
+    """Server or files from which it was read."""
     objects: ByKind
     gates: FeatureGates = field(default_factory=FeatureGates.for_release)
     notes: tuple[Note, ...] = ()
     unknown: frozenset[type[KubeObject]] = frozenset()
     """Kinds of which it is not known which objects exist."""
     now: float | None = None
-    """When it was read, in seconds since the Unix epoch; None for dumps, which do not tell."""
+    """Time of reading, in seconds since the Unix epoch; None for dumps, which do not have it."""
     undecodable: tuple[Undecodable, ...] = ()
     """Objects that exist and cannot be decoded."""
 
@@ -146,11 +147,11 @@ class ClusterState:
         return ClusterState(source, _with_merged_rules(_sorted_in(objects)), **more)
 
     def is_known(self, kind: type[KubeObject]) -> bool:
-        """Whether the objects of that kind were read, so that one that is not there does not exist."""
+        """Return True if the objects of that kind were read, so that one that is not there does not exist."""
         return kind not in self.unknown
 
     def notes_on(self, *kinds: type[KubeObject]) -> tuple[Note, ...]:
-        """The notes that concern these kinds, for tools that look at nothing else."""
+        """Return the notes on these kinds, for tools that read nothing else."""
         names = {name for kind in READ_KINDS if kind.ref.type in kinds for name in (kind.plural, kind.ref.kind)}
         return tuple(note for note in self.notes if re.split(r"[/ ]", note.resource)[0] in names)
 
@@ -199,7 +200,7 @@ class ClusterState:
 
     @cached_property
     def features(self) -> Features:
-        """What the allocator may do, by gates and release."""
+        """The allocator's features, by gates and release."""
         return Features.from_gates(self.gates, behaviour_of(self.gates.release))
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Conditions that exclude each other, so that their ``&&`` is true for no device.
+"""Contradictions: conditions that exclude each other, so that their ``&&`` is true for no device.
 
-Only what is certain is said: literals compared with the same expression. Order is taken from CEL's own values, for
-quantities and versions too.
+Only certain contradictions are reported: literals compared with the same expression. The order is that of CEL's own
+values, for quantities and versions too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Condition:
     """One condition on one value: ``operator`` is «==», «!=», «<», «<=», «>», «>=», «in» or «never»."""
 
     subject: str
-    """What is compared, with «quantity» or «semver» where it is compared as such."""
+    """The compared expression, with «quantity» or «semver» if it is compared as such."""
     operator: str
     value: Any
     text: str
     node: Expr
     origin: str = ""
-    """Where the condition stands; conditions of the selector at hand have none."""
+    """Location of the condition; "" for conditions of the selector itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _Range:
 
 
 def _exclude(one: Condition, other: Condition) -> bool:
-    """Whether no value meets both; asked in either order."""
+    """Return True if no value meets both; symmetric."""
     if one.operator == "==":
         return not _meets(one.value, other)
     if one.operator == "in":
@@ -92,7 +92,7 @@ def _exclude(one: Condition, other: Condition) -> bool:
 
 
 def _meets(value: Any, condition: Condition) -> bool:
-    """Whether a value may meet a condition; true where that is not certain."""
+    """Return False if no value can meet a condition; True if that is not certain."""
     if condition.operator == "in":
         return any(_equal(value, one) is not False for one in condition.value)
     if condition.operator in ("==", "!="):
@@ -189,7 +189,7 @@ def _subject(node: Expr, source: str) -> str:
 
 
 def _literal(node: Expr) -> tuple[Any, str]:
-    """What a literal is compared by, and whether it is «plain», a «quantity» or a «semver»; "" if it is none."""
+    """Return the comparable value of a literal, and its type «plain», «quantity» or «semver»; "" if it is none."""
     if isinstance(node, Const):
         return node.value, "plain"
     if not isinstance(node, CallExpr) or node.function not in _MAKERS or node.target is not None or len(node.args) != 1:

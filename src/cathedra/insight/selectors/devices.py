@@ -1,4 +1,4 @@
-"""The names that selectors can use: what the devices at hand have, and of which type."""
+"""Names that selectors can use: the attributes and capacities of devices in a state, with their types."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class KnownDevices:
         return self._types.get(read, set())
 
     def absence(self, read: Read) -> str:
-        """Why a read finds nothing, as a sentence."""
+        """Return a sentence with the reason why a read finds nothing."""
         what = "attribute" if read.map == "attributes" else "capacity"
         other = Read("capacity" if read.map == "attributes" else "attributes", read.domain, read.name)
         if self.types(other):
@@ -74,7 +74,7 @@ class KnownDevices:
         return f"no device has the {what} {read}"
 
     def suggestion(self, read: Read) -> str:
-        """What may be meant, as an expression; "" if nothing is near."""
+        """Return the expression that was probably meant; "" if nothing is near."""
         if self.types(Read("capacity", read.domain, read.name)):
             return f'device.capacity["{read.domain}"].{read.name}'
         if self.types(Read("attributes", read.domain, read.name)):

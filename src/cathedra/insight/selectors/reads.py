@@ -1,4 +1,9 @@
-"""Which attributes and capacities of a device an expression reads."""
+"""Attributes and capacities that an expression reads, the facts that a condition establishes, and unguarded reads.
+
+A test for presence establishes the attribute that it tests. A condition that was evaluated before has also read its
+attributes: after ``x > 1`` there is an ``x``, whatever the result was. CEL's ``&&`` and ``||`` absorb errors of either
+side, so the order of conditions does not matter there, and only tests count.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,7 @@ MAPS: Final = ("attributes", "capacity")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """What a name stands for, and the names that held where that was said."""
+    """The value of a name, and the names in scope at its definition."""
 
     value: Expr
     names: Bound
@@ -48,7 +53,7 @@ class ReadPath:
 
     steps: tuple[str, ...]
     optional: bool = False
-    """Whether a step is one that may lead nowhere, as ``.?model``."""
+    """True if a step is optional, as ``.?model``."""
 
     def __str__(self) -> str:
         return "/".join(self.steps[1:]) if self.steps[:1] and self.steps[0] in MAPS else ".".join(self.steps)
@@ -97,7 +102,7 @@ _INDEX: Final = frozenset(("_[_]", "_[?_]", "_?._"))
 
 
 def read_of(node: Expr, bound: Bound) -> Read | None:
-    """What a node reads if it is an attribute or a capacity itself."""
+    """Return the attribute or capacity that a node reads itself."""
     path = path_of(node, bound)
     if path is None or len(path.steps) != 3 or path.steps[0] not in MAPS:
         return None
@@ -128,7 +133,8 @@ _NONE: Facts = frozenset()
 
 
 def facts_of(node: Expr, bound: Bound, *, truth: bool = True, evaluated: bool = False) -> Facts:
-    """What is certain where ``node`` has given ``truth``; with what it has read, if it was ``evaluated`` before."""
+    """Return the facts that hold where ``node`` has the value ``truth``; with what it has read if it was ``evaluated``
+    before."""
     if isinstance(node, Comprehension):
         if node.macro != "bind":
             return _NONE
@@ -174,7 +180,7 @@ def _in_nothing(node: CallExpr) -> bool:
 
 
 def _read_by(node: Expr, bound: Bound) -> Facts:
-    """What an evaluated node must have read."""
+    """Return the attributes that an evaluated node must have read."""
     found: set[Fact] = set()
     pending = [node]
     while pending:
@@ -197,10 +203,11 @@ _NO_NAMES: Final[Bound] = {}
 
 
 def unguarded(root: Expr, known: Facts, *, driver_counts: bool = True) -> Iterator[tuple[Expr, Read]]:
-    """Reads that nothing guards, the first of each attribute; ``known`` holds before the expression is asked.
+    """Yield the reads that no condition guards, the first of each attribute; ``known`` holds before the expression is
+    evaluated.
 
-    A device whose driver is known to be the domain counts as one that has the attribute: drivers give all their devices
-    the same attributes, as a rule. ``driver_counts`` is false where it is known that this one does not.
+    A device whose driver is the domain counts as one with the attribute, because drivers usually give all their devices
+    the same attributes. ``driver_counts`` is false if this driver is known not to.
     """
     told: set[Read] = set()
     for node, read, facts in _reads(root, _NO_NAMES, known):

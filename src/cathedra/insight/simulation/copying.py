@@ -83,10 +83,10 @@ class TransportOfState:
 
 
 def complete(state: ClusterState) -> ClusterState:
-    """The state with what dumps leave out and controllers would miss.
+    """Return the state with objects that dumps leave out and controllers would miss.
 
-    Namespaces exist; owners that were not read are forgotten, or the garbage collector would take what they own; and
-    where pods were not read, every consumer of a claim is a pod that runs.
+    Namespaces exist. Owner references to objects that were not read are removed, because the garbage collector would
+    delete the owned objects. If pods were not read, every consumer of a claim is a running pod.
     """
     added: list[KubeObject] = []
     if not state.is_known(Pod):
@@ -160,7 +160,7 @@ class PretendingNodes:
                 pod = self._pods.store.get(*key)
                 if pod is None:
                     continue
-                with contextlib.suppress(StatusError):  # it has changed meanwhile, and comes again
+                with contextlib.suppress(StatusError):  # it has changed meanwhile, and its event follows
                     if pod.metadata.deletion_timestamp is not None:
                         await self._end(pod)
                     elif pod.status.phase in ("", "Pending"):

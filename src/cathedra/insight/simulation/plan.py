@@ -1,4 +1,4 @@
-"""What a simulation changes, as it is said on a command line: manifests, and words as ``deployment/web=5``."""
+"""Changes of a simulation, from the command line: manifests, and words as ``deployment/web=5``."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def parse_scaling(words: Iterable[str], namespace: str, state: ClusterState) -> 
 
 
 def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
-    """The nodes, with their slices, that «N=NODE» and «N=PROFILE» words name: so many like one that is there, or of a
-    profile, with its device classes where the cluster has none of the name.
+    """Yield the nodes, with their slices, for «N=NODE» and «N=PROFILE»: N copies of an existing node, or of a profile,
+    with its device classes unless the cluster has them.
 
     Raises:
         InvalidInput: a word has another form, or there is neither such a node nor such a profile.
@@ -152,8 +152,9 @@ def profiled_node(profile: HardwareProfile, new: str) -> Iterator[KubeObject]:
 
 
 def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
-    """What «NODE=KEY[=VALUE]:EFFECT» and «DRIVER/POOL[/DEVICE]=KEY[=VALUE]:EFFECT» words make: nodes with a taint
-    more, and rules that taint devices.
+    """Yield the objects for «NODE=KEY[=VALUE]:EFFECT» and «DRIVER/POOL[/DEVICE]=KEY[=VALUE]:EFFECT»: nodes with a
+    further
+    taint, and rules that taint devices.
 
     Raises:
         InvalidInput: a word has another form, or there is no such node.

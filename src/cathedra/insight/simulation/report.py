@@ -1,4 +1,4 @@
-"""What a simulation ends with, compared with what it began with."""
+"""Report of a simulation: the differences between its end and its beginning, as data and as text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PendingPods(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeChange(msgspec.Struct, frozen=True, rename="camel"):
-    """A node whose devices are in use otherwise than before."""
+    """A node with a different number of devices in use."""
 
     node: str
     devices: int
@@ -43,12 +43,12 @@ class NodeChange(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Copies(msgspec.Struct, frozen=True, rename="camel"):
-    """How many more pods of one sort find a place beside all others."""
+    """Number of further pods of one kind that fit beside all others."""
 
     of: str
     more: int
     limited: bool
-    """Whether no more were tried."""
+    """True if the number is the limit of the copies that were tried."""
     nodes: Mapping[str, int] = {}
 
 
@@ -65,12 +65,12 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
     seconds: float = 0.0
     """Until nothing changed any more, in the time of the cluster."""
     failures: tuple[str, ...] = ()
-    """What controllers could not do, as pods that a quota forbids."""
+    """Failures of controllers, such as pods that a quota forbids."""
     notes: tuple[Note, ...] = ()
 
     @property
     def fits(self) -> bool:
-        """Whether everything found its place."""
+        """True if every pod has a node."""
         return not self.pending and not self.failures
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def simulation_text(found: Simulation, width: int = 100, style: Style = plain) -> str:
-    """The whole answer."""
+    """Return the report as text."""
     found = printable_values(found)
     return "\n".join(line.rstrip() for line in _lines(found, width, style))
 

@@ -1,7 +1,7 @@
-"""`simulate`: what becomes of a cluster when something changes.
+"""`simulate`: the state of a cluster after changes.
 
-The scheduler and the controllers are the real ones, over a real API server in memory, and time jumps from one timer to
-the next. Everything random comes from one seed, so the same input gives the same answer, to the byte.
+The scheduler and the controllers are the real ones, on a real API server in memory, and time jumps from one timer to
+the next. All randomness comes from one seed, so the same input gives the same report, to the byte.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ QUIET: Final = 25.0
 LONGEST: Final = 3600.0
 """Seconds of the cluster's time after which a simulation ends in any case."""
 COPIES: Final = 100
-"""Copies that are tried at most, unless said otherwise."""
+"""Default number of copies that are tried."""
 _EPOCH: Final = 1_767_225_600.0
-"""When dumps, which do not tell, were made."""
+"""Time of dumps, which do not have one."""
 _IDLE: Final = frozenset(
     (
         *("node-lifecycle-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller"),
@@ -61,10 +61,10 @@ _IDLE: Final = frozenset(
 )
 """Controllers that would miss the heartbeats of nodes, or that have nothing to do with pods."""
 _EXPLAINED: Final = 20
-"""Pods that stay pending and are explained one by one; others are taken for ones like them."""
+"""Largest number of pending pods that are explained one by one; others are counted with equal ones."""
 
 Progress = Callable[[int, int], None]
-"""Told how many pods have a node, and how many there are."""
+"""Callback with the number of pods that have a node, and the number of pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,12 @@ def simulate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Simulation:
-    """What would become of the cluster.
+    """Simulate changes of a cluster.
 
-    ``apply`` are manifests; ``delete`` names objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», so many
-    nodes like one that is there, or «N=PROFILE»; ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or
+    ``apply`` are manifests; ``delete`` names objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», for N
+    copies of an existing node, or «N=PROFILE»; ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or
     «DRIVER/POOL/DEVICE=…» for devices; ``replicas`` has «KIND/NAME=N». Of what is applied or scaled, up to ``copies``
-    more are tried after everything has settled. Must not be called from a running event loop.
+    more are tried after nothing changes any more. Must not be called from a running event loop.
 
     Raises:
         InvalidInput: something of this has another form, does not exist, or would be refused by the API server.
@@ -278,7 +278,7 @@ class _Run:
             raise InvalidInput(f"{ref.kind} {metadata.namespace}/{metadata.name}: {error}") from error
 
     async def _copies(self, one: KubeObject) -> Copies:
-        """How many pods more of the same sort find a place."""
+        """Count the further pods of the same kind that fit."""
         pod = one if isinstance(one, Pod) else made_pod(one)  # type: ignore[arg-type]  # a workload
         where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{_metadata(one).name}"
         pods = self.client.resource(PODS, pod.metadata.namespace)
@@ -309,7 +309,7 @@ class _Run:
             if each.metadata.name in set(names) and each.spec.node_name:
                 found[each.spec.node_name] = found.get(each.spec.node_name, 0) + 1
         if one is not self.plan.counted[-1]:
-            # Those that wait go first, or they would take the place of the others.
+            # Waiting pods are deleted first, or they would take the place of the others.
             for name in reversed(names):
                 await pods.delete(name, grace_period_seconds=0)
             await self._settle()
@@ -365,7 +365,7 @@ def _placement(pod: Pod, state: ClusterState, before: str) -> PodPlacement:
 
 
 def _pending(pods: Sequence[Pod], state: ClusterState) -> tuple[PendingPods, ...]:
-    """Grouped by the reason; pods of one owner that ask for the same are explained once."""
+    """Return the pending pods, grouped by reason; pods of one owner with equal requests are explained once."""
     reasons: dict[str, list[str]] = {}
     known: dict[object, str] = {}
     for pod in pods:
@@ -392,7 +392,7 @@ def _node_changes(before: ClusterState, after: ClusterState) -> Iterable[NodeCha
 
 
 def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
-    """What workloads say of pods that they could not make, and did not say before."""
+    """Return the failures to create pods that workloads report now and did not report before."""
     told = set(_conditions(before))
     for text in _conditions(after):
         if text not in told:
