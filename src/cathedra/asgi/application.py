@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 __all__ = ["Message", "Receive", "Scope", "Send"]
 
 Message: TypeAlias = MutableMapping[str, Any]
-"""An event of a request or of its answer; ``type`` says which."""
+"""An event of a request or of its response, distinguished by ``type``."""
 Scope: TypeAlias = MutableMapping[str, Any]
-"""What is known of a connection from the beginning: method, path, headers."""
+"""The facts of a request: method, path, headers."""
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]

@@ -68,7 +68,7 @@ class RequestCycle:
         self._connection = connection
         self._expects_continue = expects_continue
         self._received: asyncio.Event | None = None
-        """Made by the first call of `receive`. Most bodies are complete before the application asks for them."""
+        """Made by the first call of `receive`. Most bodies are complete before the application receives them."""
         self._body_taken = False
         """`arrived` has returned the whole body."""
         self.responding = False

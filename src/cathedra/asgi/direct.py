@@ -1,6 +1,6 @@
-"""Answers that go out in one step, past ASGI's messages: what an application knows of a connection that takes them.
+"""Responses in one call, beside ASGI's messages.
 
-A server that can do so hands a `DirectAnswer` to the application with each request; on any other one the application
+A server that supports them puts a `DirectAnswer` into the scope of each request. Under any other server the application
 sends messages.
 """
 
@@ -16,59 +16,62 @@ EXCHANGE: Final = "cathedra.exchange"
 """ASGI extension under which a request's `DirectAnswer` is found."""
 Headers = tuple[tuple[bytes, bytes], ...]
 _CONTROLS: Final = bytes(code for code in (*range(32), 127) if code != ord("\t"))
-"""What no header may have, but for the two that end its line."""
+"""Control characters. A header line has none but CR and LF at its end."""
 
 
 class DirectAnswer(Protocol):
-    """The answer to one request, as bytes that the connection takes at once."""
+    """The response to one request, written as bytes."""
 
     @property
     def gone(self) -> bool:
-        """Whether the client has left."""
+        """Return True if the client has disconnected."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether the client is there and takes what it is sent."""
+        """Return True if the client is connected and its buffer has room."""
         ...
 
     def arrived(self) -> bytes | None:
-        """The body of the request, if all of it is there; asked at most once, and before anything is received."""
+        """Return the request's body if it is complete, else None. May be called once, before anything is received."""
         ...
 
     def answer(self, status: int, head: bytes, body: bytes, tail: bytes = b"") -> None:
-        """Send a whole answer; ``tail`` is the rest of the body. ``head`` are the lines of its headers, as
-        `header_lines` makes them, its length among them; how the connection goes on is not theirs to say.
+        """Send a whole response: header lines as `header_lines` makes them, and the body in two parts.
+
+        ``head`` contains ``content-length`` and does not contain ``connection``.
 
         Raises:
-            RuntimeError: an answer has begun already.
+            RuntimeError: a response has already begun.
         """
 
     def write(self, frames: bytes | memoryview) -> None:
-        """Send more of a stream that has begun, as `framed` makes it."""
+        """Send frames, made by `framed`, of a response that has begun."""
 
     def abort(self) -> None:
-        """Close the connection at once; what the client has not taken is dropped."""
+        """Close the connection at once. Bytes that are still buffered are dropped."""
 
     def break_off(self) -> None:
-        """Close the connection in the middle of an answer, so that the client notices that the rest is missing."""
+        """Close the connection within a response, so that the client notices that the rest is missing."""
 
     def on_ready(self, callback: Callable[[], None] | None) -> None:
-        """Call ``callback`` whenever the client takes again what it is sent, after it had not; None: no more."""
+        """Call ``callback`` whenever the client's buffer has room again; None: stop."""
 
 
 def framed(data: bytes) -> bytes:
-    """A piece of a chunked stream (RFC 9112, section 7.1), for as many clients as get the same."""
+    """Return a chunk (RFC 9112, section 7.1). Clients that get the same data share it."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 @lru_cache(maxsize=1024)
 def header_lines(headers: Headers) -> bytes:
-    """Return headers as they stand in the head of an answer. Most are the same in every answer of a kind, so the lines
-    are kept; of headers with any text, as warnings, call ``header_lines.__wrapped__``.
+    """Return the header lines of a response.
+
+    Most responses of a kind have the same headers, so the lines are cached. For headers with free text, such as
+    warnings, call ``header_lines.__wrapped__``.
 
     Raises:
-        RuntimeError: one has a control character, or ends its line.
+        RuntimeError: a header contains a control character.
     """
     text = b"".join([b"%b: %b\r\n" % header for header in headers])
     if len(text) - len(text.translate(None, _CONTROLS)) != 2 * len(headers) or text.count(b"\r\n") != len(headers):

@@ -257,7 +257,7 @@ class HTTPProtocol(asyncio.Protocol):
         return self._parser is not None and not self.transport.is_closing()
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Begin a new request."""
         self._in_head = True
         self._url = b""
         self._headers = []
@@ -421,7 +421,7 @@ class HTTPProtocol(asyncio.Protocol):
     def _begin_idling(self) -> None:
         """Close the connection when no request comes for long.
 
-        One timer looks at the time when it ends. Setting a new one for every request costs as much as parsing its head.
+        One timer compares the time when it ends. Setting a new one for every request costs as much as parsing its head.
         """
         self._idle_since = self._loop.time()
         if self._idle_timer is None:
@@ -502,7 +502,7 @@ def _refusal(error: httptools.HttpParserError) -> tuple[str, str]:
 
 
 def _requested_upgrade(headers: RequestHeaders) -> bytes:
-    """Return the protocol that the client wants to speak, in lower case; empty if it has not asked for one."""
+    """Return the protocol of the ``Upgrade`` header in lower case; empty if ``Connection`` does not name it."""
     if "upgrade" not in [token.strip() for token in headers.texts.get(b"connection", "").lower().split(",")]:
         return b""
     return headers.texts.get(b"upgrade", "").lower().encode("latin-1")

@@ -1,4 +1,4 @@
-"""An application on a port: it accepts connections, and serves them or deals them out among processes."""
+"""An ASGI application on a port. Connections are served here or dealt out among processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Listener", "TLSFiles", "bind"]
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 picks a free one.
+    """Return a listening socket; port 0 picks a free port.
 
     Raises:
-        OSError: the address is in use or not ours.
+        OSError: the address is in use, or is no address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

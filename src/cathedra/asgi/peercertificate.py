@@ -26,7 +26,7 @@ class PeerCertificate(msgspec.Struct, frozen=True):
     fields: Mapping[str, Any]
     """Subject, issuer and the rest, as `ssl.SSLSocket.getpeercert` describes them."""
     ends: float = math.inf
-    """Return its end, in seconds since the Unix epoch."""
+    """The end of its validity, in seconds since the Unix epoch."""
 
     def has_ended(self, now: float) -> bool:
         """Return True if it is no longer valid. TLS checks that only when a connection begins, and a connection may

@@ -20,10 +20,10 @@ KEEP_ALIVE_SECONDS: Final = 90
 
 
 class Application(Protocol):
-    """An ASGI application."""
+    """An ASGI application, called once per request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, /) -> None:
-        """Handle one request."""
+        """Handle one request or one WebSocket."""
 
 
 class Connection(Protocol):
@@ -34,7 +34,7 @@ class Connection(Protocol):
 
 
 class ServerState:
-    """What the connections of one server share."""
+    """State of one server."""
 
     def __init__(self, app: Application, *, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
         self.app = app

@@ -1,9 +1,9 @@
-"""A connection that leaves HTTP: what follows an answer of status 101 is bytes, in both directions.
+"""Upgrade of an HTTP connection to another protocol than WebSockets, which alone ASGI defines.
 
-ASGI knows only WebSockets; Kubernetes' streams are also spoken over SPDY/3.1, and Cathedra's own parts speak a binary
-protocol with the API server. A request that asks for one of these carries an `Upgrade` among its extensions, under a
-name for each protocol. The application takes it by sending ``http.response.start`` with status 101, after which
-`Upgrade.streams` are its own, or the protocol that it was led to speaks; or it answers as usual.
+Kubernetes' streams also run over SPDY/3.1, and Cathedra's parts use a binary protocol with the API server. The scope of
+a request for such a protocol has an `Upgrade` among its extensions. The application accepts it by sending
+``http.response.start`` with status 101, and then uses `Upgrade.streams` or the protocol that it has set with
+`Upgrade.lead_to`; or it sends an ordinary response.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from cathedra.asgi.application import Message, Receive, Scope, Send
 __all__ = ["OFFERED", "SESSION", "SESSION_UPGRADE", "SPDY", "SWITCHING", "UPGRADE", "Connections", "Streams", "Upgrade"]
 
 UPGRADE: Final = "cathedra.upgrade"
-"""ASGI extension under which a request's `Upgrade` to SPDY is found, if it asks for one."""
+"""ASGI extension: the `Upgrade` of a request for SPDY."""
 SESSION_UPGRADE: Final = "cathedra.session"
-"""The same, to the API in binary messages."""
+"""ASGI extension: the `Upgrade` of a request for the API in binary messages."""
 SPDY: Final = b"spdy/3.1"
 SESSION: Final = b"cathedra-session/1"
-"""The API in binary messages, in the version of them that is spoken (`cathedra.client.local.messages`)."""
+"""The API in binary messages, with the version of the protocol."""
 OFFERED: Final[Mapping[bytes, str]] = {SPDY: UPGRADE, SESSION: SESSION_UPGRADE}
 """The protocols that are served, in lower case, and the extensions of their upgrades."""
 _UNSENT: Final = 64 * 1024
-"""Bytes that may wait for a client before ``drain`` waits too. TLS would let half a megabyte wait."""
+"""Bytes that may wait for a client before ``drain`` waits. TLS would let half a megabyte wait."""
 SWITCHING: Final = 101
-"""The status of an answer that takes an upgrade."""
+"""The status of a response that accepts an upgrade."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -38,10 +38,10 @@ class Connections(Protocol):
     """The connections that a server closes when it ends; a set."""
 
     def add(self, connection: Any, /) -> None:
-        """One more."""
+        """Close ``connection`` with the server."""
 
     def discard(self, connection: Any, /) -> None:
-        """One less."""
+        """Stop doing so: it has ended."""
 
 
 class Upgrade:
@@ -50,34 +50,34 @@ class Upgrade:
     def __init__(self, transport: asyncio.Transport, connections: Connections, holder: asyncio.BaseProtocol) -> None:
         self._transport = transport
         self.connections = connections
-        """Where a protocol enters itself that is to be closed with the server, by its ``shutdown``."""
+        """A protocol that is added here is closed with the server, by a call of its ``shutdown``."""
         self._holder = holder
         self._led_to: asyncio.Protocol | None = None
         self._streams: Streams | None = None
 
     @property
     def taken(self) -> bool:
-        """Whether the connection has left HTTP, and its streams may be had."""
+        """Return True if the connection has left HTTP and has `streams`."""
         return self._streams is not None
 
     def lead_to(self, protocol: asyncio.Protocol) -> None:
-        """Let ``protocol`` speak once the upgrade is taken, in place of streams. It enters itself into `connections`
-        when it begins, and leaves them when it ends."""
+        """Hand the connection to ``protocol`` instead of making streams once the upgrade is accepted. ``protocol`` adds
+        itself to `connections` when it begins and removes itself when it ends."""
         self._led_to = protocol
 
     @property
     def streams(self) -> Streams:
-        """Both directions of the connection; who takes them closes the writer.
+        """Both directions of the connection. The caller closes the writer.
 
         Raises:
-            RuntimeError: no answer of status 101 was sent.
+            RuntimeError: no response of status 101 was sent.
         """
         if self._streams is None:
             raise RuntimeError("the connection still speaks HTTP; send http.response.start with status 101 first")
         return self._streams
 
     def offered_to(self, app: Application) -> Application:
-        """``app``, whose answer of status 101 switches the connection."""
+        """Return ``app`` with a ``send`` that switches the connection on a response of status 101."""
 
         async def run(scope: Any, receive: Any, send: Send) -> None:
             async def sending(message: Message) -> None:
@@ -111,7 +111,7 @@ class Upgrade:
 
 
 class _Upgraded(asyncio.StreamReaderProtocol):
-    """The bytes of an upgraded connection; the server that ends closes it."""
+    """The streams of an upgraded connection, which end with the server."""
 
     def __init__(self, reader: asyncio.StreamReader, connections: Connections, transport: asyncio.Transport) -> None:
         super().__init__(reader)
@@ -120,10 +120,10 @@ class _Upgraded(asyncio.StreamReaderProtocol):
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No more of it."""
+        """Remove the connection from those of the server."""
         self._connections.discard(self)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """The server ends."""
+        """Close the connection because the server ends."""
         self.transport.close()

@@ -47,7 +47,7 @@ _ABNORMAL: Final = 1006
 
 
 class ClientDisconnected(ConnectionError):
-    """The client has left, or its handshake was refused: no more can be sent. An ``OSError``, as ASGI asks for."""
+    """The client has left, or its handshake was refused: no more can be sent. An ``OSError``, as ASGI requires."""
 
 
 class WebSocketProtocol(asyncio.Protocol):
@@ -90,7 +90,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify the application."""
+        """Put a disconnect message behind those that the application has not received."""
         self._lost = True
         self._stop_timers()
         self._server.connections.discard(self)
