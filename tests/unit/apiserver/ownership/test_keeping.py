@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.decoding import decode_values
+from cathedra.api.decoding.gotypes import GoType, go_type_of
+from cathedra.api.gates import RELEASES, FeatureGates
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.ownership.keeping import keeps_metadata, kept_fields, with_kept
+from cathedra.apiserver.ownership.keeping import _has_fields_of, keeps_metadata, kept_fields, with_kept
 from cathedra.apiserver.ownership.views import View
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import FeatureGates
 
 DEFINITION = next(one for one in all_definitions(FeatureGates.for_release()) if one.plural == "pods")
 CALL = Call(
@@ -129,9 +132,25 @@ def test_metadata_that_would_be_spelled_anew_are_read() -> None:
         assert not keeps_metadata(CALL, pod.metadata, view, view.value)
 
 
-def test_an_earlier_release_reads_metadata() -> None:
-    pod, view = live({"metadata": {"name": "p"}})
-    assert not keeps_metadata(CALL.but(release="1.30"), pod.metadata, view, view.value)
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_keeps_metadata(release: str) -> None:
+    pod, view = live({"metadata": {"name": "p", "managedFields": [{"fieldsV1": OWNED}]}})
+    assert keeps_metadata(CALL.but(release=release), pod.metadata, view, view.value)
+
+
+def test_metadata_are_read_if_the_release_lacks_a_field_of_them() -> None:
+    known = go_type_of(CALL.gvk, "1.36").fields["metadata"]
+    shape = struct_shape(ObjectMeta)
+    assert _has_fields_of(known, shape)
+    for missing in ("labels", "ownerReferences"):
+        assert not _has_fields_of(
+            GoType(known.form, known.name, {k: v for k, v in known.fields.items() if k != missing}), shape
+        )
+    owners = known.fields["ownerReferences"]
+    assert owners.element is not None
+    element = GoType(owners.form, owners.element.name, {"uid": owners.element.fields["uid"]})
+    fields = known.fields | {"ownerReferences": GoType(owners.form, owners.name, element=element)}
+    assert not _has_fields_of(GoType(known.form, known.name, fields), shape)
 
 
 def test_maps_out_of_order_are_read() -> None:
