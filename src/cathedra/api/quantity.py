@@ -171,6 +171,17 @@ class Quantity:
             object.__setattr__(self, "_text", text)
         return text
 
+    @property
+    def as_read(self) -> Quantity:
+        """The quantity that a reader of ``text`` gets.
+
+        It is another one if a binary amount has no binary suffix: 5000 bytes are written as ``5000`` and read as a
+        decimal amount, which is written as ``5k`` from then on.
+        """
+        if self.format is not Format.BINARY_SI or self.text.endswith("i"):
+            return self
+        return Quantity.parse(self.text)
+
     def __str__(self) -> str:
         return self.text
 

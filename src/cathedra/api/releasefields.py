@@ -1,7 +1,9 @@
-"""Objects without the fields that a release does not know.
+"""Objects as the decoder of a release reads them: without the fields that it does not know, quantities as they are read.
 
 Over HTTP the decoder drops such fields. Objects that are passed within the process, and those of binary sessions,
-are structs of the newest types: a driver that sets a field of 1.37 would store it in a server of 1.36.
+are structs of the newest types: a driver that sets a field of 1.37 would store it in a server of 1.36. And a binary
+amount of 5000 is sent as ``5000`` and read as a decimal one, which is ``5k``: within the process it would stay binary,
+so that consumedCapacity of a claim would depend on where the scheduler runs.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
+from cathedra.api.quantity import Quantity
 from cathedra.api.struct import KubeStruct, json_names, replace
 from cathedra.releases.fields import is_known
 
@@ -23,7 +26,7 @@ Fit = Callable[[Any], Any]
 
 
 def of_release(obj: S, release: str) -> S:
-    """Return the object without fields that the release lacks; the same object if it has none of these."""
+    """Return the object as the release's decoder reads its JSON; the same object if that changes nothing."""
     fit = _fitting(type(obj), release)
     found: S = obj if fit is None else fit(obj)
     return found
@@ -32,7 +35,7 @@ def of_release(obj: S, release: str) -> S:
 # A function per type and release that reads only the fields that can matter: most writes pay a microsecond.
 @cache
 def _fitting(kind: type[KubeStruct], release: str) -> Fit | None:
-    """Return the function that drops fields of a type, or None if the release knows all of them."""
+    """Return the function for objects of a type, or None if the release knows all fields and none is a quantity."""
     return _struct_fitting(kind, release, frozenset())
 
 
@@ -66,7 +69,9 @@ def _struct_fitting(kind: type[KubeStruct], release: str, above: frozenset[type[
 
 
 def _value_fitting(hint: Any, release: str, above: frozenset[type[KubeStruct]]) -> Fit | None:
-    """Return the function for the values of a field: a struct, or a tuple or mapping of structs."""
+    """Return the function for the values of a field: a quantity, a struct, or a tuple or mapping of these."""
+    if hint is Quantity:
+        return _as_read
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
         return _struct_fitting(hint, release, above)
     arguments = get_args(hint)
@@ -84,6 +89,9 @@ def _value_fitting(hint: Any, release: str, above: frozenset[type[KubeStruct]]) 
         return values if all(kept[key] is value for key, value in values.items()) else kept
 
     return fit_mapping if get_origin(hint) is dict else fit_tuple
+
+
+_as_read: Final = operator.attrgetter("as_read")
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

@@ -1,4 +1,4 @@
-"""Objects without the fields of other releases."""
+"""Objects as the decoder of a release reads them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core import resource_v1beta1
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from cathedra.api.decoding import decode_json
+from cathedra.api.quantity import Format, Quantity
 from cathedra.api.releasefields import of_release
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.scheme import kind_of
@@ -39,6 +40,13 @@ def test_an_object_without_such_fields_stays_the_same_object_in_all_its_parts() 
     piece = from_dict(ResourceSlice, SLICE)
     assert of_release(piece, NEWEST) is piece
     assert of_release(piece, "1.36").spec.devices is piece.spec.devices
+
+
+@given(st.integers(0, 2 * 10**6), st.sampled_from([1, 1000, 1024]), st.sampled_from(Format))
+def test_quantities_are_as_the_decoder_reads_them(amount: int, unit: int, form: Format) -> None:
+    requests = {"memory": Quantity.of_value(amount * unit, form)}
+    pod = Pod(spec=PodSpec(containers=(Container(name="c", resources=ResourceRequirements(requests=requests)),)))
+    assert encode(of_release(pod, NEWEST)) == encode(decode_json(Pod, kind_of(Pod), encode(pod)).object)
 
 
 @given(st.data())

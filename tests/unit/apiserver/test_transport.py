@@ -11,14 +11,27 @@ import pytest
 
 from cathedra.api.core.core_v1 import Binding, ConfigMap, Namespace, ObjectReference, Pod, PodSpec
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
+from cathedra.api.quantity import Format, Quantity
+from cathedra.api.resource import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceClaim,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+)
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
+from tests.unit.apiserver.asgi import open_asgi
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
 
@@ -54,6 +67,32 @@ def test_a_created_object_gets_uid_time_and_revision() -> None:
         assert await api.call(APICall("get", CONFIGMAPS, "default", "a")) is made
 
     on_server(body)
+
+
+def test_quantities_are_stored_as_http_clients_write_them() -> None:
+    """A binary amount of 5000000000 bytes is sent as ``5000000000``, read as a decimal one, and shown as ``5G``."""
+    amount = Quantity.of_value(5 * 10**9, Format.BINARY_SI)
+    result = DeviceRequestAllocationResult(
+        request="r", driver="d.example.com", pool="p", device="a", consumed_capacity={"memory": amount}
+    )
+    allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+
+    async def main() -> None:
+        async with open_asgi() as asgi:
+            api = asgi.server.transport()
+            request = DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="c"))
+            claim = ResourceClaim(
+                metadata=ObjectMeta(name="a"), spec=ResourceClaimSpec(devices=DeviceClaim(requests=(request,)))
+            )
+            made = await api.call(APICall("create", RESOURCECLAIMS, "default", body=claim))
+            allocated = replace(made, status=ResourceClaimStatus(allocation=allocation))
+            stored = await api.call(APICall("update", RESOURCECLAIMS, "default", "a", "status", allocated))
+            shown = await asgi("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a")
+            assert shown.json["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] == {"memory": "5G"}
+            assert stored.status.allocation is not None
+            assert stored.status.allocation.devices.results[0].consumed_capacity["memory"].text == "5G"
+
+    run_virtual(main())
 
 
 def test_the_four_namespaces_are_there_from_the_start() -> None:
