@@ -1,4 +1,4 @@
-"""Objects as the decoder of a release reads them: without the fields that it does not know, quantities as they are read.
+"""Objects as a release reads them: without the fields that it does not know, and with quantities as they are read.
 
 Over HTTP the decoder drops such fields. Objects that are passed within the process, and those of binary sessions,
 are structs of the newest types: a driver that sets a field of 1.37 would store it in a server of 1.36. And a binary

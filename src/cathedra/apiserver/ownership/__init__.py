@@ -1,5 +1,6 @@
-"""Who owns which field: field sets, typed comparison and merging, managers (docs/spec/apimachinery.md §6.5).
+"""Owners of fields: which manager owns which fields of an object, kept in ``metadata.managedFields``.
 
-`fieldset` is the set algebra, `typed` walks values along their shape, `managers` keeps an object's
-``metadata.managedFields``, `creation` knows what a new object's creator owns, `tracking` joins that to writes.
+`tracking` is where a create, update or patch comes in, `applying` where an apply does. Both find out what the write
+changed: between two structs (`structs`) or two documents (`documents`), along the shape of the kind (`typed`). Then
+`managers` moves the changed fields, which are sets of paths (`fieldset`), from one manager to the other.
 """

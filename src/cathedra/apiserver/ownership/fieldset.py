@@ -1,17 +1,18 @@
-"""Sets of field paths, in the form of ``fieldsV1``.
+"""Sets of field paths, as ``fieldsV1`` writes them (docs/spec/apimachinery.md §6.5).
 
 A path element is a text: ``f:name`` for a field or key, ``k:{"name":"c"}`` for an element of a keyed list, ``v:"x"``
-for an element of a set. A node is either a member itself, or has members below, or both.
+for an element of a set. A node of the tree is a member itself, or has members below, or both.
 
-Objects of one kind have the same fields again and again, but for an element that is found by another object's uid. So
-sets are shared by all that have them, and what is known of one is known by its number; of sets that differ in nothing
-but one such element the form is shared, in which the element's place is open, and each of them is that form filled.
+Most objects of a kind have the same fields. Equal sets therefore share one tree with a number, and memos use the number
+as their key. Some sets differ only in one list element that has another object's uid, as owner references and
+``reservedFor`` do. They share a template with a placeholder for that element (`FilledTemplate`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import count
 from operator import attrgetter
 from typing import Any, Final
@@ -22,29 +23,45 @@ from cathedra.api.boundedcache import BoundedCache, cached_texts
 from cathedra.api.struct import RawJSON
 from cathedra.remembering import remembered
 
-__all__ = ["NOTHING", "ONE_FIELD", "FieldSet", "Filled"]
+__all__ = [
+    "METADATA",
+    "NOTHING",
+    "ONE_FIELD",
+    "SET",
+    "UNCHANGED",
+    "UNTRACKED",
+    "Changes",
+    "FieldSet",
+    "FilledTemplate",
+    "changes_of",
+    "fields_at",
+    "tracked_part",
+]
 
 KNOWN: Final = 4096
-"""Sets that are found again by their spelling, and by their parts."""
+"""Number of sets that are cached by their JSON, and by their parts."""
 KNOWN_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of their spellings."""
+"""Bytes of their JSON in all. A tree takes some 20 times as much memory."""
 LARGEST_SHARED: Final = 8 * 1024
-"""Bytes of the path elements of a set that is found again by its parts."""
+"""Bytes of the path elements of a set up to which it is shared."""
 
 
 class FieldSet:
-    """A set of paths as a tree. ``member`` says whether the path to this node itself belongs to the set."""
+    """A set of paths as a tree. ``member`` is true if the path to this node itself belongs to the set.
+
+    A set with a number is shared and must not be changed: `insert` is for new sets.
+    """
 
     __slots__ = (
-        "_ends",
+        "_around",
+        "_json",
         "_raw",
-        "_spelled",
         "children",
+        "element",
         "is_tracked",
         "member",
         "number",
-        "opening",
-        "place",
+        "placeholder",
         "weight",
     )
 
@@ -52,24 +69,23 @@ class FieldSet:
         self.member = member
         self.children: dict[str, FieldSet] = children if children is not None else {}
         self.is_tracked = False
-        """Whether it is known to have no field that has no owner."""
+        """True if the set is known to contain no untracked field (`tracked_part`)."""
         self.number = 0
-        """Sets with the same number and the same place have the same paths; 0 if it is known by none."""
+        """Sets with the same number and the same ``element`` are equal; 0 if the set is not shared."""
         self.weight = 0
         """Bytes of all path elements below, of a set with a number."""
-        self.opening: tuple[str, ...] = ()
-        """The path to the only element that is found by an object's uid, in a set with a number."""
-        self.place = ""
-        """That element; a set that has an opening and no such element is a form."""
-        self._ends = b"", b""
-        """What a form spells before its opening and behind."""
-        self._spelled = b""
+        self.placeholder: tuple[str, ...] = ()
+        """Path to the only element with an object's uid, of a set with a number."""
+        self.element = ""
+        """That element; empty in a template."""
+        self._around = b"", b""
+        """The JSON of a template before and after its placeholder."""
+        self._json = b""
         self._raw: RawJSON | None = None
 
     @staticmethod
     def of(children: dict[str, FieldSet], *, member: bool) -> FieldSet:
-        """The set of these parts: the very same for the same parts, or the same form filled, so that it is spelled
-        once. What has a part that is its own alone is so, too."""
+        """Return the set of these parts; the same object for equal parts if all of them are shared."""
         key = (member, *children, *map(_number, children.values()))
         try:
             found = _SHARED[key]
@@ -78,72 +94,73 @@ class FieldSet:
             if shared is None:
                 return FieldSet(member, children)
             found = _SHARED.keep(key, shared, shared.weight)
-        if found.opening and (place := children[found.opening[0]].place):
-            return Filled(found, place)
+        if found.placeholder and (element := children[found.placeholder[0]].element):
+            return FilledTemplate(found, element)
         return found
 
     @staticmethod
     def of_one(element: str, below: FieldSet) -> FieldSet:
-        """The set of a list that has one element, which is found by a uid."""
-        form = FieldSet.of({OPEN: below}, member=True)
-        return Filled(form, element) if form.opening else FieldSet(True, {element: below})
+        """Return the set of a list with one element, whose key is a uid."""
+        template = FieldSet.of({PLACEHOLDER: below}, member=True)
+        return FilledTemplate(template, element) if template.placeholder else FieldSet(True, {element: below})
 
     def numbered(self) -> FieldSet:
-        """The same with a number; itself, if it cannot have one."""
+        """Return the shared set with the same paths, or the set itself if it cannot be shared."""
         if self.number:
             return self
         return FieldSet.of({key: child.numbered() for key, child in self.children.items()}, member=self.member)
 
     @staticmethod
     def _shared(children: dict[str, FieldSet], member: bool) -> FieldSet | None:
-        """The set of these parts with a number, as a form if there is an opening; None if it cannot have one."""
-        opening: tuple[str, ...] = ()
-        forms = {}
+        """Return a new set with a number, or a template; None if the parts cannot be shared."""
+        placeholder: tuple[str, ...] = ()
+        templates = {}
         for element, child in children.items():
-            inner = (element, *child.opening) if element == OPEN or child.opening else ()
-            if not child.number or element.startswith(_OWN) or (inner and opening) or inner.count(OPEN) > 1:
+            inner = (element, *child.placeholder) if element == PLACEHOLDER or child.placeholder else ()
+            if not child.number or element.startswith(_UID) or (inner and placeholder) or inner.count(PLACEHOLDER) > 1:
                 return None
-            opening = opening or inner
-            forms[element] = child.form
-        weight = sum(map(len, children)) + sum([child.weight for child in forms.values()])
-        if weight > LARGEST_SHARED or (OPEN in children and len(children) > 1):
+            placeholder = placeholder or inner
+            templates[element] = child.template
+        weight = sum(map(len, children)) + sum([child.weight for child in templates.values()])
+        if weight > LARGEST_SHARED or (PLACEHOLDER in children and len(children) > 1):
             return None
-        made = FieldSet(member, forms)
+        made = FieldSet(member, templates)
         made.number = next(_NUMBERS)
         made.weight = weight
-        made.opening = opening
+        made.placeholder = placeholder
         return made
 
     @property
-    def form(self) -> FieldSet:
-        """What it shares with others of its number: the set itself, or the form that it fills."""
+    def template(self) -> FieldSet:
+        """The tree that sets with this number share."""
         return self
 
     @staticmethod
     def from_json(value: Any) -> FieldSet:
-        """The set that ``fieldsV1`` spells."""
+        """Decode ``fieldsV1`` from plain values."""
         root = FieldSet()
         root._read(value)
+        root.member = False  # Kubernetes ignores a "." at the root
         return root
 
     @staticmethod
     def from_raw(raw: RawJSON) -> FieldSet:
-        """The set that ``fieldsV1`` spells, as stored; remembered, since every write of an object reads it again.
+        """Decode ``fieldsV1``; cached, since every write of an object reads it again.
 
         Raises:
-            msgspec.DecodeError: it is no JSON.
-            AttributeError: it is no tree.
+            msgspec.DecodeError: it is not JSON.
+            AttributeError: it is not a tree of objects.
         """
         found = _READ.get(raw.data)
-        # Spelled anew when it is written: another client may have put blanks in, which are no change.
+        # The set is encoded anew when it is written: blanks that another client put in are not a change.
         if found is None:
             found = _filled(raw) or FieldSet.from_json(raw.load()).numbered()
             _READ.keep(raw.data, found, len(raw.data))
         return found
 
     @staticmethod
-    def from_own_spelling(raw: RawJSON) -> FieldSet | None:
-        """`from_raw`, if that is a tree below a root which is no member, and is spelled as it would be again."""
+    def from_own_json(raw: RawJSON) -> FieldSet | None:
+        """Decode ``fieldsV1``; None if it cannot be decoded or would be encoded otherwise."""
         found = _READ.get(raw.data)
         if found is None or found._raw is not raw:
             try:
@@ -152,10 +169,10 @@ class FieldSet:
                 return None
             if found.raw.data != raw.data:
                 return None
-        return None if found.member else found
+        return found
 
     def expect_reading(self) -> RawJSON:
-        """The set as ``fieldsV1``, for whose spelling `from_raw` is to give this very set."""
+        """Return `raw`, and have `from_raw` return this set for it, as the next write will ask for."""
         raw = self._raw or self.raw
         data = raw.data
         if data not in _READ:
@@ -164,25 +181,25 @@ class FieldSet:
 
     @property
     def raw(self) -> RawJSON:
-        """The set as ``fieldsV1``, in bytes; made once, so nothing may be inserted afterwards."""
+        """The set as ``fieldsV1``; encoded once, so nothing may be inserted afterwards."""
         if self._raw is None:
-            self._raw = RawJSON.without_blanks(self._spelled or self._spell())
+            self._raw = RawJSON.without_blanks(self._json or self._encode())
         return self._raw
 
-    def _spell(self) -> bytes:
+    def _encode(self) -> bytes:
         children = self.children
-        # Keys of elements are as many as there are objects, fields are few.
+        # Fields are few and their keys are cached. List elements are as many as there are objects.
         below = [
-            (_key(element) if element[0] == "f" else _encoded(element) + b":") + (child._spelled or child._spell())
+            (_key(element) if element[0] == "f" else _encoded(element) + b":") + (child._json or child._encode())
             for element, child in (sorted(children.items()) if len(children) > 1 else children.items())
         ]
         if self.member and below:
             below.insert(0, b'".":{}')
-        spelled = self._spelled = b"{%b}" % b",".join(below)
-        return spelled
+        encoded = self._json = b"{%b}" % b",".join(below)
+        return encoded
 
     def to_json(self) -> dict[str, Any]:
-        """The set as ``fieldsV1``; keys sorted as Kubernetes sorts them."""
+        """Return the set as plain values; keys are sorted as Kubernetes sorts them."""
         out: dict[str, Any] = {}
         if self.member and self.children:
             out["."] = {}
@@ -200,7 +217,7 @@ class FieldSet:
 
     @property
     def empty(self) -> bool:
-        """Whether no path belongs to it. No node below the root is without one."""
+        """True if the set has no path. Every node below the root has at least one."""
         return not self.member and not self.children
 
     def insert(self, path: Iterable[str]) -> None:
@@ -210,15 +227,8 @@ class FieldSet:
             node = node.children.setdefault(element, FieldSet())
         node.member = True
 
-    def at(self, path: Iterable[str]) -> FieldSet:
-        """The part below a path, made if it is not there."""
-        node = self
-        for element in path:
-            node = node.children.setdefault(element, FieldSet())
-        return node
-
     def union(self, other: FieldSet) -> FieldSet:
-        """The paths of both."""
+        """Return the set of the paths in either set."""
         if not other.children and (self.member or not other.member):
             return self
         children = dict(self.children)
@@ -228,7 +238,7 @@ class FieldSet:
         return FieldSet(self.member or other.member, children)
 
     def intersection(self, other: FieldSet) -> FieldSet:
-        """The paths that belong to both."""
+        """Return the set of the paths in both sets."""
         children = {}
         for element in self.children.keys() & other.children.keys():
             common = self.children[element].intersection(other.children[element])
@@ -237,7 +247,7 @@ class FieldSet:
         return FieldSet(self.member and other.member, children)
 
     def difference(self, other: FieldSet) -> FieldSet:
-        """The paths of this one that do not belong to the other; itself, if that takes none away."""
+        """Return the set without the paths of ``other``; the set itself if it has none of them."""
         children = self.children
         for element in self.children.keys() & other.children.keys():
             mine = self.children[element]
@@ -255,12 +265,12 @@ class FieldSet:
         return self if unchanged else FieldSet(member, children)
 
     def without_subtrees(self, other: FieldSet) -> FieldSet:
-        """The paths of this one that lie neither at nor below a path of the other; itself, if that are all."""
+        """Return the set without the paths at or below a path of ``other``; the set itself if it has none of them."""
         children = self.children
         for element in children.keys() & other.children.keys():
             theirs = other.children[element]
             mine = self.children[element]
-            rest = _NO_PATHS if theirs.member else mine.without_subtrees(theirs)
+            rest = NOTHING if theirs.member else mine.without_subtrees(theirs)
             if rest is mine:
                 continue
             if children is self.children:
@@ -272,7 +282,7 @@ class FieldSet:
         return self if children is self.children else FieldSet(self.member, children)
 
     def with_named_parents(self) -> FieldSet:
-        """The set with every field on the way to a member as a member."""
+        """Return the set with every field on the way to a member as a member."""
         children = {element: child.with_named_parents() for element, child in self.children.items()}
         for element, child in children.items():
             if element.startswith("f:") and child.children:
@@ -280,7 +290,7 @@ class FieldSet:
         return FieldSet(self.member, children)
 
     def paths(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-        """Every member path, sorted."""
+        """Yield every path, sorted."""
         if self.member:
             yield prefix
         for element in sorted(self.children):
@@ -296,52 +306,57 @@ class FieldSet:
         return f"FieldSet({self.to_json()})"
 
 
-OPEN: Final = "k:"
-"""The element of a form in whose place others have one with a uid. None is spelled so."""
-_OWN: Final = 'k:{"uid":'
+PLACEHOLDER: Final = "k:"
+"""The element of a template that stands for one with a uid. No path element is written so."""
+_UID: Final = 'k:{"uid":'
 _number: Final = attrgetter("number")
 _encoded: Final = msgspec.json.encode
 
 
-class Filled(FieldSet):
-    """A form with an element in its opening. Its parts are made when they are asked for, and mostly they are not."""
+class FilledTemplate(FieldSet):
+    """A template with an element in place of its placeholder.
 
-    __slots__ = ("_form",)
+    Its children are made when they are first read, and mostly they are not: memos use the number, and the JSON is put
+    together from that of the template.
+    """
 
-    def __init__(self, form: FieldSet, place: str) -> None:
-        self.member = form.member
-        self.is_tracked = form.is_tracked
-        self.number = form.number
-        self.opening = form.opening
-        self.place = place
-        self._spelled = b""
+    __slots__ = ("_template",)
+
+    def __init__(self, template: FieldSet, element: str) -> None:
+        # Not the constructor of the base class: it would set the children.
+        self.member = template.member
+        self.is_tracked = template.is_tracked
+        self.number = template.number
+        self.placeholder = template.placeholder
+        self.element = element
+        self._json = b""
         self._raw = None
-        self._form = form
+        self._template = template
 
     @property
-    def form(self) -> FieldSet:
-        return self._form
+    def template(self) -> FieldSet:
+        return self._template
 
     def __getattr__(self, name: str) -> dict[str, FieldSet]:
         if name != "children":
             raise AttributeError(name)
-        at, form = self.opening[0], self._form
+        at, template = self.placeholder[0], self._template
         made = self.children = {
-            (self.place if element == OPEN else element): (
-                Filled(child, self.place) if element == at != OPEN else child
+            (self.element if element == PLACEHOLDER else element): (
+                FilledTemplate(child, self.element) if element == at != PLACEHOLDER else child
             )
-            for element, child in form.children.items()
+            for element, child in template.children.items()
         }
         return made
 
-    def _spell(self) -> bytes:
-        form = self._form
-        before, after = form._ends
+    def _encode(self) -> bytes:
+        template = self._template
+        before, after = template._around
         if not before:
-            before, _, after = form._spell().partition(_SPELLED_OPEN)
-            form._ends = before, after
-        spelled = self._spelled = b"%b%b:%b" % (before, _encoded(self.place), after)
-        return spelled
+            before, _, after = template._encode().partition(_ENCODED_PLACEHOLDER)
+            template._around = before, after
+        encoded = self._json = b"%b%b:%b" % (before, _encoded(self.element), after)
+        return encoded
 
 
 @cached_texts(4096)
@@ -350,39 +365,94 @@ def _key(element: str) -> bytes:
 
 
 def _filled(raw: RawJSON) -> FieldSet | None:
-    """The set that ``fieldsV1`` spells, if it has one element that is found by a uid."""
+    """Decode a set with exactly one element whose key is a uid; None for any other set."""
     parts = _ONE_UID.split(raw.data)
-    known = _kept_form if len(raw.data) <= LARGEST_SHARED else _form
-    form = known(parts[0], parts[2]) if len(parts) == 3 else None
-    if form is None:
+    template_of = _kept_template if len(raw.data) <= LARGEST_SHARED else _template
+    template = template_of(parts[0], parts[2]) if len(parts) == 3 else None
+    if template is None:
         return None
-    made = Filled(form, f'k:{{"uid":"{parts[1].decode()}"}}')
-    made._raw = raw  # it is spelled so, since its form is
+    made = FilledTemplate(template, f'k:{{"uid":"{parts[1].decode()}"}}')
+    made._raw = raw  # its template is encoded as it was, so it would be, too
     return made
 
 
-def _form(before: bytes, after: bytes) -> FieldSet | None:
-    """The form that is spelled so around its opening; None if it is none, or would be spelled otherwise."""
-    raw = RawJSON(b'%b"%b"%b' % (before, OPEN.encode(), after))
+def _template(before: bytes, after: bytes) -> FieldSet | None:
+    """Decode the template with this JSON around its placeholder; None if it is none or would be encoded otherwise."""
+    raw = RawJSON(b'%b"%b"%b' % (before, PLACEHOLDER.encode(), after))
     try:
-        form = FieldSet.from_json(raw.load()).numbered()
+        template = FieldSet.from_json(raw.load()).numbered()
     except (msgspec.DecodeError, AttributeError):
         return None
-    return form if form.opening and form.raw.data == raw.data else None
+    return template if template.placeholder and template.raw.data == raw.data else None
 
 
-_kept_form: Final = remembered("apiserver.ownership.fieldset.form", size=KNOWN)(_form)
-
-
+_kept_template: Final = remembered("apiserver.ownership.fieldset.template", size=KNOWN)(_template)
 _ONE_UID: Final = re.compile(rb'"k:\{\\"uid\\":\\"([0-9a-f-]+)\\"\}"')
-# A tree takes some 20 times the bytes of its spelling.
+_ENCODED_PLACEHOLDER: Final = b'"%b":' % PLACEHOLDER.encode()
+"""No path element contains it: quotes are escaped in them."""
 _READ: Final[BoundedCache[bytes, FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _SHARED: Final[BoundedCache[tuple[object, ...], FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _NUMBERS: Final = count(1)
-_SPELLED_OPEN: Final = b'"%b":' % OPEN.encode()
-"""No text holds that: quotes are escaped in them."""
-_NO_PATHS: Final = FieldSet()
 NOTHING: Final = FieldSet.of({}, member=False)
-"""The set of no path."""
+"""The empty set."""
 ONE_FIELD: Final = FieldSet.of({}, member=True)
 """The set of a path alone."""
+
+# --- what a write changed -----------------------------------------------------------------------------------------
+
+Changes = tuple[FieldSet, FieldSet]
+"""The fields that a write set, for the first time or anew, and those that it removed."""
+UNCHANGED: Final[Changes] = NOTHING, NOTHING
+SET: Final[Changes] = ONE_FIELD, NOTHING
+
+
+def changes_of(touched: dict[str, FieldSet], removed: dict[str, FieldSet]) -> Changes:
+    """Return the changes of a value that was there before and is there now, by path element below it."""
+    was_set = FieldSet.of(touched, member=False) if touched else NOTHING
+    return was_set, FieldSet.of(removed, member=False) if removed else NOTHING
+
+
+# --- fields without an owner --------------------------------------------------------------------------------------
+
+
+@cache
+def fields_at(paths: tuple[str, ...]) -> FieldSet:
+    """Return the set of the fields at ``paths``, each with names joined by dots, as ``metadata.labels``."""
+    fields = FieldSet()
+    for path in paths:
+        fields.insert(f"f:{name}" for name in path.split("."))
+    return fields.numbered()
+
+
+METADATA: Final = "f:metadata"
+UNTRACKED: Final = fields_at(
+    (
+        "apiVersion",
+        "kind",
+        "metadata",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.creationTimestamp",
+        "metadata.selfLink",
+        "metadata.uid",
+        "metadata.clusterName",
+        "metadata.generation",
+        "metadata.managedFields",
+        "metadata.resourceVersion",
+    )
+)
+"""The fields that have no owner in any object."""
+_UNTRACKED_METADATA: Final = UNTRACKED.children[METADATA].children.keys()
+
+
+def tracked_part(fields: FieldSet) -> FieldSet:
+    """Return the set without the fields that have no owner; the set itself if it has none of them."""
+    if fields.is_tracked:
+        return fields
+    children = fields.children
+    metadata = children.get(METADATA)
+    has_some = metadata is not None and (metadata.member or not _UNTRACKED_METADATA.isdisjoint(metadata.children))
+    if has_some or "f:kind" in children or "f:apiVersion" in children:
+        return fields.difference(UNTRACKED)
+    fields.is_tracked = True
+    return fields

@@ -1,15 +1,16 @@
-"""The managed fields of an object: which manager owns which fields, and how writes move ownership.
+"""The managers of an object's fields, and how writes move fields between them (docs/spec/apimachinery.md §6.5).
 
-Here is what any write may do; most are of a plain sort that takes less work
-(`cathedra.apiserver.ownership.plainwrites`). See docs/spec/apimachinery.md §6.5.
+Each entry of ``metadata.managedFields`` is one manager with the set of its fields. A write takes what it changed from
+all other managers. An update gives it to the writer; an apply gives the applier all fields of its configuration, and is
+refused if it would take fields from others by changing them (`Conflict`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,26 +18,23 @@ from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.field import MAX_TEXT, shortened_text
 from cathedra.api.status import MAX_CAUSES
-from cathedra.api.struct import RawJSON, Time
-from cathedra.apiserver.ownership.comparison import Comparison, Outline, compare, outline
-from cathedra.apiserver.ownership.fieldset import FieldSet
-from cathedra.apiserver.ownership.typed import field_set, merge, remove, shown_element
-from cathedra.apiserver.ownership.views import View, differences
-from cathedra.apiserver.patches.schema import ANYTHING, Shape
+from cathedra.api.struct import RawJSON, Time, replace
+from cathedra.apiserver.ownership.fieldset import Changes, FieldSet, FilledTemplate, tracked_part
+from cathedra.apiserver.ownership.typed import shown_element
 from cathedra.remembering import remembered
 
 __all__ = [
     "Conflict",
-    "ManagedFields",
+    "Entries",
+    "Held",
     "Manager",
-    "OtherViews",
-    "VersionedSet",
-    "after_first_apply",
-    "in_order",
+    "Write",
+    "after_apply",
+    "after_creation",
+    "after_update",
+    "held_fields",
+    "is_applier",
     "manager_of",
-    "never_tracked",
-    "new_entry",
-    "tracked_part",
 ]
 
 UPDATE: Final = "Update"
@@ -44,63 +42,56 @@ APPLY: Final = "Apply"
 ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
-REMEMBERED_SIZE: Final = 16 * 1024
-"""Bytes of both states of an object up to which it is remembered what follows from a write of that outline."""
+
+Entries = tuple[ManagedFieldsEntry, ...]
+Held = tuple[ManagedFieldsEntry, FieldSet]
+"""An entry and its fields; the entry's JSON is that of the set."""
 
 
 class Manager(NamedTuple):
-    """Who writes how: one entry of the managed fields."""
+    """The identity of an entry: the name of a writer, how and in which version it writes."""
 
     name: str
     operation: str
     api_version: str
     subresource: str = ""
 
-    def same_applier(self, other: Manager) -> bool:
-        """Whether both stand for one applier."""
-        return (self.operation, self.name, self.subresource) == (APPLY, other.name, other.subresource)
 
-
-_known_manager: Final = remembered("apiserver.ownership.managers.Manager", size=512)(Manager)
+_remembered_manager: Final = remembered("apiserver.ownership.managers.Manager", size=512)(Manager)
 
 
 def manager_of(name: str, operation: str, api_version: str, subresource: str = "") -> Manager:
-    """Return the manager of these facts; they are few, and come with each write."""
+    """Return the manager with these attributes; there are few, and each write needs one."""
     short = len(name) + len(api_version) + len(subresource) <= LONGEST_KEY
-    return (_known_manager if short else Manager)(name, operation, api_version, subresource)
+    return (_remembered_manager if short else Manager)(name, operation, api_version, subresource)
 
 
-class VersionedSet(msgspec.Struct, frozen=True):
-    """A manager's fields and the time of its last change; ``entry`` is where both were read from, if they were."""
-
-    fields: FieldSet
-    time: Time | None
-    entry: ManagedFieldsEntry | None = None
-
-    def entry_of(self, manager: Manager) -> ManagedFieldsEntry:
-        """As the manager's entry of ``managedFields``."""
-        found = self.entry
-        if found is not None and found.fields_v1 is not None and found.fields_v1.data == self.fields.raw.data:
-            return found
-        return new_entry(manager, self.fields, self.time)
+def _manager_of_entry(entry: ManagedFieldsEntry) -> Manager:
+    return manager_of(entry.manager, entry.operation, entry.api_version, entry.subresource)
 
 
-def new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> ManagedFieldsEntry:
-    """An entry of ``managedFields``; the next write will read its fields again."""
-    return ManagedFieldsEntry(
-        manager=manager.name,
-        operation=manager.operation,
-        api_version=manager.api_version,
-        time=time,
-        fields_type="FieldsV1",
-        fields_v1=fields.expect_reading(),
-        subresource=manager.subresource,
-    )
+def is_applier(entry: ManagedFieldsEntry, manager: Manager) -> bool:
+    """Return True if an entry is that of an applier, which is the same one in whatever version it applies."""
+    return entry.operation == APPLY and entry.manager == manager.name and entry.subresource == manager.subresource
 
 
-OtherViews = Callable[[str, dict[str, Any]], tuple[View, View] | None]
-"""Another API version and the new values in the request's one → both states in that version; None if it is served no
-more."""
+class Write(msgspec.Struct, frozen=True, gc=False):
+    """A write that moves fields."""
+
+    manager: Manager
+    now: Time
+    ignored: FieldSet
+    """Fields that the write cannot change (a sub-resource's strategy resets them), so it does not own them."""
+    changes_in: Callable[[str], Changes | None]
+    """The changes as another API version shows them; None if that version is no longer served."""
+    force: bool = False
+
+    def visible(self, changes: Changes) -> Changes:
+        """Return changes without the ignored fields."""
+        touched, removed = changes
+        if not self.ignored.children:
+            return changes
+        return touched.without_subtrees(self.ignored), removed.without_subtrees(self.ignored)
 
 
 class Conflict(Exception):
@@ -111,11 +102,11 @@ class Conflict(Exception):
         super().__init__(self.message)
 
     def causes(self) -> list[tuple[str, str]]:
-        """Manager's words and field path of each conflict, of as many as a Status shows of errors."""
+        """Return manager and field path of each conflict, of as many as a Status may list."""
         shown: list[tuple[str, str]] = []
         room = MAX_TEXT
         for manager, path in islice(self._all(), MAX_CAUSES):
-            cause = _words(manager), "".join(shortened_text(shown_element(element), room) for element in path)
+            cause = _described(manager), "".join(shortened_text(shown_element(element), room) for element in path)
             shown.append(cause)
             room -= sum(map(len, cause))
             if room <= 0:
@@ -127,327 +118,317 @@ class Conflict(Exception):
 
     @property
     def message(self) -> str:
-        """The text for people, a line per manager."""
+        """Kubernetes' text, with a line for each manager and field."""
         causes = self.causes()
         count = sum(1 for _ in self._all())
         if count == 1:
             return f"Apply failed with 1 conflict: conflict with {causes[0][0]}: {causes[0][1]}"
         lines: list[str] = []
         previous = ""
-        for words, path in causes:
-            if words != previous:
-                lines.append(f"conflicts with {words}:")
-                previous = words
+        for manager, path in causes:
+            if manager != previous:
+                lines.append(f"conflicts with {manager}:")
+                previous = manager
             lines.append(f"- {path}")
         if count > len(causes):
             lines.append(f"and {count - len(causes)} more")
         return f"Apply failed with {count} conflicts: " + "\n".join(lines)
 
 
-def _words(manager: Manager) -> str:
-    words = f'"{manager.name}"'
+def _described(manager: Manager) -> str:
+    text = f'"{manager.name}"'
     if manager.subresource:
-        words += f' with subresource "{manager.subresource}"'
+        text += f' with subresource "{manager.subresource}"'
     if manager.operation == UPDATE:
-        words += f" using {manager.api_version}"
-    return words
+        text += f" using {manager.api_version}"
+    return text
 
 
-_NEVER: Final = (
-    ("apiVersion",),
-    ("kind",),
-    ("metadata",),
-    ("metadata", "name"),
-    ("metadata", "namespace"),
-    ("metadata", "creationTimestamp"),
-    ("metadata", "selfLink"),
-    ("metadata", "uid"),
-    ("metadata", "clusterName"),
-    ("metadata", "generation"),
-    ("metadata", "managedFields"),
-    ("metadata", "resourceVersion"),
-)
+# --- entries ------------------------------------------------------------------------------------------------------
 
 
-def never_tracked() -> FieldSet:
-    """The fields that have no owner."""
-    fields = FieldSet()
-    for path in _NEVER:
-        fields.insert(f"f:{name}" for name in path)
-    return fields
+def held_fields(entries: Entries) -> list[Held]:
+    """Return entries with their fields.
+
+    Entries that cannot be decoded are left out, and those of the same manager are joined, as Kubernetes does.
+    """
+    held: list[Held] = []
+    for entry in entries:
+        raw = entry.fields_v1
+        if raw is None or entry.fields_type != "FieldsV1":
+            continue
+        fields = FieldSet.from_own_json(raw)
+        if fields is not None:
+            held.append((entry, fields))
+            continue
+        # Another client may have sent it with blanks or in another order: it is encoded anew.
+        fields = _decoded(raw)
+        if fields is not None:
+            held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
+    if len(held) > 1:
+        identities = {(one.manager, one.operation, one.subresource, one.api_version) for one, _ in held}
+        if len(identities) < len(held):
+            return _joined(held)
+    return held
 
 
-_NEVER_TRACKED: Final = never_tracked()
-_METADATA: Final = "f:metadata"
-_NEVER_BELOW_METADATA: Final = _NEVER_TRACKED.children[_METADATA].children.keys()
+def _decoded(raw: RawJSON) -> FieldSet | None:
+    try:
+        return FieldSet.from_raw(raw)
+    except (msgspec.DecodeError, AttributeError):
+        return None
 
 
-def tracked_part(fields: FieldSet) -> FieldSet:
-    """Without the fields that have no owner; itself, if it has none of them, as most sets."""
-    if fields.is_tracked:
-        return fields
-    children = fields.children
-    metadata = children.get(_METADATA)
-    has_some = metadata is not None and (metadata.member or not _NEVER_BELOW_METADATA.isdisjoint(metadata.children))
-    if has_some or "f:kind" in children or "f:apiVersion" in children:
-        return fields.difference(_NEVER_TRACKED)
-    fields.is_tracked = True
-    return fields
+def _joined(held: Iterable[Held]) -> list[Held]:
+    joined: dict[Manager, Held] = {}
+    for entry, fields in held:
+        key = _manager_of_entry(entry)
+        if key in joined:
+            fields = joined[key][1].union(fields)
+            entry = replace(entry, fields_v1=fields.expect_reading())
+        joined[key] = entry, fields
+    return list(joined.values())
 
 
-def in_order(entries: list[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
-    """Entries as ``managedFields``: Apply first, then by time, then by name."""
+def _new_entry(manager: Manager, fields: FieldSet, time: Time | None) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=manager.name,
+        operation=manager.operation,
+        api_version=manager.api_version,
+        time=time,
+        fields_type="FieldsV1",
+        fields_v1=fields.expect_reading(),
+        subresource=manager.subresource,
+    )
+
+
+def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
+    """Return entries as ``managedFields``: Apply first, then by time, then by name."""
     if len(entries) < 2:
         return tuple(entries)
-    places = [(e.operation, e.time.micros if e.time else 0, e.manager, e.api_version, e.subresource) for e in entries]
-    if sorted(places) != places:  # nearly always they are in order
-        entries = [entry for _, entry in sorted(zip(places, entries, strict=True), key=itemgetter(0))]
+    keys = [(e.operation, _micros(e), e.manager, e.api_version, e.subresource) for e in entries]
+    if sorted(keys) != keys:  # nearly always they are in order
+        entries = [entry for _, entry in sorted(zip(keys, entries, strict=True), key=itemgetter(0))]
     return tuple(entries)
 
 
-class ManagedFields:
-    """All managers of one object with their fields. Immutable: a write gives new ones."""
-
-    def __init__(self, managers: Mapping[Manager, VersionedSet]) -> None:
-        self.managers = dict(managers)
-
-    @staticmethod
-    def of(entries: tuple[ManagedFieldsEntry, ...]) -> ManagedFields:
-        """From an object's ``managedFields``; entries that cannot be read are left out."""
-        managers: dict[Manager, VersionedSet] = {}
-        for entry in entries:
-            if entry.fields_v1 is None or entry.fields_type != "FieldsV1":
-                continue
-            try:
-                fields = FieldSet.from_raw(entry.fields_v1)
-            except (msgspec.DecodeError, AttributeError):
-                continue
-            key = manager_of(entry.manager, entry.operation, entry.api_version, entry.subresource)
-            known = managers.get(key)
-            managers[key] = (
-                VersionedSet(fields, entry.time, entry)
-                if known is None
-                else VersionedSet(known.fields.union(fields), entry.time)
-            )
-        return ManagedFields(managers)
-
-    def entries(self) -> tuple[ManagedFieldsEntry, ...]:
-        """As ``managedFields``: Apply first, then by time, then by name."""
-        return in_order([versioned.entry_of(manager) for manager, versioned in self.managers.items()])
-
-    def update(
-        self, manager: Manager, old: View, new: View, now: Time, ignored: FieldSet, other: OtherViews
-    ) -> ManagedFields:
-        """After a write that replaced the object. ``other`` shows both states in another API version."""
-        managers, comparison = self._moved(
-            None, manager.api_version, Comparison.below(differences(old, new)), new, ignored, other, force=True
-        )
-        return ManagedFields(_stripped(_capped(_taken(managers, manager, comparison, now, ignored))))
-
-    def apply(
-        self,
-        manager: Manager,
-        live: View,
-        applied: dict[str, Any],
-        now: Time,
-        ignored: FieldSet,
-        other: OtherViews,
-        *,
-        force: bool,
-    ) -> tuple[dict[str, Any], ManagedFields]:
-        """After an apply: the merged object and the new managed fields.
-
-        Raises:
-            Conflict: others own what would change, and ``force`` is not given.
-        """
-        value, shape = live.value, live.shape
-        merged = merge(value, applied, shape)
-        # An applier is the same one whatever version he applies in.
-        others = {m: v for m, v in self.managers.items() if not m.same_applier(manager)}
-        last = next((v for m, v in self.managers.items() if m.same_applier(manager)), None)
-        fields = field_set(applied, shape).without_subtrees(ignored)
-        if last is None and len(live.body) <= REMEMBERED_SIZE and self._all_in(manager.api_version):
-            return merged, self.first_applied(manager, fields, outline(value, merged, shape), now, ignored, force)
-        managed = ManagedFields({**others, manager: VersionedSet(fields, last.time if last else None)})
-        merged = managed._pruned(manager, merged, last, shape)
-        seen = View.of(merged, shape)
-        managers, comparison = managed._moved(
-            manager, manager.api_version, compare(value, merged, shape), seen, ignored, other, force=force
-        )
-        stripped = _stripped(managers)
-        if not comparison.same and manager in stripped:
-            stripped[manager] = VersionedSet(stripped[manager].fields, now)
-        return merged, ManagedFields(stripped)
-
-    def first_applied(
-        self, manager: Manager, fields: FieldSet, outlined: Outline | None, now: Time, ignored: FieldSet, force: bool
-    ) -> ManagedFields:
-        """After a first apply of such ``fields``, by which the object changes as outlined.
-
-        Raises:
-            Conflict: others own what would change, and ``force`` is not given.
-        """
-        held = tuple([(one, versioned.fields.raw.data) for one, versioned in self.managers.items()])
-        settled = after_first_apply(held, manager, fields.raw.data, outlined, ignored.raw.data, force)
-        after: dict[Manager, VersionedSet] = {}
-        for one, owned, taken in settled:
-            before = self.managers.get(one)
-            after[one] = VersionedSet(owned, now if taken else before.time if before is not None else None)
-        return ManagedFields(after)
-
-    def _all_in(self, api_version: str) -> bool:
-        """Whether all wrote in that version."""
-        return {one.api_version for one in self.managers} <= {api_version}
-
-    def _moved(
-        self,
-        current: Manager | None,
-        version: str,
-        comparison: Comparison,
-        new: View,
-        ignored: FieldSet,
-        other: OtherViews,
-        *,
-        force: bool,
-    ) -> tuple[dict[Manager, VersionedSet], Comparison]:
-        """The managers without what the others lost, and the comparison (in the request's version) of what counts."""
-        comparison = comparison.without(ignored)
-        by_version: dict[str, Comparison | None] = {version: comparison}
-        conflicts: dict[Manager, FieldSet] = {}
-        managers = dict(self.managers)
-        for manager, versioned in self.managers.items():
-            if manager == current:
-                continue
-            if manager.api_version not in by_version:
-                views = other(manager.api_version, new.value)
-                by_version[manager.api_version] = (
-                    None if views is None else compare(views[0].value, views[1].value, views[1].shape).without(ignored)
-                )
-            seen = by_version[manager.api_version]
-            if seen is None:
-                del managers[manager]
-                continue
-            lost = versioned.fields.intersection(seen.modified.union(seen.added))
-            if not lost.empty:
-                conflicts[manager] = lost
-            if lost.empty and versioned.fields.intersection(seen.removed).empty:
-                continue
-            rest = versioned.fields.difference(lost).difference(seen.removed)
-            if rest.empty:
-                del managers[manager]
-            else:
-                managers[manager] = VersionedSet(rest, versioned.time)
-        if conflicts and not force:
-            raise Conflict(conflicts)
-        return managers, comparison
-
-    def _pruned(
-        self, manager: Manager, merged: dict[str, Any], last: VersionedSet | None, shape: Shape
-    ) -> dict[str, Any]:
-        """Without what the manager applied before, applies no more, and no other manager owns."""
-        if last is None or last.fields.empty:
-            return merged
-        previous = last.fields.with_named_parents()
-        pruned = remove(merged, previous, shape)
-        owned = FieldSet()
-        for versioned in self.managers.values():
-            owned = owned.union(versioned.fields)
-        merged_set = field_set(merged, shape).with_named_parents()
-        pruned_set = field_set(pruned, shape).with_named_parents()
-        pruned = remove(merged, merged_set.difference(pruned_set).difference(owned.with_named_parents()), shape)
-        pruned_set = field_set(pruned, shape).with_named_parents()
-        result: dict[str, Any] = remove(merged, merged_set.difference(pruned_set).intersection(previous), shape)
-        return result
+def _micros(entry: ManagedFieldsEntry) -> int:
+    return entry.time.micros if entry.time else 0
 
 
-def after_first_apply(
-    held: tuple[tuple[Manager, bytes], ...],
-    manager: Manager,
-    fields: bytes,
-    outlined: Outline | None,
-    ignored: bytes,
-    force: bool,
-) -> tuple[tuple[Manager, FieldSet, bool], ...]:
-    """What every manager holds after the first apply of one, and whether that is what was just applied. It is
-    remembered where all fields together are `REMEMBERED_SIZE` bytes at most.
+# --- updates ------------------------------------------------------------------------------------------------------
 
-    Raises:
-        Conflict: others own what would change, and ``force`` is not given.
+
+def after_creation(manager: Manager, fields: FieldSet, now: Time) -> Entries:
+    """Return the entries of a new object, all of whose fields belong to its creator."""
+    return (_new_entry(manager, fields, now),) if fields.children else ()
+
+
+def after_update(held: Sequence[Held], write: Write, changes: Changes) -> Entries:
+    """Return the entries after a create, update or patch that made these changes in the version of the request.
+
+    Each entry loses what the write touched or removed, and the writer's own gains what it touched. An entry that loses
+    nothing stays the same object.
     """
-    size = len(fields) + sum(len(owned) for _, owned in held)
-    found = _kept_after_first_apply if size <= REMEMBERED_SIZE else _after_first_apply
-    return found(held, manager, fields, outlined, ignored, force)
+    name, operation, version, subresource = write.manager
+    own, others = WRITER, 0
+    for position, (entry, _) in enumerate(held):
+        if entry.api_version != version:
+            others += 1
+        elif entry.manager == name and entry.subresource == subresource and entry.operation == operation:
+            own = position
+    if others:
+        return _after_update_across_versions(held, write, changes)
+    after = _after_update_in_version(held, own, write, changes)
+    return _in_order(_capped(after))
 
 
-def _after_first_apply(
-    held: tuple[tuple[Manager, bytes], ...],
-    manager: Manager,
-    fields: bytes,
-    outlined: Outline | None,
-    ignored: bytes,
-    force: bool,
-) -> tuple[tuple[Manager, FieldSet, bool], ...]:
-    managed = ManagedFields(
-        {one: VersionedSet(FieldSet.from_raw(RawJSON(owned)), None) for one, owned in (*held, (manager, fields))}
-    )
-    hidden = FieldSet.from_raw(RawJSON(ignored))
-    compared, version = Comparison.of(outlined), manager.api_version
-    managers, comparison = managed._moved(
-        manager, version, compared, View(b"{}", ANYTHING), hidden, lambda *_: None, force=force
-    )
-    return tuple(
-        (one, found.fields, one == manager and not comparison.same) for one, found in _stripped(managers).items()
-    )
+def _after_update_across_versions(held: Sequence[Held], write: Write, changes: Changes) -> Entries:
+    """`after_update` if some managers wrote in other versions, whose sets name the fields of those versions."""
+    after: list[ManagedFieldsEntry] = []
+    same: list[Held] = []
+    seen = _by_version(write, changes)
+    for entry, fields in held:
+        if entry.api_version == write.manager.api_version:
+            same.append((entry, fields))
+        elif (there := seen(entry.api_version)) is not None:
+            after += _remaining(entry, fields, there)
+    own = next((place for place, (entry, _) in enumerate(same) if _manager_of_entry(entry) == write.manager), WRITER)
+    return _in_order(_capped(after + _after_update_in_version(same, own, write, changes)))
 
 
-_kept_after_first_apply: Final = remembered("apiserver.ownership.managers.after_first_apply", size=256)(
-    _after_first_apply
-)
+def _by_version(write: Write, changes: Changes) -> Callable[[str], Changes | None]:
+    """Return what finds the visible changes in an API version, each computed once."""
+    known: dict[str, Changes | None] = {write.manager.api_version: write.visible(changes)}
+
+    def found(api_version: str) -> Changes | None:
+        if api_version not in known:
+            seen = write.changes_in(api_version)
+            known[api_version] = None if seen is None else write.visible(seen)
+        return known[api_version]
+
+    return found
 
 
-def _taken(
-    managers: dict[Manager, VersionedSet], manager: Manager, comparison: Comparison, now: Time, ignored: FieldSet
-) -> dict[Manager, VersionedSet]:
-    """With what the writer has set."""
-    taken = comparison.modified.union(comparison.added).without_subtrees(ignored).difference(_NEVER_TRACKED)
-    if taken.empty:
-        return managers
-    known = managers.get(manager)
-    fields = taken if known is None else known.fields.union(taken)
-    return {**managers, manager: VersionedSet(fields, now)}
+def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) -> list[ManagedFieldsEntry]:
+    """Return an entry without what others changed; the entry itself if that is nothing, none if that is all."""
+    touched, removed = changes
+    rest = tracked_part(fields.difference(touched))
+    if removed.children:
+        rest = rest.difference(removed)
+    if not rest.children:
+        return []
+    return [entry if rest is fields else replace(entry, fields_v1=rest.expect_reading())]
 
 
-def _stripped(managers: Mapping[Manager, VersionedSet]) -> dict[Manager, VersionedSet]:
-    stripped = {}
-    for manager, versioned in managers.items():
-        fields = tracked_part(versioned.fields)
-        if fields is versioned.fields:
-            if fields.children:
-                stripped[manager] = versioned
-        elif not fields.empty:
-            stripped[manager] = VersionedSet(fields, versioned.time)
-    return stripped
+def _after_update_in_version(
+    held: Sequence[Held], own: int, write: Write, changes: Changes
+) -> list[ManagedFieldsEntry]:
+    sets = (*changes, *[fields for _, fields in held])
+    after: list[ManagedFieldsEntry] = []
+    for position, fields, source in _moved(sets, own, write.ignored):
+        if fields is None:
+            after.append(held[position][0])
+            continue
+        owned = fields if source is None else FilledTemplate(fields, sets[source].element)
+        if position == WRITER:
+            after.append(_new_entry(write.manager, owned, write.now))
+        else:
+            after.append(replace(held[position][0], fields_v1=owned.expect_reading()))
+    return after
 
 
-def _capped(managers: dict[Manager, VersionedSet]) -> dict[Manager, VersionedSet]:
-    """At most ten updaters; the oldest are put together."""
-    updaters = [manager for manager in managers if manager.operation == UPDATE]
-    excess = len(updaters) - UPDATE_LIMIT
-    if excess <= 0:
-        return managers
-    updaters.sort(key=lambda m: (_micros(managers[m].time), m.name))
-    capped = dict(managers)
+WRITER: Final = -1
+"""Position of the entry of the manager that writes, which may not exist yet."""
+
+_Move = tuple[int, FieldSet | None, int | None]
+"""Position of an entry; its new fields, None if it keeps them; and, if they are a template, the position of the set
+whose element fills it."""
+
+
+def _moved(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> Sequence[_Move]:
+    """Return the moves of a write; ``sets`` are what it touched, what it removed, and the fields of each entry."""
+    outcome = _outcome(sets, own, ignored)
+    if outcome is not None:
+        for one, other in outcome.equal_elements:
+            if sets[one].element != sets[other].element:
+                break
+        else:
+            return outcome.moves
+    return [(position, fields, None) for position, fields in _moves(sets, own, ignored)]
+
+
+class _Outcome(NamedTuple):
+    """The moves of all writes whose sets have the same numbers, if certain elements are equal."""
+
+    moves: Sequence[_Move]
+    equal_elements: Sequence[tuple[int, int]]
+    """Pairs of sets with the placeholder at the same path. Only with equal elements do they have those paths in
+    common, as the templates do."""
+
+
+def _numbers(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> tuple[int, ...] | None:
+    key = (own, ignored.number, *map(_number, sets))
+    return None if 0 in key[1:] else key
+
+
+_number: Final = attrgetter("number")
+
+
+# The sets of most writes have numbers, and there are few combinations: a kubelet, a scheduler and a controller each
+# write the same fields of pod after pod. Without the memo ownership takes as long as the rest of a write.
+@remembered("apiserver.ownership.managers.outcome", size=1024, key=_numbers)
+def _outcome(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> _Outcome | None:
+    """Work out the moves on templates; None if a set has no number, or would come out without one."""
+    if _numbers(sets, own, ignored) is None:
+        return None
+    sources: dict[tuple[str, ...], int] = {}
+    equal_elements = []
+    for source, one in enumerate(sets):
+        first = sources.setdefault(one.placeholder, source) if one.placeholder else source
+        if first != source:
+            equal_elements.append((first, source))
+    moves: list[_Move] = []
+    for position, fields in _moves(tuple([one.template for one in sets]), own, ignored):
+        shared = None if fields is None else fields.numbered()
+        if shared is not None and not shared.number:
+            return None
+        moves.append((position, shared, sources.get(shared.placeholder) if shared is not None else None))
+    return _Outcome(moves, equal_elements)
+
+
+def _moves(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> list[tuple[int, FieldSet | None]]:
+    touched, removed, *held = sets
+    if ignored.children:
+        touched, removed = touched.without_subtrees(ignored), removed.without_subtrees(ignored)
+    taken = tracked_part(touched)
+    found: list[tuple[int, FieldSet | None]] = []
+    for position, fields in enumerate(held):
+        rest = tracked_part(fields.difference(touched))
+        if removed.children:
+            rest = rest.difference(removed)
+        if taken.children and position == own:
+            taken = rest.union(taken)
+        elif rest.children:
+            found.append((position, None if rest is fields else rest))
+    if taken.children:
+        found.append((WRITER, taken))
+    return found
+
+
+def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+    """Return entries with at most ten updaters: the oldest are joined, by version, under one name."""
+    if len(entries) <= UPDATE_LIMIT:
+        return entries
+    held = {_manager_of_entry(entry): (entry, fields) for entry, fields in held_fields(tuple(entries))}
+    updaters = [manager for manager in held if manager.operation == UPDATE]
+    if len(updaters) <= UPDATE_LIMIT:
+        return entries
+    updaters.sort(key=lambda manager: (_micros(held[manager][0]), manager.name))
     for manager in updaters:
-        if excess < 0 or len([m for m in capped if m.operation == UPDATE]) <= UPDATE_LIMIT:
+        if sum(1 for one in held if one.operation == UPDATE) <= UPDATE_LIMIT:
             break
         if manager.name == ANCIENT:
             continue
-        old = capped.pop(manager)
-        bucket = Manager(ANCIENT, UPDATE, manager.api_version)
-        known = capped.get(bucket)
-        capped[bucket] = old if known is None else VersionedSet(known.fields.union(old.fields), old.time)
-    return capped
+        entry, fields = held.pop(manager)
+        joined = Manager(ANCIENT, UPDATE, manager.api_version)
+        known = held.get(joined)
+        fields = fields if known is None else known[1].union(fields)
+        held[joined] = _new_entry(joined, fields, entry.time), fields
+    return [entry for entry, _ in held.values()]
 
 
-def _micros(time: Time | None) -> int:
-    return time.micros if time else 0
+# --- applies ------------------------------------------------------------------------------------------------------
+
+
+def after_apply(held: Sequence[Held], write: Write, fields: FieldSet, changes: Changes) -> Entries:
+    """Return the entries after an apply of a configuration with these fields, which made these changes.
+
+    Raises:
+        Conflict: others own what would change, and the apply is not forced.
+    """
+    seen = _by_version(write, changes)
+    conflicts: dict[Manager, FieldSet] = {}
+    after: list[ManagedFieldsEntry] = []
+    last: ManagedFieldsEntry | None = None
+    for entry, owned in held:
+        if is_applier(entry, write.manager):
+            last = last or entry
+            continue
+        there = seen(entry.api_version)
+        if there is None:
+            continue
+        lost = owned.intersection(there[0])
+        if not lost.empty:
+            conflicts[_manager_of_entry(entry)] = lost
+        after += _remaining(entry, owned, there)
+    if conflicts and not write.force:
+        raise Conflict(conflicts)
+    fields = tracked_part(fields)
+    if fields.children:
+        touched, removed = write.visible(changes)
+        # An apply that changes nothing keeps the time of the last one.
+        last_time = last.time if last is not None else None
+        time = last_time if touched.empty and removed.empty else write.now
+        after.append(_new_entry(write.manager, fields, time))
+    return _in_order(after)

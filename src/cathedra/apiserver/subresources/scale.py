@@ -13,7 +13,7 @@ from cathedra.api.status import invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.objects import CustomObject
 from cathedra.apiserver.custom.scale import custom_numbers, with_replicas
-from cathedra.apiserver.ownership.converting import tracked_converting
+from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext

@@ -17,11 +17,16 @@ from cathedra.api.struct import KubeStruct, replace, to_dict
 from cathedra.apiserver.computation import LARGE
 from cathedra.apiserver.custom.bodies import instance_of
 from cathedra.apiserver.custom.objects import is_custom
-from cathedra.apiserver.ownership.converting import tracked_converting, with_other_versions
-from cathedra.apiserver.ownership.keeping import keeps_metadata, kept_fields, with_kept
-from cathedra.apiserver.ownership.managers import OtherViews
-from cathedra.apiserver.ownership.tracking import applied
-from cathedra.apiserver.ownership.views import View
+from cathedra.apiserver.ownership.applying import applied
+from cathedra.apiserver.ownership.documents import View
+from cathedra.apiserver.ownership.tracking import (
+    OtherVersions,
+    keeps_metadata,
+    kept_fields,
+    tracked_converting,
+    with_kept,
+    with_other_versions,
+)
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch, malformed_operation
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.restoring import unrestorable
@@ -132,9 +137,9 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
     def merged(entry: StoredObject) -> Any:
         forget_large(len(entry.body(call.version)))
 
-        def apply(views: OtherViews | None) -> Any:
+        def apply(other: OtherVersions | None) -> Any:
             obj = in_namespace(
-                call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), views)
+                call, applied(call, entry.object, body, server.clock.now(), entry.body(call.version), other)
             )
             return call.strategy.default_change(obj, entry.object, context)
 

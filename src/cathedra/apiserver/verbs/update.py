@@ -18,7 +18,7 @@ from cathedra.api.status import StatusError, bad_request, conflict, failure, inv
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.computation import LARGE
-from cathedra.apiserver.ownership.converting import tracked_converting
+from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.queryvalues import NumberError, parse_uint64
 from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject

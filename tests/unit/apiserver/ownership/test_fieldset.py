@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.struct import RawJSON
-from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet
+from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet, fields_at
 from cathedra.apiserver.ownership.typed import element_of_text
 
 PATHS = st.sets(st.lists(st.sampled_from(["f:a", "f:b", 'k:{"n":"x"}', 'v:"y"']), min_size=1, max_size=3).map(tuple))
@@ -32,7 +32,7 @@ def test_a_set_is_what_was_inserted_in_order(paths: set[tuple[str, ...]]) -> Non
 
 
 @given(PATHS)
-def test_a_set_survives_its_spelling(paths: set[tuple[str, ...]]) -> None:
+def test_a_set_survives_its_json(paths: set[tuple[str, ...]]) -> None:
     assert FieldSet.from_json(made(paths).to_json()) == made(paths)
     assert FieldSet.from_raw(RawJSON(made(paths).raw.data)) == made(paths)
 
@@ -66,17 +66,17 @@ def test_fields_on_the_way_become_members_and_elements_of_lists_do_not() -> None
     }
 
 
-def test_the_spelling_marks_members_that_have_members_below() -> None:
+def test_the_json_marks_members_that_have_members_below() -> None:
     assert made({("f:a",), ("f:a", "f:b")}).to_json() == {"f:a": {".": {}, "f:b": {}}}
 
 
 @given(PATHS)
-def test_blanks_that_a_client_put_in_are_no_change(paths: set[tuple[str, ...]]) -> None:
+def test_blanks_in_the_json_of_a_client_are_no_change(paths: set[tuple[str, ...]]) -> None:
     spelled = made(paths).raw
     assert FieldSet.from_raw(RawJSON(json.dumps(spelled.load()).encode())).raw == spelled
 
 
-def test_sets_of_the_same_parts_are_the_very_same_one() -> None:
+def test_sets_of_equal_parts_share_one_tree() -> None:
     one, other = (FieldSet.of({"f:a": ONE_FIELD, "f:b": ONE_FIELD}, member=True) for _ in range(2))
     assert one is other
     assert FieldSet.of({"f:x": one}, member=False) is FieldSet.of({"f:x": other}, member=False)
@@ -97,9 +97,9 @@ def owned(uid: str) -> FieldSet:
 
 
 @given(st.text(), st.text())
-def test_sets_that_differ_in_one_uid_fill_the_same_form(uid: str, another: str) -> None:
+def test_sets_that_differ_in_one_uid_share_a_template(uid: str, another: str) -> None:
     one, other = owned(uid), owned(another)
-    assert one.form is other.form
+    assert one.template is other.template
     assert one.number == other.number != 0
     assert (one == other) is (uid == another)
     for found, text in ((one, uid), (other, another)):
@@ -109,7 +109,7 @@ def test_sets_that_differ_in_one_uid_fill_the_same_form(uid: str, another: str) 
         assert FieldSet.of({"f:x": found}, member=False).raw == FieldSet(False, {"f:x": plain}).raw
 
 
-def test_sets_with_two_uids_or_one_that_is_no_opening_have_no_number() -> None:
+def test_sets_with_two_uids_or_one_beside_other_elements_are_not_shared() -> None:
     one = FieldSet.of_one('k:{"uid":"1"}', ONE_FIELD)
     assert FieldSet.of({"f:a": one, "f:b": one}, member=False).number == 0
     assert FieldSet.of_one('k:{"uid":"1"}', FieldSet.of({"f:a": one}, member=True)).number == 0
@@ -121,7 +121,7 @@ UIDS = st.sampled_from(["1-a", "2-b", "ü", 'x"'])
 
 
 @given(UIDS, st.lists(UIDS, unique=True, max_size=2), PATHS)
-def test_what_is_read_around_a_uid_is_what_is_spelled(uid: str, uids: list[str], paths: set[tuple[str, ...]]) -> None:
+def test_a_set_with_a_uid_is_decoded_as_it_was_encoded(uid: str, uids: list[str], paths: set[tuple[str, ...]]) -> None:
     found = made({*paths, *(("f:a", element_of_text("uid", one)) for one in uids)})
     for spelled in (found, owned(uid)):
         data = spelled.raw.data
@@ -132,10 +132,10 @@ def test_what_is_read_around_a_uid_is_what_is_spelled(uid: str, uids: list[str],
     assert with_blank.raw == owned(uid).raw
 
 
-def test_sets_that_are_read_fill_the_form_of_those_that_are_made() -> None:
+def test_decoded_sets_share_the_template_of_those_that_were_made() -> None:
     first, other = (FieldSet.from_raw(RawJSON(owned(uid).raw.data)) for uid in ("3-c", "4-d"))
     assert first.number == other.number == owned("5-e").number != 0
-    assert (first.place, other.place) == ('k:{"uid":"3-c"}', 'k:{"uid":"4-d"}')
+    assert (first.element, other.element) == ('k:{"uid":"3-c"}', 'k:{"uid":"4-d"}')
 
 
 @given(PATHS)
@@ -146,8 +146,29 @@ def test_a_set_with_a_number_has_the_same_paths(paths: set[tuple[str, ...]]) -> 
 
 
 @given(st.lists(PATHS, min_size=1, max_size=4))
-def test_sets_put_together_of_parts_are_spelled_as_any_others(parts: list[set[tuple[str, ...]]]) -> None:
+def test_sets_made_of_parts_have_the_same_json_as_any_others(parts: list[set[tuple[str, ...]]]) -> None:
     for _ in range(2):
         children = {f"f:{position}": made(part) for position, part in enumerate(parts) if part}
         together = FieldSet.of(children, member=False)
         assert together.raw.data == FieldSet.from_json(together.to_json()).raw.data
+
+
+def test_the_parents_of_a_path_are_not_in_the_set() -> None:
+    made = fields_at(("metadata.labels", "status"))
+    expected = FieldSet()
+    expected.insert(["f:metadata", "f:labels"])
+    expected.insert(["f:status"])
+    assert made == expected
+    above = FieldSet()
+    above.insert(["f:metadata"])
+    assert made != above
+
+
+def test_equal_paths_share_one_set() -> None:
+    assert fields_at(("spec",)) is fields_at(("spec",))
+    assert fields_at(()) == FieldSet()
+
+
+def test_a_member_at_the_root_is_ignored() -> None:
+    """Kubernetes drops a "." at the root when it decodes ``fieldsV1``."""
+    assert list(FieldSet.from_raw(RawJSON(b'{".":{},"f:a":{}}')).paths()) == [("f:a",)]
