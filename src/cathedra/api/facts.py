@@ -123,7 +123,7 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "DeviceRequest": {"derivedAttributes": {**_DERIVED, "pb": 10}},
         "DeviceSubRequest": {"derivedAttributes": {**_DERIVED, "pb": 9}},
         "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
-        "BasicDevice": {"nodeAllocatableResourceMappings": _MAPPINGS},
+        "BasicDevice": {"nodeAllocatableResourceMappings": {**_MAPPINGS, "pb": 12}},
     },
     "core/v1": {
         "NodeAllocatableResourceClaimStatus": {

@@ -86,12 +86,12 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "ExtendWebSocketsToKubelet": (_beta("1.36"),),
     "AuthorizeNodeWithSelectors": (_alpha("1.31"), _beta("1.32"), _ga("1.34")),
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
-    "MutatingAdmissionPolicy": (_alpha("1.32"), _beta("1.34", on=False), _ga("1.36", locked=True)),
+    "MutatingAdmissionPolicy": (_alpha("1.32"), _beta("1.34", on=False), _ga("1.36")),
     "PodTopologyLabelsAdmission": (_alpha("1.33"), _beta("1.35")),
     "MaxUnavailableStatefulSet": (_alpha("1.26"), _beta("1.35")),
     "MutablePodResourcesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
     "MutableSchedulingDirectivesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
-    "DeclarativeValidationBeta": (_beta("1.37"),),
+    "DeclarativeValidationBeta": (_beta("1.36"),),
 }
 """Gate → its states, oldest first."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from cathedra.releases.table import order
 
-__all__ = ["Lifetime", "device_versions", "documented_device_version", "lifetime", "versions"]
+__all__ = ["Lifetime", "deprecation_warning", "device_versions", "documented_device_version", "lifetime", "versions"]
 
 T = TypeVar("T")
 
@@ -20,6 +20,8 @@ class Lifetime(msgspec.Struct, frozen=True):
     since: str
     deprecated: str = ""
     removed: str = ""
+    replaced: bool = False
+    """Warnings name v1 as the version to use instead."""
 
     def covers(self, release: str) -> bool:
         """Return True if the release has the version."""
@@ -29,6 +31,11 @@ class Lifetime(msgspec.Struct, frozen=True):
 
 _RESOURCE: Final = "resource.k8s.io"
 _ANY: Final = ""
+_MUTATING: Final[Mapping[str, Lifetime]] = {
+    "v1": Lifetime("1.36"),
+    "v1beta1": Lifetime("1.34", deprecated="1.37", removed="1.40", replaced=True),
+    "v1alpha1": Lifetime("1.32", deprecated="1.35", removed="1.38"),
+}
 _SERVED: Final[Mapping[tuple[str, str], Mapping[str, Lifetime]]] = {
     (_RESOURCE, _ANY): {
         "v1": Lifetime("1.34"),
@@ -38,24 +45,23 @@ _SERVED: Final[Mapping[tuple[str, str], Mapping[str, Lifetime]]] = {
     },
     (_RESOURCE, "DeviceTaintRule"): {
         "v1": Lifetime("1.37"),
-        "v1beta2": Lifetime("1.36"),
+        "v1beta2": Lifetime("1.36", deprecated="1.39", removed="1.42"),
         "v1alpha3": Lifetime("1.33", deprecated="1.36", removed="1.39"),
     },
-    (_RESOURCE, "ResourcePoolStatusRequest"): {"v1alpha3": Lifetime("1.36")},
+    (_RESOURCE, "ResourcePoolStatusRequest"): {
+        "v1alpha3": Lifetime("1.36", deprecated="1.39", removed="1.42"),
+    },
     ("scheduling.k8s.io", "Workload"): {
         "v1beta1": Lifetime("1.37"),
         "v1alpha3": Lifetime("1.37"),
         "v1alpha2": Lifetime("1.36", removed="1.37"),
     },
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): {
-        "v1": Lifetime("1.36"),
-        "v1beta1": Lifetime("1.34"),
-        "v1alpha1": Lifetime("1.32"),
-    },
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _MUTATING,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _MUTATING,
     ("authentication.k8s.io", "SelfSubjectReview"): {
         "v1": Lifetime("1.28"),
-        "v1beta1": Lifetime("1.27"),
-        "v1alpha1": Lifetime("1.26"),
+        "v1beta1": Lifetime("1.27", deprecated="1.30", removed="1.33"),
+        "v1alpha1": Lifetime("1.26", deprecated="1.29", removed="1.32"),
     },
 }
 """(group, kind) → version → its releases, newest version first. Kinds that every release serves alike are not listed.
@@ -97,6 +103,16 @@ def lifetime(group: str, version: str, kind: str) -> Lifetime | None:
     """Return the releases of a version, or None if every release has it."""
     listed = _SERVED.get((group, kind)) or _SERVED.get((group, _ANY)) or {}
     return listed.get(version)
+
+
+def deprecation_warning(release: str, group: str, version: str, kind: str) -> str:
+    """Return the warning that a release gives for requests in a deprecated version, or ""."""
+    releases = lifetime(group, version, kind)
+    if releases is None or not releases.deprecated or order(release) < order(releases.deprecated):
+        return ""
+    instead = f"; use {group}/v1 {kind}" if releases.replaced else ""
+    life = f"is deprecated in v{releases.deprecated}+, unavailable in v{releases.removed}+"
+    return f"{group}/{version} {kind} {life}{instead}"
 
 
 def device_versions(release: str) -> tuple[str, ...]:

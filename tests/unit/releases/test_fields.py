@@ -37,3 +37,11 @@ def test_a_field_is_new_in_v1_if_a_release_that_serves_v1_lacks_it() -> None:
     assert is_new_in_v1("DeviceAttribute", "ints")
     assert not is_new_in_v1("DeviceCapacity", "requestPolicy")
     assert not is_new_in_v1("ObjectMeta", "name")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("JobSpec", "scheduling"), ("EmptyDirVolumeSource", "mode"), ("HTTPGetAction", "protocol"), ("KeyToPath", "user")],
+)
+def test_fields_of_137_outside_devices_are_unknown_to_136(kind: str, field: str) -> None:
+    assert (is_known(kind, field, "1.36"), is_known(kind, field, "1.37")) == (False, True)

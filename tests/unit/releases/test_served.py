@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.releases.served import device_versions, documented_device_version, lifetime, versions
+from cathedra.releases.served import deprecation_warning, device_versions, documented_device_version, lifetime, versions
 
 GROUP = "resource.k8s.io"
 
@@ -35,3 +35,15 @@ def test_a_release_documents_one_version() -> None:
 
 def test_versions_that_every_release_has_are_not_listed() -> None:
     assert lifetime("apps", "v1", "Deployment") is None
+
+
+def test_a_deprecated_version_is_warned_about_from_that_release_on() -> None:
+    warning = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
+    assert deprecation_warning("1.34", GROUP, "v1beta1", "ResourceClaim") == ""
+    assert deprecation_warning("1.35", GROUP, "v1beta1", "ResourceClaim") == warning
+
+
+def test_a_warning_names_the_version_to_use_instead() -> None:
+    group = "admissionregistration.k8s.io"
+    warning = deprecation_warning("1.37", group, "v1beta1", "MutatingAdmissionPolicy")
+    assert warning.endswith(f"unavailable in v1.40+; use {group}/v1 MutatingAdmissionPolicy")

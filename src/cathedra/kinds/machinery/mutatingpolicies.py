@@ -19,7 +19,7 @@ from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinit
 from cathedra.kinds.machinery.policies import match_resources, param_ref_cell
 from cathedra.kinds.strategies import CountedStrategy
 from cathedra.releases import FeatureGates
-from cathedra.releases.served import versions
+from cathedra.releases.served import deprecation_warning, versions
 
 __all__ = [
     "default_mutating_policy",
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=KubeObject)
+_GROUP: Final = "admissionregistration.k8s.io"
 _GATE: Final = "MutatingAdmissionPolicy"
 POLICY_COLUMNS: Final = (
     NAME,
@@ -117,17 +118,19 @@ def mutating_policy_binding_definition(gates: FeatureGates) -> ResourceDefinitio
 def _versions(gates: FeatureGates, kinds: tuple[type[KubeObject], ...]) -> tuple[VersionDefinition, ...]:
     """The versions that the release knows, stable ones first; only the stable one is on by itself."""
     hub = kinds[0]
-    made = (VersionDefinition("v1", hub), *(_like(hub, kind) for kind in kinds[1:]))
-    known = versions(gates.release, "admissionregistration.k8s.io", "MutatingAdmissionPolicy")
+    made = (VersionDefinition("v1", hub), *(_like(hub, kind, gates.release) for kind in kinds[1:]))
+    known = versions(gates.release, _GROUP, hub.__name__)
     return tuple(version for version in made if version.name in known)
 
 
-def _like(hub: type[T], kind: type[KubeObject]) -> VersionDefinition:
+def _like(hub: type[T], kind: type[KubeObject], release: str) -> VersionDefinition:
     """A version with the hub's shape and a type of its own."""
+    version = kind_of(kind).version
     return VersionDefinition(
-        kind_of(kind).version,
+        version,
         kind,
         to_hub=lambda obj: reshape(obj, hub),
         from_hub=lambda obj: reshape(obj, kind),
         served_by_default=False,
+        deprecation_warning=deprecation_warning(release, _GROUP, version, hub.__name__),
     )

@@ -19,7 +19,7 @@ from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.names import ItemRules, validate_items
 from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_version, served_versions
 from cathedra.kinds.strategies import first_generation
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = [
     "CLASS_SHAPES",
@@ -118,11 +118,12 @@ def _declared_elsewhere(_: str) -> list[str]:
 
 def class_definition(gates: FeatureGates) -> ResourceDefinition[resource.DeviceClass]:
     """The definition of deviceclasses."""
+    is_declared = gates.has(behaviours.DECLARED_TAGS_ENFORCED) and gates["DeclarativeValidationBeta"]
     return ResourceDefinition(
         group=GROUP,
         kind="DeviceClass",
         plural="deviceclasses",
-        name_rule=_declared_elsewhere if gates["DeclarativeValidationBeta"] else in_bytes(dns_subdomain),
+        name_rule=_declared_elsewhere if is_declared else in_bytes(dns_subdomain),
         checks_generate_name=False,
         singular="deviceclass",
         namespaced=False,

@@ -14,10 +14,10 @@ from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.resource.declared import TAINT_RULE_TAGS, with_declared
 from cathedra.kinds.resource.expressions import validate_selectors
 from cathedra.kinds.resource.names import dated_taint, validate_driver_name, validate_pool_name, validate_taint
-from cathedra.kinds.resource.versions import GROUP, deprecation
+from cathedra.kinds.resource.versions import GROUP
 from cathedra.kinds.strategies import first_generation, kept_metadata
 from cathedra.releases import FeatureGates, behaviours
-from cathedra.releases.served import versions
+from cathedra.releases.served import deprecation_warning, versions
 
 __all__ = [
     "TaintRuleStatusStrategy",
@@ -173,7 +173,7 @@ def taint_rule_definition(gates: FeatureGates) -> ResourceDefinition[resource.De
             name,
             resource.DeviceTaintRule,
             served_by_default=name == "v1",
-            deprecation_warning=deprecation(gates, name, "DeviceTaintRule"),
+            deprecation_warning=deprecation_warning(gates.release, GROUP, name, "DeviceTaintRule"),
             shown=None if has_status else _without_status,
         )
         for name in names

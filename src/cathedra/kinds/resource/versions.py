@@ -10,10 +10,10 @@ import msgspec
 from cathedra.api.core import meta_v1
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, reshape
 from cathedra.kinds.definition import VersionDefinition
-from cathedra.releases import FeatureGates, order
-from cathedra.releases.served import device_versions, lifetime
+from cathedra.releases import FeatureGates
+from cathedra.releases.served import deprecation_warning, device_versions
 
-__all__ = ["GROUP", "Shapes", "alpha_version", "beta_version", "deprecation", "reshape_all", "served_versions"]
+__all__ = ["GROUP", "Shapes", "alpha_version", "beta_version", "reshape_all", "served_versions"]
 
 GROUP: Final = "resource.k8s.io"
 
@@ -36,7 +36,7 @@ def served_versions(gates: FeatureGates, shapes: Shapes) -> tuple[VersionDefinit
     kind = shapes.hub.__name__
     made = {"v1": VersionDefinition("v1", shapes.hub)}
     for version in shapes.older:
-        warning = deprecation(gates, version.name, kind)
+        warning = deprecation_warning(gates.release, GROUP, version.name, kind)
         made[version.name] = msgspec.structs.replace(version, deprecation_warning=warning)
     return tuple(made[name] for name in device_versions(gates.release))
 
@@ -63,15 +63,6 @@ def alpha_version(
         return reshape(from_hub(obj), kind)
 
     return VersionDefinition("v1alpha3", kind, alpha_to_hub, alpha_from_hub, served_by_default=False)
-
-
-def deprecation(gates: FeatureGates, version: str, kind: str) -> str:
-    """Return the warning that a release gives for requests in a deprecated version, or ""."""
-    releases = lifetime(GROUP, version, kind)
-    if releases is None or not releases.deprecated or order(gates.release) < order(releases.deprecated):
-        return ""
-    until = f"unavailable in v{releases.removed}+"
-    return f"{GROUP}/{version} {kind} is deprecated in v{releases.deprecated}+, {until}"
 
 
 def reshape_all(items: Any, kind: type[KubeStruct]) -> Any:
