@@ -10,11 +10,13 @@ SHOW    ?=
 SECONDS ?= 120
 LAYER   ?=
 SEED    ?=
+KUBERNETES ?=
+REPOSITORY ?=
 
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest metrics docs install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -75,6 +77,9 @@ lowest:                        ## run the unit tests with the lowest versions th
 	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis jsonschema-rs kubernetes pytest pytest-asyncio pytest-timeout
 	@$(PYTHON) tools/suite.py --python .venv-lowest/bin/python unit
+
+follow: $(VENV)/.dev           ## list what differs from a Kubernetes release: KUBERNETES=v1.38.0-rc.0 REPOSITORY="CLONE..."
+	@$(BIN)/python -m tools.follow $(KUBERNETES) $(addprefix --repository ,$(REPOSITORY))
 
 metrics:                       ## print sizes, documentation and wording of the sources
 	@$(PYTHON) tools/metrics.py
