@@ -26,7 +26,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.opening import DISABLED, open_transport
 from cathedra.clock import SystemClock
-from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
@@ -110,8 +110,7 @@ async def _control_plane(transport_of: TransportOf, usage: Usage) -> AsyncIterat
         clock=clock,
         random=random.Random(2),
         gates=gates,
-        informers=informers,
-        controllers=["resourceclaim-controller"],
+        options=ControllerOptions(informers=informers, controllers=["resourceclaim-controller"]),
     )
     scheduler = Scheduler(
         Client(transport_of("system:kube-scheduler"), clock=clock),

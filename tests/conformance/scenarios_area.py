@@ -28,7 +28,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
 from cathedra.client.transport import APICall, Transport
 from cathedra.clock import LoopClock, VirtualTimeLoop
-from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.scheduler.scheduler import Scheduler
 from tests.conformance.api_area import TOKEN, Result, config_of, gates_of, send
 from tests.conformance.scenario_player import Player
@@ -187,7 +187,7 @@ async def _control_plane(column: str) -> Any:
         clock=clock,
         random=random.Random(13),
         gates=gates,
-        client_of=lambda name: client_of(f"system:serviceaccount:kube-system:{name}"),
+        options=ControllerOptions(client_of=lambda name: client_of(f"system:serviceaccount:kube-system:{name}")),
     )
     parts = [asyncio.ensure_future(scheduler.run()), asyncio.ensure_future(manager.run())]
     try:

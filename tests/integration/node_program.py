@@ -13,7 +13,7 @@ from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.clock import SystemClock
-from cathedra.node.agent import NodeAgent
+from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.config import NodeConfig
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.releases import FeatureGates
@@ -37,7 +37,7 @@ async def main(target: Target, authority: Path, name: str, root: str, runtime: s
             clock=clock,
             random=random.Random(),
             gates=FeatureGates.for_release(),
-            faults=FaultPoints.from_environment(os.environ),
+            dependencies=NodeDependencies(faults=FaultPoints.from_environment(os.environ)),
         )
         await agent.run()
 

@@ -20,6 +20,7 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import SystemClock
 from cathedra.driver import Driver, DriverRunner
+from cathedra.driver.run import DriverInstance
 from cathedra.drivers.cpu import CpuDriver
 from cathedra.drivers.cpu.topology import read_topology
 from cathedra.drivers.hostdev import HostDevices
@@ -46,10 +47,12 @@ async def at_work(node: RealNode, driver: Driver) -> AsyncIterator[None]:
     runner = DriverRunner(
         driver,
         node.client,
-        node_name=NODE,
-        plugin_dir=node.root / "plugins" / driver.name,
-        registry_dir=node.root / "plugins_registry",
-        cdi_dir=node.root / "cdi",
+        DriverInstance(
+            node_name=NODE,
+            plugin_dir=node.root / "plugins" / driver.name,
+            registry_dir=node.root / "plugins_registry",
+            cdi_dir=node.root / "cdi",
+        ),
         clock=SystemClock(),
         random=random.Random(3),
     )

@@ -30,8 +30,9 @@ from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.parts.nodes import InProcessHealth, InProcessPlugin, driver_for
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.driver import DriverRunner, MemoryFiles
+from cathedra.driver.run import DriverInstance
 from cathedra.drivers.example.driver import ExampleDriver
-from cathedra.node.agent import NodeAgent
+from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.client import DevicePluginClient
@@ -132,26 +133,30 @@ class Stage:
             clock=self.clock,
             random=self._random,
             gates=gates,
-            plugins=registered,
-            plugin_health={
-                driver.name: InProcessHealth(runner.health, runner.pool_of)
-                for driver, runner in zip(drivers, self.runners, strict=True)
-                if runner.health is not None
-            },
-            runtime=self.runtime,
-            checkpoint=machine.checkpoint,
-            device_plugins=device_plugins,
+            dependencies=NodeDependencies(
+                plugins=registered,
+                plugin_health={
+                    driver.name: InProcessHealth(runner.health, runner.pool_of)
+                    for driver, runner in zip(drivers, self.runners, strict=True)
+                    if runner.health is not None
+                },
+                runtime=self.runtime,
+                checkpoint=machine.checkpoint,
+                device_plugins=device_plugins,
+            ),
         )
 
     def _runner(self, server: APIServer, driver: ExampleDriver) -> DriverRunner:
         return DriverRunner(
             driver,
             Client(server.transport(f"system:serviceaccount:kube-system:{driver.name}"), clock=self.clock),
-            node_name=NODE,
-            plugin_dir=Path("/plugins") / driver.name,
-            cdi_dir=Path("/cdi"),
-            files=self.files,
-            boot_id="simulated",
+            DriverInstance(
+                node_name=NODE,
+                plugin_dir=Path("/plugins") / driver.name,
+                cdi_dir=Path("/cdi"),
+                files=self.files,
+                boot_id="simulated",
+            ),
             clock=self.clock,
             random=self._random,
         )

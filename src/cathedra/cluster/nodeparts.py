@@ -43,7 +43,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
     """
     # Only this part: the others would double the start of its process.
     from cathedra.cluster.parts.generations import generation_of
-    from cathedra.node.agent import NodeAgent
+    from cathedra.node.agent import NodeAgent, NodeDependencies
     from cathedra.node.config import NodeConfig
 
     stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
@@ -79,7 +79,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
             clock=SystemClock(),
             random=Random(secrets.randbits(64)),
             gates=gates,
-            make_dial=generation.make_dial(client, gates, node.name),
+            dependencies=NodeDependencies(make_dial=generation.make_dial(client, gates, node.name)),
         )
 
         agent.metrics.denied = denials.counts
@@ -115,7 +115,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
 
     from cathedra.driver.metrics import PrometheusMetrics
     from cathedra.driver.progress import narrate
-    from cathedra.driver.run import DriverRunner
+    from cathedra.driver.run import DriverInstance, DriverRunner
 
     driver = _driver(config)
     stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
@@ -127,11 +127,13 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
         runner = DriverRunner(
             driver,
             Client(transport, clock=SystemClock()),
-            node_name=config.node_name,
-            plugin_dir=config.root / "plugins" / driver.name,
-            registry_dir=config.root / "plugins_registry",
-            cdi_dir=config.cdi or config.root / "cdi",
-            pod_uid=config.pod_uid,
+            DriverInstance(
+                node_name=config.node_name,
+                plugin_dir=config.root / "plugins" / driver.name,
+                registry_dir=config.root / "plugins_registry",
+                cdi_dir=config.cdi or config.root / "cdi",
+                pod_uid=config.pod_uid,
+            ),
             clock=SystemClock(),
             random=Random(secrets.randbits(64)),
             observer=PrometheusMetrics(registry) if config.endpoint.port else None,

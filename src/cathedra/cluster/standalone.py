@@ -149,7 +149,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
     from cathedra.client.resources import RESOURCECLAIMS
     from cathedra.cluster.parts.generations import generation_of
-    from cathedra.controllers.controller_manager import ControllerManager, selected, served_resources
+    from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions, selected, served_resources
     from cathedra.controllers.resourceclaim.metrics import show_claims
 
     chosen = selected(config.controllers)
@@ -168,16 +168,20 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 clock=clock,
                 random=_random(),
                 gates=config.feature_gates,
-                controllers=chosen,
-                root_ca=target.certificate_authority.decode(),
                 elector=elector,
-                client_of=None if client_of is None else lambda account: generation.client(client_of(client, account)),
-                served=served_resources(config.feature_gates, generation.definitions),
-                replaced=generation.controllers,
-                metrics=QueueMetrics(registry, clock),
-                observer=InformerMetrics(registry),
-                registry=registry,
-                signer=_signer(config),
+                options=ControllerOptions(
+                    controllers=chosen,
+                    root_ca=target.certificate_authority.decode(),
+                    client_of=None
+                    if client_of is None
+                    else lambda account: generation.client(client_of(client, account)),
+                    served=served_resources(config.feature_gates, generation.definitions),
+                    replaced=generation.controllers,
+                    metrics=QueueMetrics(registry, clock),
+                    observer=InformerMetrics(registry),
+                    registry=registry,
+                    signer=_signer(config),
+                ),
             )
             if "resourceclaim-controller" in chosen:
                 show_claims(registry, manager.informers.of(RESOURCECLAIMS).store)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random as random_module
 from collections.abc import Callable, Collection, Iterable, Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -68,7 +68,13 @@ if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.controllers.certificates.signers import Signer
 
-__all__ = ["CONTROLLERS", "FIELD_MANAGER", "ControllerManager", "MakeController", "UnknownController"]
+__all__ = [
+    "CONTROLLERS",
+    "FIELD_MANAGER",
+    "ControllerManager",
+    "MakeController",
+    "UnknownController",
+]
 __all__ += ["account_of", "selected", "served_resources", "service_accounts"]
 
 FIELD_MANAGER: Final = "kube-controller-manager"
@@ -179,6 +185,31 @@ class UnknownController(ValueError):
         super().__init__(f"{name!r} is not in the list of known controllers: {', '.join(CONTROLLERS)}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ControllerOptions:
+    """Selection of controllers, and what they use beside their client."""
+
+    controllers: Collection[str] | None = None
+    """Names of the controllers to run; None: all."""
+    informers: SharedInformers | None = None
+    """Informers shared with other parts. Their owner runs them; None: the manager makes and runs its own."""
+    root_ca: str = ""
+    """The PEM that is published to pods for the verification of the API server."""
+    served: tuple[ResourceRef[KubeObject], ...] | None = None
+    """Resources that the garbage collector watches; None: every built-in kind."""
+    client_of: Callable[[str], Client] | None = None
+    """Returns the client of a controller's own service account in kube-system; None: all use the manager's client."""
+    metrics: QueueMetrics | None = None
+    observer: InformerObserver | None = None
+    """Is notified of objects that informers cannot use."""
+    registry: CollectorRegistry | None = None
+    """Receives the controllers' own metrics."""
+    signer: Signer | None = None
+    """Signs the certificates that are requested through the API."""
+    replaced: Mapping[str, MakeController] = field(default_factory=dict)
+    """Controllers that replace those of the same name, for older releases."""
+
+
 class ControllerManager:
     """The control loops of a cluster."""
 
@@ -189,33 +220,16 @@ class ControllerManager:
         clock: Clock,
         random: random_module.Random,
         gates: FeatureGates,
-        informers: SharedInformers | None = None,
-        controllers: Collection[str] | None = None,
-        root_ca: str = "",
-        served: tuple[ResourceRef[KubeObject], ...] | None = None,
+        options: ControllerOptions = ControllerOptions(),
         elector: LeaderElector | None = None,
-        client_of: Callable[[str], Client] | None = None,
-        metrics: QueueMetrics | None = None,
-        observer: InformerObserver | None = None,
-        registry: CollectorRegistry | None = None,
-        signer: Signer | None = None,
-        replaced: Mapping[str, MakeController] = MappingProxyType({}),
     ) -> None:
-        """``controllers`` names those to run (default: all); ``root_ca`` is the PEM that pods may trust the server by;
-        ``served`` is everything the garbage collector looks after (default: every built-in kind); ``metrics`` counts
-        what happens in queues, ``observer`` what informers could not use; ``registry`` takes the controllers' own
-        metrics; ``signer`` signs certificates that are asked for through the API.
-
-        ``replaced`` are controllers that an older release has in another form, by name.
-
-        ``client_of`` gives each controller the client of its own service account in kube-system (default: all use
-        ``client``). ``informers`` that are given are run by their owner.
+        """Set up the selected controllers; nothing runs before `run`.
 
         Raises:
-            UnknownController: a name is not known.
+            UnknownController: ``options`` selects a name that does not exist.
         """
-        self._informers = informers or SharedInformers(client, clock, observer)
-        self._owns_informers = informers is None
+        self._informers = options.informers or SharedInformers(client, clock, options.observer)
+        self._owns_informers = options.informers is None
         self._elector = elector
         context = ControllerContext(
             client=client.as_manager(FIELD_MANAGER),
@@ -223,19 +237,19 @@ class ControllerManager:
             clock=clock,
             random=random,
             gates=gates,
-            root_ca=root_ca,
-            served=served_resources(gates) if served is None else served,
-            metrics=metrics,
-            registry=registry,
-            signer=signer,
+            root_ca=options.root_ca,
+            served=served_resources(gates) if options.served is None else options.served,
+            metrics=options.metrics,
+            registry=options.registry,
+            signer=options.signer,
         )
-        for name in controllers or ():
+        for name in options.controllers or ():
             if name not in CONTROLLERS:
                 raise UnknownController(name)
-        wanted = CONTROLLERS if controllers is None else controllers
+        wanted = CONTROLLERS if options.controllers is None else options.controllers
         self.controllers: tuple[Controller, ...] = tuple(
-            make(_as_itself(context, name, client_of))
-            for name, make in {**CONTROLLERS, **replaced}.items()
+            make(_as_itself(context, name, options.client_of))
+            for name, make in {**CONTROLLERS, **options.replaced}.items()
             if name in wanted and (name not in _GATES or context.enabled(_GATES[name]))
         )
 

@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -37,7 +38,7 @@ from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
 from cathedra.files.inotify import wait_for_files
 
-__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverRunner", "only_error", "run"]
+__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverInstance", "DriverRunner", "only_error", "run"]
 
 KUBELET_ROOT = Path("/var/lib/kubelet")
 DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
@@ -52,55 +53,60 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9]
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriverInstance:
+    """One instance of a driver: its node, and its directories there."""
+
+    node_name: str
+    plugin_dir: Path
+    """The driver's own directory: service socket, checkpoint, metadata files."""
+    registry_dir: Path | None = None
+    """The node agent's directory of registration sockets; None: the driver serves no sockets."""
+    cdi_dir: Path = DEFAULT_CDI_DIRECTORY
+    files: Files | None = None
+    """Storage of checkpoint and CDI files; None: the disk."""
+    pod_uid: str = ""
+    """Identifies this instance during a rolling update, when another one may run beside it."""
+    boot_id: str | None = None
+    """Changes with each start of the machine; None: the kernel's."""
+    pool_name: str = ""
+    """If set, only this pool is published, visible to the whole cluster (docs/spec/driver-sdk.md §11.8)."""
+
+
 class DriverRunner:
-    """A driver at work on one node."""
+    """A running driver on one node."""
 
     def __init__(
         self,
         driver: Driver,
         client: Client,
+        instance: DriverInstance,
         *,
-        node_name: str,
-        plugin_dir: Path,
         clock: Clock,
         random: Random,
-        registry_dir: Path | None = None,
-        cdi_dir: Path = DEFAULT_CDI_DIRECTORY,
-        files: Files | None = None,
-        pod_uid: str = "",
-        boot_id: str | None = None,
-        pool_name: str = "",
         observer: Observer | None = None,
     ) -> None:
         """Set up; nothing happens before `run`.
 
-        Args:
-            plugin_dir: the driver's own directory: service socket, checkpoint, metadata files.
-            registry_dir: where the node agent looks for registration sockets; None to listen nowhere.
-            files: where checkpoint and CDI files go; by default to disk.
-            pod_uid: names this instance during rolling updates, when another one may run beside it.
-            boot_id: what changes with each start of the machine; by default the kernel's.
-            pool_name: publish only this pool, visible to the whole cluster (docs/spec/driver-sdk.md §11.8).
-
         Raises:
-            OptionError: an option is wrong; the text says which.
+            OptionError: the driver's name or the node's name is missing or invalid.
         """
         _check_name(driver.name)
-        if not node_name:
+        if not instance.node_name:
             raise OptionError("no NodeName was set to publish resources")
         self.driver = driver
-        self.node_name = node_name
+        self.node_name = node_name = instance.node_name
         self._client = client
-        self._plugin_dir = plugin_dir
-        self._cdi_dir = cdi_dir
+        self._instance = instance
         self._clock = clock
         self._random = random
         self._observer = observer or Silent()
-        self._files = files or DiskFiles()
+        self._files = instance.files or DiskFiles()
         self.health = HealthBoard() if driver.reports_health else None
         self._unplaced: set[str] = set()
         """Devices whose health was reported without a pool to be found in."""
         self._wanted = asyncio.Event()
+        registry_dir, plugin_dir = instance.registry_dir, instance.plugin_dir
         driver.install(node_name, self._wanted.set, None if registry_dir is None else plugin_dir)
         self.slices = ResourceSliceController(
             client,
@@ -108,16 +114,16 @@ class DriverRunner:
             clock=clock,
             on_error=self._on_error,
             node_name=node_name,
-            pool_name=pool_name,
+            pool_name=instance.pool_name,
             validate_names=driver.validate_names,
         )
-        self.service = self._make_service(plugin_dir, cdi_dir, pod_uid, boot_id)
+        self.service = self._make_service()
         self.registry_dir = registry_dir
         """Where the node agent looks for drivers; None where nothing listens."""
         self.registration: Registration | None = None
         """The handshake with the node agent; None where nothing listens."""
         if registry_dir is not None:
-            sockets = socket_paths(driver.name, plugin_dir.absolute(), registry_dir.absolute(), pod_uid)
+            sockets = socket_paths(driver.name, plugin_dir.absolute(), registry_dir.absolute(), instance.pod_uid)
             self._registration_socket = sockets.registration
             services = supported_services(driver.services, health=self.health is not None)
             self.registration = Registration(PluginInfo(driver.name, str(sockets.service), services))
@@ -195,7 +201,9 @@ class DriverRunner:
         """Write CDI documents again that were removed: containers that start need them."""
         pauses = DoublingPauses(*_DOCUMENTS_RETRY)
         while True:
-            await wait_for_files(self.service.documents_missing, (self._cdi_dir, self._cdi_dir.parent))
+            await wait_for_files(
+                self.service.documents_missing, (self._instance.cdi_dir, self._instance.cdi_dir.parent)
+            )
             try:
                 self.service.restore_documents()
                 pauses.reset()
@@ -235,8 +243,9 @@ class DriverRunner:
             self._on_error(PoolError(f'device "{device}": {where}'), "reporting the health of a device")
         return self.node_name
 
-    def _make_service(self, plugin_dir: Path, cdi_dir: Path, pod_uid: str, boot_id: str | None) -> ClaimService:
-        driver = self.driver
+    def _make_service(self) -> ClaimService:
+        driver, instance = self.driver, self._instance
+        plugin_dir, cdi_dir = instance.plugin_dir, instance.cdi_dir
         vendor = driver.cdi_vendor or vendor_for(driver.name)
         metadata = None
         if driver.metadata_versions:
@@ -247,18 +256,21 @@ class DriverRunner:
             driver,
             self._client,
             clock=self._clock,
-            checkpoint=Checkpoint(self._files, plugin_dir, _boot_id() if boot_id is None else boot_id),
-            lock=self._make_lock(plugin_dir, pod_uid),
+            checkpoint=Checkpoint(
+                self._files, plugin_dir, _boot_id() if instance.boot_id is None else instance.boot_id
+            ),
+            lock=self._make_lock(),
             specs=ClaimSpecs(self._files, cdi_dir, vendor, driver.cdi_class),
             metadata=metadata,
             observer=self._observer,
-            shared_checkpoint=bool(pod_uid),
+            shared_checkpoint=bool(instance.pod_uid),
         )
 
-    def _make_lock(self, plugin_dir: Path, pod_uid: str) -> Serializer:
+    def _make_lock(self) -> Serializer:
         if not self.driver.serialize:
             return NoLock()
-        return FileLock(plugin_dir, self._clock) if pod_uid else ProcessLock()
+        # Instances of a rolling update have a pod UID and share the directory: a lock in memory would not do.
+        return FileLock(self._instance.plugin_dir, self._clock) if self._instance.pod_uid else ProcessLock()
 
     def _on_error(self, error: Exception, message: str) -> None:
         self._observer.background_error(recoverable=True)
@@ -324,11 +336,13 @@ def _runner_in(environment: Mapping[str, str], driver: Driver, client: Client, c
     return DriverRunner(
         driver,
         client,
-        node_name=environment.get("NODE_NAME", ""),
-        plugin_dir=plugins / driver.name,
-        registry_dir=Path(registry),
-        cdi_dir=Path(environment.get("CDI_ROOT", str(DEFAULT_CDI_DIRECTORY))),
-        pod_uid=environment.get("POD_UID", ""),
+        DriverInstance(
+            node_name=environment.get("NODE_NAME", ""),
+            plugin_dir=plugins / driver.name,
+            registry_dir=Path(registry),
+            cdi_dir=Path(environment.get("CDI_ROOT", str(DEFAULT_CDI_DIRECTORY))),
+            pod_uid=environment.get("POD_UID", ""),
+        ),
         clock=clock,
         random=Random(),
     )

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random as randoms
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from cathedra.node.runtime.choose import ChosenRuntime
     from cathedra.node.server.app import NodeApp
 
-__all__ = ["NodeAgent"]
+__all__ = ["NodeAgent", "NodeDependencies"]
 
 FIELD_MANAGER: Final = "kubelet"
 """The name under which a node owns the fields that it writes."""
@@ -54,24 +55,36 @@ FIELD_MANAGER: Final = "kubelet"
 _LOG = logging.getLogger(__name__)
 
 
-class NodeAgent:
-    """Runs the pods of one node.
+@dataclass(frozen=True, kw_only=True)
+class NodeDependencies:
+    """Objects that an agent uses instead of making its own. None: the agent makes them."""
 
-    Args:
-        client: the Kubernetes API, as this node.
-        config: how the node is set up.
-        runtime: runs the containers; None: the one that ``config`` names.
-        choosing: answers that one, where it is being chosen already; None: it is chosen when the agent starts.
-        pods: where the node learns of its pods; None: an informer of its own.
-        plugins: drivers by name that are objects of this process; they need no registration.
-        device_plugins: classic device plugins by resource that are objects of this process.
-        plugin_health: what reports the health of their devices, by driver name.
-        recorder: writes events; None: one of its own.
-        checkpoint: where claim infos survive; None: the file of the node's directory.
-        faults: where the process dies, in tests of recovery; None: nowhere.
-        heard: while it is not set, the node renews no lease and writes no status; None: it always tells that it lives.
-        make_dial: how drivers that register are spoken to; None: in today's versions of the protocol.
-    """
+    runtime: Runtime | None = None
+    """Runs the containers; None: the runtime that the configuration names."""
+    choosing: Callable[[], Awaitable[ChosenRuntime]] | None = None
+    """Returns the container runtime, if its selection has begun already; None: it is selected when the agent starts."""
+    pods: PodSource | None = None
+    """Source of the node's pods; None: an informer of the agent."""
+    plugins: Mapping[str, PluginClient] = field(default_factory=dict)
+    """Drivers in this process, by name. They need no registration."""
+    plugin_health: Mapping[str, HealthClient] = field(default_factory=dict)
+    """Sources of the health of these drivers' devices, by driver name."""
+    device_plugins: Mapping[str, DevicePluginClient] = field(default_factory=dict)
+    """Device plugins in this process, by resource."""
+    recorder: EventRecorder | None = None
+    """Writes events; the caller runs it."""
+    checkpoint: CheckpointStore | None = None
+    """Stores prepared claims; None: a file in the node's directory."""
+    faults: FaultPoints | None = None
+    """Points at which the process dies, in tests of recovery; None: nowhere."""
+    heard: asyncio.Event | None = None
+    """While it is not set, the node renews no lease and writes no status; None: it always does."""
+    make_dial: MakeDial | None = None
+    """Connects to drivers that register; None: with the current versions of the protocol."""
+
+
+class NodeAgent:
+    """Runs the pods of one node."""
 
     def __init__(
         self,
@@ -81,18 +94,9 @@ class NodeAgent:
         clock: Clock,
         random: randoms.Random,
         gates: FeatureGates,
-        runtime: Runtime | None = None,
-        choosing: Callable[[], Awaitable[ChosenRuntime]] | None = None,
-        pods: PodSource | None = None,
-        plugins: Mapping[str, PluginClient] | None = None,
-        plugin_health: Mapping[str, HealthClient] | None = None,
-        device_plugins: Mapping[str, DevicePluginClient] | None = None,
-        recorder: EventRecorder | None = None,
-        checkpoint: CheckpointStore | None = None,
-        faults: FaultPoints | None = None,
-        heard: asyncio.Event | None = None,
-        make_dial: MakeDial | None = None,
+        dependencies: NodeDependencies = NodeDependencies(),
     ) -> None:
+        """``client`` is the Kubernetes API as this node's user. Nothing runs before `run`."""
         client = client.as_manager(FIELD_MANAGER)
         self.config = config
         self.registry = PluginRegistry()
@@ -105,16 +109,8 @@ class NodeAgent:
         self._clock = clock
         self._random = random
         self._gates = gates
-        self._runtime = runtime
-        self._choosing = choosing
-        self._source = pods
-        self._plugins = dict(plugins or {})
-        self._plugin_health = dict(plugin_health or {})
-        self._device_plugins = dict(device_plugins or {})
-        self._recorder = recorder
-        self._faults = faults or FaultPoints()
-        self._heard = heard
-        self._make_dial = make_dial
+        self._given = dependencies
+        self._faults = dependencies.faults or FaultPoints()
         self._manager: PodManager | None = None
         self._meter: UsageMeter | None = None
         self._ready = asyncio.Event()
@@ -124,7 +120,7 @@ class NodeAgent:
             root.mkdir(mode=0o750, parents=True, exist_ok=True)
         file = FileCheckpoint(root / "dra_manager_state") if root is not None else MemoryCheckpoint()
         self.claims = ClaimManager(
-            client, self.registry, checkpoint or file, clock=clock, gates=gates, metrics=self.metrics
+            client, self.registry, dependencies.checkpoint or file, clock=clock, gates=gates, metrics=self.metrics
         )
         self.health = HealthCache(clock, gates, root / "dra_health_state" if root is not None else None)
 
@@ -186,14 +182,15 @@ class NodeAgent:
         return node_tls(self.config, root, self._clock.now())
 
     async def _open_runtime(self) -> Runtime:
-        if self._runtime is not None:
-            return self._runtime
+        if self._given.runtime is not None:
+            return self._given.runtime
         if self.config.root is None:
             return SimulatedRuntime(self._clock)
         # start-up time: a simulated node runs no containers
         from cathedra.node.runtime.choose import choose_configured
 
-        chosen = await (choose_configured(self.config, self._clock) if self._choosing is None else self._choosing())
+        choosing = self._given.choosing
+        chosen = await (choose_configured(self.config, self._clock) if choosing is None else choosing())
         self.missing = chosen.missing
         return chosen.runtime
 
@@ -203,7 +200,7 @@ class NodeAgent:
 
     async def _run_parts(self, runtime: Runtime, found: tuple[ContainerRun, ...], tls: TLSFiles | None) -> None:
         config = self.config
-        recorder = self._recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
+        recorder = self._given.recorder or EventRecorder(self._client, "kubelet", self._clock, host=config.name)
         facts = NodeFacts(
             config.address,
             node_allocatable(config),
@@ -227,7 +224,7 @@ class NodeAgent:
             faults=self._faults,
             inherited_environment=_service_environment(config),
         )
-        source = self._source
+        source = self._given.pods
         async with asyncio.TaskGroup() as group:
             group.create_task(runtime.supervise())
             if source is None:
@@ -246,7 +243,7 @@ class NodeAgent:
                 info,
                 clock=self._clock,
                 gates=self._gates,
-                heard=self._heard,
+                heard=self._given.heard,
                 # What a simulated node runs with is always there, and thousands of them are not asked.
                 monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
                 devices=devices,
@@ -264,7 +261,7 @@ class NodeAgent:
             wiper.follow(self.registry)
             self.registry.listen(RegistryListener(on_usable=lambda _: self._driver_usable(manager)))
             follower = HealthFollower(self.health, self.registry, self._clock, self._health_changed)
-            if self._recorder is None:
+            if self._given.recorder is None:
                 group.create_task(recorder.run())
             group.create_task(reporter.run())
             # Before 1.31 the kubelet published slices itself (classic/nodes/listing.py).
@@ -281,12 +278,12 @@ class NodeAgent:
     def _device_manager(self) -> DeviceManager | None:
         """None on a simulated node without such plugins, of which there are thousands."""
         root = self.config.root
-        if root is None and not self._device_plugins:
+        if root is None and not self._given.device_plugins:
             return None
         return DeviceManager(self._clock, root / "device-plugins" if root is not None else None)
 
     def _follow_devices(self, group: asyncio.TaskGroup, devices: DeviceManager) -> None:
-        for resource, client in self._device_plugins.items():
+        for resource, client in self._given.device_plugins.items():
             devices.register(resource, client)
         group.create_task(devices.run())
         if self.config.root is not None:
@@ -329,8 +326,8 @@ class NodeAgent:
             self._manager.look_again(self.claims.cache.with_device(driver, devices))
 
     def _register_plugins(self, group: asyncio.TaskGroup) -> None:
-        for driver, client in self._plugins.items():
-            health = self._plugin_health.get(driver)
+        for driver, client in self._given.plugins.items():
+            health = self._given.plugin_health.get(driver)
             self.registry.add(PluginInstance(driver, "in-process", client, health, connected=True))
         root = self.config.root
         if root is None:
@@ -339,8 +336,8 @@ class NodeAgent:
         from cathedra.node.plugins.registration import CurrentDial, PluginRegistrar, services_of
 
         (root / "plugins").mkdir(mode=0o750, exist_ok=True)
-        if self._make_dial is not None:
-            dial = self._make_dial(self._clock, self.metrics)
+        if self._given.make_dial is not None:
+            dial = self._given.make_dial(self._clock, self.metrics)
         else:
             dial = CurrentDial(self._clock, self.metrics, services_of(self._gates))
         registrar = PluginRegistrar(

@@ -29,7 +29,7 @@ from cathedra.client.transport import APICall, ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.nodes import BareNode
-from cathedra.controllers.controller_manager import ControllerManager, served_resources
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions, served_resources
 from cathedra.driver.files import MemoryFiles
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
@@ -259,12 +259,14 @@ class World:
         """The controllers, with eyes of their own."""
         manager = ControllerManager(
             self.part("system:kube-controller-manager", ()),
-            client_of=lambda account: self.part(f"system:serviceaccount:kube-system:{account}", ()),
             clock=self.clock,
             random=self.random,
             gates=self.gates,
-            served=served_resources(self.gates, tuple(self.server.catalog)),
-            replaced=self.generation.controllers,
+            options=ControllerOptions(
+                client_of=lambda account: self.part(f"system:serviceaccount:kube-system:{account}", ()),
+                served=served_resources(self.gates, tuple(self.server.catalog)),
+                replaced=self.generation.controllers,
+            ),
         )
         self.start("controllers", manager.run())
 

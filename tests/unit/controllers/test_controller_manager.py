@@ -30,6 +30,7 @@ from cathedra.clock import run_virtual
 from cathedra.controllers.controller_manager import (
     CONTROLLERS,
     ControllerManager,
+    ControllerOptions,
     UnknownController,
     selected,
     served_resources,
@@ -55,7 +56,9 @@ def job_with_claims(completions: int) -> Job:
 
 
 async def started(world: World, client: Client) -> asyncio.Task[None]:
-    manager = ControllerManager(client, clock=world.clock, random=random.Random(3), gates=GATES, root_ca="PEM")
+    manager = ControllerManager(
+        client, clock=world.clock, random=random.Random(3), gates=GATES, options=ControllerOptions(root_ca="PEM")
+    )
     return asyncio.create_task(manager.run())
 
 
@@ -147,7 +150,11 @@ def test_only_known_controllers_can_be_chosen() -> None:
 
         def made(*names: str) -> ControllerManager:
             return ControllerManager(
-                world.client, clock=world.clock, random=random.Random(3), gates=GATES, controllers=names
+                world.client,
+                clock=world.clock,
+                random=random.Random(3),
+                gates=GATES,
+                options=ControllerOptions(controllers=names),
             )
 
         with pytest.raises(UnknownController, match="known controllers"):
@@ -225,8 +232,7 @@ def test_one_object_of_each_kind_that_cannot_be_decoded_ends_no_controller() -> 
             clock=world.clock,
             random=random.Random(3),
             gates=GATES,
-            root_ca="PEM",
-            observer=InformerMetrics(registry),
+            options=ControllerOptions(root_ca="PEM", observer=InformerMetrics(registry)),
         )
         running = asyncio.create_task(manager.run())
         await world.clock.sleep(5)

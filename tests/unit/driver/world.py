@@ -18,6 +18,7 @@ from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURC
 from cathedra.clock import Clock, LoopClock, SystemClock, run_virtual
 from cathedra.driver import Claim, Device, Driver, DriverRunner, Edits, MemoryFiles, Prepared, PreparedClaim, Ref
 from cathedra.driver.files import Files
+from cathedra.driver.run import DriverInstance
 from cathedra.releases import FeatureGates
 
 R = TypeVar("R")
@@ -87,17 +88,20 @@ class World:
         """``driver`` on the node, without sockets and with files in memory unless the options say otherwise."""
         directory = options.pop("directory", Path("/data"))
         through = options.pop("through", lambda inner: inner)
+        observer = options.pop("observer", None)
         return DriverRunner(
             driver,
             Client(through(self.server.transport()), clock=self.clock, field_manager=driver.name),
-            node_name=NODE,
-            plugin_dir=directory / "plugins" / driver.name,
-            cdi_dir=directory / "cdi",
+            DriverInstance(
+                node_name=NODE,
+                plugin_dir=directory / "plugins" / driver.name,
+                cdi_dir=directory / "cdi",
+                files=MemoryFiles() if files is None else files,
+                **{"boot_id": "boot-1", **options},
+            ),
             clock=self.clock,
             random=random.Random(2),
-            files=MemoryFiles() if files is None else files,
-            boot_id=options.pop("boot_id", "boot-1"),
-            **options,
+            observer=observer,
         )
 
 

@@ -36,7 +36,7 @@ from cathedra.api.struct import Time, replace
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.client.transport import APICall, EventType
-from cathedra.node.agent import NodeAgent
+from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice, PrepareOutcome
 from cathedra.node.runtime.simulated import SimulatedRuntime
@@ -190,9 +190,7 @@ class Setting:
             clock=self.clock,
             random=random.Random(1),
             gates=GATES,
-            runtime=self.runtime,
-            plugins={DRIVER: self.driver},
-            **parts,
+            dependencies=NodeDependencies(**{"runtime": self.runtime, "plugins": {DRIVER: self.driver}, **parts}),
         )
 
     async def __aenter__(self) -> Setting:

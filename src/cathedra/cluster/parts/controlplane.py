@@ -10,7 +10,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.leaderelection import LeaderElector, make_elector
 from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, controller_user
 from cathedra.cluster.parts.foundation import Foundation
-from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.scheduler.scheduler import Scheduler
 
 __all__ = ["control_plane"]
@@ -32,13 +32,15 @@ def _controllers(base: Foundation, informers: SharedInformers) -> ControllerMana
         clock=base.clock,
         random=base.random,
         gates=base.gates,
-        informers=informers,
-        client_of=lambda account: base.client_of(controller_user(account)),
-        root_ca=pki.authority_certificate.decode(),
-        served=base.served.collected,
-        replaced=base.generation.controllers,
-        signer=lambda request, usages, seconds: pki.sign(request, usages, seconds, base.clock.now()),
         elector=_elector(base, CONTROLLER_MANAGER, "kube-controller-manager"),
+        options=ControllerOptions(
+            informers=informers,
+            client_of=lambda account: base.client_of(controller_user(account)),
+            root_ca=pki.authority_certificate.decode(),
+            served=base.served.collected,
+            replaced=base.generation.controllers,
+            signer=lambda request, usages, seconds: pki.sign(request, usages, seconds, base.clock.now()),
+        ),
     )
 
 

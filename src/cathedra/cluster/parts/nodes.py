@@ -25,12 +25,12 @@ from cathedra.driver.errors import CallFailed
 from cathedra.driver.files import MemoryFiles
 from cathedra.driver.health import DeviceHealth, Health, HealthBoard
 from cathedra.driver.preparing.service import ClaimService
-from cathedra.driver.run import DriverRunner
+from cathedra.driver.run import DriverInstance, DriverRunner
 from cathedra.driver.serving.registration import DRA_OF_131
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
 from cathedra.drivers.example.profiles import DeviceOptions, make_profile
 from cathedra.drivers.profiled import ProfiledDriver
-from cathedra.node.agent import NodeAgent
+from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import (
     ClaimReference,
@@ -210,12 +210,14 @@ class RunningNode:
             driver.name: DriverRunner(
                 driver,
                 driver_client(driver.name),
-                node_name=config.name,
-                plugin_dir=root / "plugins" / driver.name,
-                registry_dir=None if simulated else root / "plugins_registry",
-                cdi_dir=root / "cdi",
-                files=MemoryFiles() if simulated else None,
-                boot_id="simulated" if simulated else None,
+                DriverInstance(
+                    node_name=config.name,
+                    plugin_dir=root / "plugins" / driver.name,
+                    registry_dir=None if simulated else root / "plugins_registry",
+                    cdi_dir=root / "cdi",
+                    files=MemoryFiles() if simulated else None,
+                    boot_id="simulated" if simulated else None,
+                ),
                 clock=clock,
                 random=random,
             )
@@ -226,7 +228,7 @@ class RunningNode:
         }
         if SLOW_PREPARE in faults:
             services = {name: SlowPlugin(each, clock=clock, random=random) for name, each in services.items()}
-        plugins = services if simulated else None
+        plugins = services if simulated else {}
         health = {
             name: InProcessHealth(runner.health, runner.pool_of)
             for name, runner in self.drivers.items()
@@ -242,10 +244,7 @@ class RunningNode:
             clock=clock,
             random=random,
             gates=gates,
-            choosing=choosing,
-            plugins=plugins,
-            plugin_health=health,
-            heard=heard,
+            dependencies=NodeDependencies(choosing=choosing, plugins=plugins, plugin_health=health, heard=heard),
         )
 
     @property
@@ -295,9 +294,7 @@ class BareNode:
             clock=clock,
             random=random,
             gates=gates,
-            choosing=choosing,
-            make_dial=make_dial,
-            plugins=plugins,
+            dependencies=NodeDependencies(choosing=choosing, make_dial=make_dial, plugins=plugins or {}),
         )
 
     @property

@@ -30,7 +30,7 @@ from cathedra.driver.driver import Driver
 from cathedra.driver.kit.memoryapi import MemoryAPI, asked, results_for
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
-from cathedra.driver.run import DriverRunner
+from cathedra.driver.run import DriverInstance, DriverRunner
 
 __all__ = ["NAMESPACE", "NODE", "Kit", "KitError"]
 
@@ -90,12 +90,14 @@ class Kit:
         self._runner = runner = DriverRunner(
             driver,
             self.client,
-            node_name=NODE,
-            plugin_dir=self._directory / "plugin",
-            cdi_dir=self.cdi_directory,
+            DriverInstance(
+                node_name=NODE,
+                plugin_dir=self._directory / "plugin",
+                cdi_dir=self.cdi_directory,
+                boot_id=f"boot-{self._boots}",
+            ),
             clock=self._clock,
             random=Random(1),
-            boot_id=f"boot-{self._boots}",
         )
         self._task = asyncio.ensure_future(runner.run())
         published = asyncio.ensure_future(runner.slices.wait_published())

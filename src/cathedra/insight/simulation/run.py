@@ -27,7 +27,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.draining import drain as drain_node
-from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager
+from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.question import WORKLOADS, made_pod, validated
 from cathedra.insight.inventory.listing import devices
@@ -196,8 +196,9 @@ class _Run:
             clock=clock,
             random=random,
             gates=gates,
-            informers=informers,
-            controllers=[name for name in CONTROLLERS if name not in _IDLE],
+            options=ControllerOptions(
+                informers=informers, controllers=[name for name in CONTROLLERS if name not in _IDLE]
+            ),
         )
         nodes = PretendingNodes(client, informers, clock)
         self.clock, self.client, self.informers = clock, client, informers

@@ -28,10 +28,10 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.config import DriverConfig
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.nodes import BareNode, InProcessPlugin, driver_for
-from cathedra.controllers.controller_manager import ControllerManager, served_resources
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions, served_resources
 from cathedra.driver.driver import Driver
 from cathedra.driver.files import MemoryFiles
-from cathedra.driver.run import DriverRunner
+from cathedra.driver.run import DriverInstance, DriverRunner
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import FeatureGates
@@ -168,12 +168,14 @@ class World:
         )
         manager = ControllerManager(
             self.part("system:kube-controller-manager", ()),
-            client_of=lambda account: self.part(f"system:serviceaccount:kube-system:{account}", ()),
             clock=self.clock,
             random=self.random,
             gates=self.gates,
-            served=served_resources(self.gates, tuple(self.server.catalog)),
-            replaced=self.generation.controllers,
+            options=ControllerOptions(
+                client_of=lambda account: self.part(f"system:serviceaccount:kube-system:{account}", ()),
+                served=served_resources(self.gates, tuple(self.server.catalog)),
+                replaced=self.generation.controllers,
+            ),
         )
         self.start(scheduler.run())
         self.start(manager.run())
@@ -204,10 +206,7 @@ class World:
         return DriverRunner(
             driver,
             self.part(driver.name),
-            node_name=node,
-            plugin_dir=Path("/plugins"),
-            files=MemoryFiles(),
-            boot_id="simulated",
+            DriverInstance(node_name=node, plugin_dir=Path("/plugins"), files=MemoryFiles(), boot_id="simulated"),
             clock=self.clock,
             random=self.random,
         )

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from cathedra.client.client import Client
 from cathedra.clock import Clock
-from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.guarded import Guarded
 
@@ -25,8 +25,9 @@ async def controllers(api: Guarded) -> AsyncIterator[None]:
         clock=clock,
         random=random.Random(1),
         gates=FeatureGates.for_release(),
-        controllers=["bootstrap-signer-controller", "token-cleaner-controller"],
-        client_of=client_of,
+        options=ControllerOptions(
+            controllers=["bootstrap-signer-controller", "token-cleaner-controller"], client_of=client_of
+        ),
     )
     running = asyncio.create_task(manager.run())
     try:

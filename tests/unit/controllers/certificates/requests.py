@@ -22,7 +22,7 @@ from cathedra.certificates.authority import Authority
 from cathedra.certificates.requests import sign_request
 from cathedra.client.client import Client
 from cathedra.client.resources import CERTIFICATESIGNINGREQUESTS
-from cathedra.controllers.controller_manager import ControllerManager
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.guarded import Guarded, user
 
@@ -75,9 +75,7 @@ async def controllers(api: Guarded) -> AsyncIterator[None]:
         clock=api.clock,
         random=random.Random(1),
         gates=FeatureGates.for_release(),
-        controllers=names,
-        client_of=client_of,
-        signer=sign,
+        options=ControllerOptions(controllers=names, client_of=client_of, signer=sign),
     )
     running = asyncio.create_task(manager.run())
     try:

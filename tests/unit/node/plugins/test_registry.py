@@ -15,7 +15,7 @@ from cathedra.api.status import internal_error
 from cathedra.certificates.authority import self_signed
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
-from cathedra.node.agent import NodeAgent
+from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import PluginNotRegistered, RegistrationError
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
@@ -233,7 +233,7 @@ def test_an_agent_wipes_since_drivers_write_their_slices_themselves(release: str
             clock=setting.clock,
             random=random.Random(1),
             gates=FeatureGates.for_release(release, {"DynamicResourceAllocation": True}),
-            runtime=setting.runtime,
+            dependencies=NodeDependencies(runtime=setting.runtime),
         )
         running = asyncio.ensure_future(agent.run())
         await asyncio.wait_for(agent.wait_ready(), 20)
