@@ -32,8 +32,8 @@ from cathedra.allocation import Allocation, Allocator, Budget, Features, Invento
 from cathedra.allocation.claims.problem import Problem, expand
 from cathedra.allocation.equivalence import EQUIVALENCES
 from cathedra.allocation.search.budget import BudgetExceeded, Meter
-from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.search.exhaustive import ExhaustiveSearch
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
@@ -423,7 +423,7 @@ def hard() -> Iterator[Row]:
 def groups() -> Iterator[Row]:
     """Pairs of a GPU and a NIC on one PCIe root: all fit, the first GPUs have no NIC, or one NIC is elsewhere.
 
-    The walk exactly as Kubernetes does it (`PlainSearch`) stands beside, for as many states as its budget allows.
+    The walk exactly as Kubernetes does it (`ExhaustiveSearch`) stands beside, for as many states as its budget allows.
     """
     for pairs in (8, 16, 32):
         for label, gpus, nics in (
@@ -471,13 +471,13 @@ def pairs_of(count: int, name: str) -> ResourceClaim:
 def _walk(of: Scene, asked: list[ResourceClaim]) -> str:
     """Walk as Kubernetes does, and say how that ended."""
     allocator = of.allocator()
-    view = NodeViews(allocator.inventory, allocator.features).of(of.nodes[0])
+    view = NodeSupplyCache(allocator.inventory, allocator.features).of(of.nodes[0])
     states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
     problem = Problem(allocator.plans_of(asked), of.nodes[0], view, states, allocator.features)
     expand(problem)
     meter = Meter(Budget(states=WALK).begin())
     try:
-        PlainSearch(problem, meter).run()
+        ExhaustiveSearch(problem, meter).run()
     except BudgetExceeded:
         return f"the walk, stopped after {WALK:,} states"
     return f"the walk, {meter.states:,} states"

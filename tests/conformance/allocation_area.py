@@ -35,8 +35,8 @@ from cathedra.allocation import (
 )
 from cathedra.allocation.claims.problem import Problem, Solution, expand
 from cathedra.allocation.search.budget import BudgetExceeded, Meter
-from cathedra.allocation.search.plain import PlainSearch
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.search.exhaustive import ExhaustiveSearch
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import encode, from_dict
@@ -95,13 +95,13 @@ def compare_walk(case: dict[str, Any], behaviour: Behaviour, answer: Answer) -> 
     allocator, node, claims = prepare(case["instance"], behaviour, WALK_BUDGET)
     features = allocator.features
     prepared = allocator.prepare(claims)
-    walk: PlainSearch | None = None
+    walk: ExhaustiveSearch | None = None
     try:
-        view = NodeViews(allocator.inventory, features).of(node)
+        view = NodeSupplyCache(allocator.inventory, features).of(node)
         states = view.states(allocator.ledger, shares=features.consumable_capacity)
         problem = Problem(prepared.plans, node, view, states, features)
         expand(problem)
-        walk = PlainSearch(problem, Meter(WALK_BUDGET.begin()))
+        walk = ExhaustiveSearch(problem, Meter(WALK_BUDGET.begin()))
         placed = named(problem, walk.run())
     except BudgetExceeded:
         return ""

@@ -27,7 +27,7 @@ from cathedra.allocation.errors import (
 )
 from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
 from cathedra.allocation.refusal import ConstraintReason, GroupReason, Refusal, RequestReason, SelectorReason
-from cathedra.allocation.search.budget import UNLIMITED, Allowance, Budget, LongSearch
+from cathedra.allocation.search.budget import UNLIMITED, Budget, LongSearch, SearchAllowance
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 
@@ -40,7 +40,6 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Allocator",
-    "Allowance",
     "Answers",
     "Behaviour",
     "Budget",
@@ -62,6 +61,7 @@ __all__ = [
     "PreparedRequests",
     "Refusal",
     "RequestReason",
+    "SearchAllowance",
     "SelectorReason",
     "allocate",
     "behaviour_of",

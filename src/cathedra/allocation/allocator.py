@@ -24,19 +24,19 @@ from cathedra.allocation.claims.problem import (
 )
 from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims
 from cathedra.allocation.claims.result import write_results
-from cathedra.allocation.claims.tables import KNOWN_REQUESTS, Asked, bases
-from cathedra.allocation.equivalence import NodeEquivalence, form_of
+from cathedra.allocation.claims.tables import SPEC_CACHE, PreparedSpecs, bases
+from cathedra.allocation.equivalence import NodeEquivalence, search_key
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.reasons import explain
 from cathedra.allocation.refusal import Refusal, RefusalExplanation
-from cathedra.allocation.search.budget import Allowance, Budget, BudgetExceeded, LongSearch, Meter
+from cathedra.allocation.search.budget import Budget, BudgetExceeded, LongSearch, Meter, SearchAllowance
+from cathedra.allocation.search.exhaustive import ExhaustiveSearch
 from cathedra.allocation.search.fast import FastSearch, greedy
-from cathedra.allocation.search.plain import PlainSearch
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeView, NodeViews
+from cathedra.allocation.supply.pools import NodeSupply, NodeSupplyCache
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
 from cathedra.deadline import Interruption, TurnOver
@@ -69,7 +69,7 @@ class Allocator:
         self.budget = budget or Budget()
         self._random = random or random_module.SystemRandom()
 
-    def prepare(self, claims: Sequence[ResourceClaim], allowance: Allowance | None = None) -> PreparedRequests:
+    def prepare(self, claims: Sequence[ResourceClaim], allowance: SearchAllowance | None = None) -> PreparedRequests:
         """Do for ``claims`` what is the same on every node: look up classes, compile selectors, validate.
 
         Problems of the claims are raised by `PreparedRequests.on`, where Kubernetes would report them. ``allowance``
@@ -81,12 +81,12 @@ class Allocator:
         """
         inventory = self.inventory
         allowance = allowance or self.budget.begin()
-        known = inventory.caches.of(KNOWN_REQUESTS)
-        asked = known.get(claims, self.classes, self.features, inventory.interner)
-        if asked is None:
+        known = inventory.caches.of(SPEC_CACHE)
+        specs = known.get(claims, self.classes, self.features, inventory.interner)
+        if specs is None:
             plans = self._planned(claims, allowance)
-            asked = known.add(plans, self.features, inventory.interner)
-        return PreparedRequests(self, claims, asked, allowance)
+            specs = known.add(plans, self.features, inventory.interner)
+        return PreparedRequests(self, claims, specs, allowance)
 
     def plans_of(
         self, claims: Sequence[ResourceClaim], interrupted: Interrupted | None = None
@@ -94,7 +94,7 @@ class Allocator:
         """``claims`` taken apart, in their own names. An exception that ``interrupted`` raises ends compilation."""
         return plan_claims(claims, self.classes, self.inventory.caches.of(_SELECTORS), self.features, interrupted)
 
-    def _planned(self, claims: Sequence[ResourceClaim], allowance: Allowance) -> tuple[ClaimPlan, ...]:
+    def _planned(self, claims: Sequence[ResourceClaim], allowance: SearchAllowance) -> tuple[ClaimPlan, ...]:
         try:
             return self.plans_of(claims, allowance.look)
         except BudgetExceeded as stop:
@@ -105,7 +105,7 @@ class Allocator:
     def _plan_apart(self, claims: Sequence[ResourceClaim], interrupted: Interruption) -> None:
         """Compile the selectors in a thread, and enter them in the loop's cache at once."""
         apart = SelectorCache()
-        allowance = Allowance(self.budget, interrupted)
+        allowance = SearchAllowance(self.budget, interrupted)
         with suppress(BudgetExceeded):
             plan_claims(claims, self.classes, apart, self.features, allowance.look)
         self.inventory.caches.of(_SELECTORS).take(apart)
@@ -140,30 +140,30 @@ class PreparedRequests:
     """
 
     def __init__(
-        self, allocator: Allocator, claims: Sequence[ResourceClaim], asked: Asked, allowance: Allowance
+        self, allocator: Allocator, claims: Sequence[ResourceClaim], specs: PreparedSpecs, allowance: SearchAllowance
     ) -> None:
         self.allocator = allocator
         self.allowance = allowance
         self._claims = tuple(claims)
-        self._asked = asked
-        self._tables = asked.tables
+        self._specs = specs
+        self._tables = specs.tables
         self._plans: tuple[ClaimPlan, ...] | None = None
         self._equivalence = NodeEquivalence.of(allocator.inventory, allocator.features, self._tables.projection)
-        self._known = self._equivalence.answers(asked.key)
+        self._known = self._equivalence.answers(specs.key)
         self._answers = self._known.shared
 
     @property
     def plans(self) -> tuple[ClaimPlan, ...]:
         """The claims taken apart, in their own names: searches and explanations need them, known answers do not."""
         if self._plans is None:
-            asked = self._asked.plans
-            same = all(plan.claim is claim for plan, claim in zip(asked, self._claims, strict=True))
-            self._plans = asked if same else self.allocator.plans_of(self._claims, self.allowance.look)
+            specs = self._specs.plans
+            same = all(plan.claim is claim for plan, claim in zip(specs, self._claims, strict=True))
+            self._plans = specs if same else self.allocator.plans_of(self._claims, self.allowance.look)
         return self._plans
 
     @property
-    def _views(self) -> NodeViews:
-        return NodeViews(self.allocator.inventory, self.allocator.features)
+    def _supplies(self) -> NodeSupplyCache:
+        return NodeSupplyCache(self.allocator.inventory, self.allocator.features)
 
     def on(self, node: core_v1.Node) -> Allocation | Refusal:
         """Return the allocation or the refusal of ``node``.
@@ -172,21 +172,23 @@ class PreparedRequests:
             NodeError: the node is out; others should be tried.
             FatalError: the claims cannot be allocated at all until something changes.
         """
-        view = self._views.of(node)
-        return self._on(node, view, self._equivalence.class_of(node, view, self.allocator.ledger))
+        supply = self._supplies.of(node)
+        return self._on(node, supply, self._equivalence.class_of(node, supply, self.allocator.ledger))
 
-    def _on(self, node: core_v1.Node, view: NodeView, node_class: NodeClass) -> Allocation | Refusal:
-        """Return the result of ``node``, whose view is ``view``."""
+    def _on(self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass) -> Allocation | Refusal:
+        """Return the result of ``node``, whose supply is ``supply``."""
         answer = self._answers.get(node_class)
         if answer is None or answer.node_error or self._may_go_on(answer):
-            answer = self._kept(node_class, self._solve(node, view, node_class))
+            answer = self._kept(node_class, self._solve(node, supply, node_class))
         name = node.metadata.name
         if answer.solution is None:
-            refusal = Refusal(name, lambda: self._explain(node, view), answer.stopped, answer.seconds, self._undecided)
-            if answer.stopped is None and view.invalid:
+            refusal = Refusal(
+                name, lambda: self._explain(node, supply), answer.stopped, answer.seconds, self._undecided
+            )
+            if answer.stopped is None and supply.invalid:
                 raise NodeError("invalid resource pools were encountered", refusal)
             return refusal
-        return Allocation(name, self._results(answer, view, name))
+        return Allocation(name, self._results(answer, supply, name))
 
     def on_each(self, nodes: Sequence[core_v1.Node]) -> Answers:
         """Return the results of many nodes in their order; an error that concerns one node is returned in its place.
@@ -209,8 +211,8 @@ class PreparedRequests:
         def classes_of(places: Sequence[int]) -> Sequence[NodeClass]:
             if equivalence.is_at(nodes, inventory, ledger):
                 return (equivalence.class_at(places[0]),) if len(places) == 1 else equivalence.classes(places)
-            views = self._views
-            return [equivalence.class_of(node, views.of(node), ledger) for node in map(nodes.__getitem__, places)]
+            supplies = self._supplies
+            return [equivalence.class_of(node, supplies.of(node), ledger) for node in map(nodes.__getitem__, places)]
 
         def followed() -> FittingNodes | None:
             return equivalence.fitting(self._known) if equivalence.is_at(nodes, inventory, ledger) else None
@@ -220,18 +222,18 @@ class PreparedRequests:
             if not equivalence.is_at(nodes, inventory, ledger):
                 return self.on(node)
             node_class = equivalence.class_at(place)
-            return self._on(node, equivalence.view_at(place), node_class)
+            return self._on(node, equivalence.supply_at(place), node_class)
 
         return Answers(nodes, classes_of, followed, lambda node_class: self._answer(node_class, nodes), write)
 
     def stop(self, node: core_v1.Node) -> str:
         """Return where the last search for ``node`` was stopped, in words; empty if it was completed or not made."""
-        view = self._views.of(node)
-        answer = self._answers.get(self._equivalence.class_of(node, view, self.allocator.ledger))
+        supply = self._supplies.of(node)
+        answer = self._answers.get(self._equivalence.class_of(node, supply, self.allocator.ledger))
         if answer is None or answer.stopped is None:
             return ""
         return Refusal(
-            node.metadata.name, lambda: self._explain(node, view), answer.stopped, answer.seconds, self._undecided
+            node.metadata.name, lambda: self._explain(node, supply), answer.stopped, answer.seconds, self._undecided
         ).stop
 
     def reasons(self, node: core_v1.Node, *, trials: bool = True) -> RefusalExplanation:
@@ -242,9 +244,9 @@ class PreparedRequests:
 
         Raises:
             FatalError: the claims themselves are faulty.
-            NodeError: all devices are asked for, and a pool cannot be used.
+            NodeError: all devices are specs for, and a pool cannot be used.
         """
-        return self._explain(node, self._views.of(node), trials=trials)
+        return self._explain(node, self._supplies.of(node), trials=trials)
 
     def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         """Return the result of all nodes of this class; compute it unless it is cached."""
@@ -266,7 +268,7 @@ class PreparedRequests:
 
     def _search_class(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         try:
-            return self._solve(node_class.node, node_class.view, node_class)
+            return self._solve(node_class.node, node_class.supply, node_class)
         except NodeError:
             return SharedAnswer(None, node_error=True)
         except FatalError:
@@ -276,57 +278,57 @@ class PreparedRequests:
                     self.on(node)
             raise
 
-    def _results(self, answer: SharedAnswer, view: NodeView, name: str) -> tuple[AllocationResult, ...]:
+    def _results(self, answer: SharedAnswer, supply: NodeSupply, name: str) -> tuple[AllocationResult, ...]:
         assert answer.solution is not None
         allocator = self.allocator
         return write_results(
             self._claims,
-            self._asked.plans,
+            self._specs.plans,
             self._tables.options,
             answer.solution,
-            view.devices,
+            supply.devices,
             name,
             allocator.features,
             allocator.new_share_id,
         )
 
-    def _solve(self, node: core_v1.Node, view: NodeView, node_class: NodeClass) -> SharedAnswer:
+    def _solve(self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass) -> SharedAnswer:
         """Search for nodes of that class.
 
         Raises:
             LongSearch: the turn is over.
             NodeError, FatalError: as `on`.
         """
-        failure = self.allowance.failures.get((self._asked.key, node_class))
+        failure = self.allowance.failures.get((self._specs.key, node_class))
         if failure is not None:
             raise failure
         try:
-            return self._searched(node, view, node_class, self.allowance)
+            return self._searched(node, supply, node_class, self.allowance)
         except TurnOver:
-            raise LongSearch(partial(self._solve_apart, node, view, node_class), self.allowance.seconds) from None
+            raise LongSearch(partial(self._solve_apart, node, supply, node_class), self.allowance.seconds) from None
 
     def _solve_apart(
-        self, node: core_v1.Node, view: NodeView, node_class: NodeClass, interrupted: Interruption
+        self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass, interrupted: Interruption
     ) -> None:
         """Search in a thread, and cache the result or the error for the next call.
 
         Meanwhile the event loop searches for other pods. Data that both change is either private to one of them (the
-        caches of the view) or a memo of equal values, where a single assignment is the whole change.
+        caches of the supply) or a memo of equal values, where a single assignment is the whole change.
         """
         try:
-            answer = self._searched(node, view.apart(), node_class, self.allowance.in_thread(interrupted))
+            answer = self._searched(node, supply.apart(), node_class, self.allowance.in_thread(interrupted))
         except NodeError:
             answer = SharedAnswer(None, node_error=True)
         except FatalError as failure:
-            self.allowance.failures[self._asked.key, node_class] = failure
+            self.allowance.failures[self._specs.key, node_class] = failure
             return
         self._answers[node_class] = answer
 
     def _searched(
-        self, node: core_v1.Node, view: NodeView, node_class: NodeClass, allowance: Allowance
+        self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass, allowance: SearchAllowance
     ) -> SharedAnswer:
         meter = Meter(allowance)
-        problem = Problem(self.plans, node, view, node_class.states, self.allocator.features, meter.look)
+        problem = Problem(self.plans, node, supply, node_class.states, self.allocator.features, meter.look)
         try:
             expand(problem)
             return SharedAnswer(self._search(problem, meter))
@@ -346,18 +348,18 @@ class PreparedRequests:
         behaviour = problem.features.behaviour
         if not behaviour.releases_everything or behaviour.unknown_value_may_come_first:
             # The faults of older releases show in the walk alone.
-            return PlainSearch(problem, meter).run()
+            return ExhaustiveSearch(problem, meter).run()
         found = bases(self._tables, problem)
         decided, solution = greedy(problem, found)
         if decided:
             return solution
         forms = self._known.forms
-        form = form_of(problem, found) if forms else None
+        form = search_key(problem, found) if forms else None
         if form is not None and form in forms:
             return forms[form]
         solution = FastSearch(problem, found, meter).run()
         if meter.states > _LONG:
-            self._remember(form or form_of(problem, found), solution)
+            self._remember(form or search_key(problem, found), solution)
         return solution
 
     def _remember(self, form: Hashable | None, solution: Solution | None) -> None:
@@ -369,24 +371,24 @@ class PreparedRequests:
             forms.clear()
         forms[form] = solution
 
-    def _explain(self, node: core_v1.Node, view: NodeView, *, trials: bool = True) -> RefusalExplanation:
+    def _explain(self, node: core_v1.Node, supply: NodeSupply, *, trials: bool = True) -> RefusalExplanation:
         allocator = self.allocator
-        states = view.states(allocator.ledger, shares=allocator.features.consumable_capacity)
+        states = supply.states(allocator.ledger, shares=allocator.features.consumable_capacity)
         # Not the allowance of the search: a refusal may be explained long after it. Where that was used up, the counts
         # of devices are worth a moment, and further searches are not made.
         budget = allocator.budget
         if self.allowance.exhausted:
             budget = structs.replace(budget, seconds=min(budget.seconds, _MOMENT))
         allowance = budget.begin()
-        problem = Problem(self.plans, node, view, states, allocator.features, allowance.look)
+        problem = Problem(self.plans, node, supply, states, allocator.features, allowance.look)
         freed = Allocator(allocator.features, allocator.classes, allocator.inventory, Ledger().snapshot())
 
         def trial(claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
             if not trials or self.allowance.exhausted:
                 return None
             try:
-                asked = freed if all_free else allocator
-                answer = asked.prepare(claims, allowance.with_states(_TRIAL)).on(node)
+                specs = freed if all_free else allocator
+                answer = specs.prepare(claims, allowance.with_states(_TRIAL)).on(node)
             except Aborted:
                 raise
             except AllocationError:

@@ -15,12 +15,12 @@ from cathedra.allocation.claims.problem import Solution
 from cathedra.allocation.errors import NodeError
 from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.supply.ledger import PoolState
-from cathedra.allocation.supply.pools import NodeView
+from cathedra.allocation.supply.pools import NodeSupply
 from cathedra.allocation.supply.snapshots import Mark
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
-__all__ = ["Allocation", "Answers", "FittingNodes", "KnownAnswers", "NodeClass", "SharedAnswer"]
+__all__ = ["Allocation", "AnswerCache", "Answers", "FittingNodes", "NodeClass", "SharedAnswer"]
 
 
 class Allocation(msgspec.Struct, frozen=True, eq=False):
@@ -38,7 +38,7 @@ class NodeClass(msgspec.Struct, frozen=True, eq=False):
     """No other class has it."""
     node: core_v1.Node
     """One of the nodes of the class; it may have changed since."""
-    view: NodeView
+    supply: NodeSupply
     states: tuple[PoolState, ...]
 
 
@@ -99,13 +99,13 @@ class FittingNodes:
         finish."""
         if answer.solution is not None:
             self.fitting.add(place)
-        elif answer.node_error or (answer.stopped is None and node_class.view.invalid):
+        elif answer.node_error or (answer.stopped is None and node_class.supply.invalid):
             self.erring.add(place)
         elif answer.stopped is None:
             self.refusing.add(place)
 
 
-class KnownAnswers:
+class AnswerCache:
     """Results of equal requests, cached from pod to pod."""
 
     __slots__ = ("forms", "nodes", "shared")

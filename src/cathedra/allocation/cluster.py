@@ -34,15 +34,15 @@ import msgspec
 from cathedra.allocation.allocator import Allocator
 from cathedra.allocation.answers import Allocation
 from cathedra.allocation.checks.selectors import SelectorFailure
+from cathedra.allocation.claimsets import ClaimSet, Key, read_claim_set
 from cathedra.allocation.errors import Aborted, FatalError, InvalidInput, NodeError
 from cathedra.allocation.features import Features
-from cathedra.allocation.questions import Key, Question, read_question
 from cathedra.allocation.reading import Input, plain_objects, typed_object
 from cathedra.allocation.refusal import Refusal
 from cathedra.allocation.search.budget import Budget
 from cathedra.allocation.supply.inventory import Inventory
 from cathedra.allocation.supply.ledger import Ledger
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -163,13 +163,13 @@ class Cluster(msgspec.Struct, eq=False):
             raise InvalidInput(f"node {node!r} is not in the cluster; it has {some}")
         return from_dict(core_v1.Node, {"metadata": {"name": node}})
 
-    def question(self, claims: Input) -> Question:
+    def claim_set(self, claims: Input) -> ClaimSet:
         """Return the requests of ``claims`` in this cluster: claims, templates, pods, or workloads.
 
         Raises:
             InvalidInput: something is none of these, names what is not there, or is invalid.
         """
-        return read_question(claims, self.claims, self.templates)
+        return read_claim_set(claims, self.claims, self.templates)
 
 
 def allocate(
@@ -189,10 +189,10 @@ def allocate(
         FatalError: the claims cannot be allocated anywhere until something changes.
     """
     known = _cluster(cluster)
-    question, target = known.question(claims), known.node(node)
-    if not question.reaches(target):
+    claim_set, target = known.claim_set(claims), known.node(node)
+    if not claim_set.reaches(target):
         raise NodeError("resourceclaim not available on the node")
-    return known.allocator(_budget(known, timeout)).allocate(target, question.claims)
+    return known.allocator(_budget(known, timeout)).allocate(target, claim_set.claims)
 
 
 def fits(claims: Input, cluster: Cluster | Input, *, timeout: float | None = TIMEOUT) -> list[str]:
@@ -204,11 +204,11 @@ def fits(claims: Input, cluster: Cluster | Input, *, timeout: float | None = TIM
         Aborted: all searches together take longer than ``timeout`` seconds, or one more states than the budget has.
     """
     known = _cluster(cluster)
-    question = known.question(claims)
-    nodes = [node for node in known.nodes.values() if question.reaches(node)]
-    if not question.claims:
+    claim_set = known.claim_set(claims)
+    nodes = [node for node in known.nodes.values() if claim_set.reaches(node)]
+    if not claim_set.claims:
         return [node.metadata.name for node in nodes]
-    prepared = known.allocator(_budget(known, timeout)).prepare(question.claims)
+    prepared = known.allocator(_budget(known, timeout)).prepare(claim_set.claims)
     answers = prepared.on_each(nodes)
     fitting = set(answers.fitting())
     if len(fitting) < len(nodes):
@@ -234,28 +234,28 @@ def how_many(
     """
     known = _cluster(cluster)
     budget = _budget(known, timeout)
-    question = known.question(claims)
+    claim_set = known.claim_set(claims)
     inventory = known.inventory.snapshot()
     ledger = known.ledger.copy()
     found: dict[str, int] = {}
     total = 0
     for node in known.nodes.values():
-        while total < limit and question.reaches(node):
-            if not question.claims:
+        while total < limit and claim_set.reaches(node):
+            if not claim_set.claims:
                 # Only claims that are shared already: what bounds the copies is how many may reserve them.
                 copies = min(limit, CONSUMERS) - total
                 return found | ({node.metadata.name: found.get(node.metadata.name, 0) + copies} if copies > 0 else {})
             allocator = Allocator(known.features, known.classes, inventory, ledger.snapshot(), budget=budget)
             try:
-                answer = allocator.allocate(node, question.claims)
+                answer = allocator.allocate(node, claim_set.claims)
             except NodeError:
                 break
             if not isinstance(answer, Allocation):
                 _require_end(answer)
                 break
-            for claim, result in zip(question.claims, answer.results, strict=True):
+            for claim, result in zip(claim_set.claims, answer.results, strict=True):
                 ledger.assume(_copy_of(claim, total), result)
-            question = question.after(answer.results)
+            claim_set = claim_set.after(answer.results)
             total += 1
             found[node.metadata.name] = found.get(node.metadata.name, 0) + 1
     return found
@@ -304,7 +304,7 @@ class Occupancy:
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
-        self._views = NodeViews(allocator.inventory, allocator.features)
+        self._supplies = NodeSupplyCache(allocator.inventory, allocator.features)
 
     def of(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
         """Return the usage of the class's devices that ``node`` can reach; zero if a selector does not compile or
@@ -318,15 +318,15 @@ class Occupancy:
             return NONE
 
     def _count(self, node: core_v1.Node, device_class: DeviceClass) -> DeviceUsage:
-        question = self._allocator.selectors_of(device_class)
+        claim_set = self._allocator.selectors_of(device_class)
         devices = in_use = 0
-        for pool in self._views.of(node).pools:
+        for pool in self._supplies.of(node).pools:
             state = pool.state(self._allocator.ledger.pool(pool.id), shares=True)
             held = state.taken | state.shared
             for position, record in enumerate(pool.devices):
                 if record.own_target is not None and not record.own_target.matches(node):
                     continue
-                verdict = question.verdict(record.signature)
+                verdict = claim_set.verdict(record.signature)
                 if isinstance(verdict, SelectorFailure):
                     return NONE
                 if verdict:

@@ -13,7 +13,7 @@ from itertools import compress
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from cathedra.allocation.answers import FittingNodes, KnownAnswers, NodeClass
+from cathedra.allocation.answers import AnswerCache, FittingNodes, NodeClass
 from cathedra.allocation.claims.problem import Problem, declares_optional_operations
 from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.claims.tables import Bases
@@ -23,13 +23,13 @@ from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceID, PoolID, Projection
 from cathedra.allocation.supply.inventory import EVERYWHERE, InventorySnapshot
 from cathedra.allocation.supply.ledger import LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeView, NodeViews, PoolView, extent
+from cathedra.allocation.supply.pools import NodeSupply, NodeSupplyCache, PoolSupply, extent
 from cathedra.allocation.supply.snapshots import Changelog
 
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1
 
-__all__ = ["EQUIVALENCES", "NodeEquivalence", "form_of"]
+__all__ = ["EQUIVALENCES", "NodeEquivalence", "search_key"]
 
 
 class NodeEquivalence:
@@ -49,7 +49,7 @@ class NodeEquivalence:
         "_rows",
         "_rows_of_node",
         "_rows_of_view",
-        "_views",
+        "_supplies",
         "_views_of_extent",
         "_views_of_pool",
     )
@@ -61,20 +61,20 @@ class NodeEquivalence:
         self._inventory: InventorySnapshot | None = None
         self._ledger: LedgerSnapshot | None = None
         self._interned: dict[Any, NodeClass] = {}
-        self._answers: dict[object, KnownAnswers] = {}
+        self._answers: dict[object, AnswerCache] = {}
         self._rows: list[NodeClass | None] = []
         """None: not computed yet."""
         self._changed: Changelog[int] = Changelog()
         """Rows that have moved to another class, or to none."""
-        self._views: dict[int, NodeView] = {}
+        self._supplies: dict[int, NodeSupply] = {}
         """Views of the rows that have been computed."""
         self._rows_of_node: dict[str, set[int]] = {}
-        self._rows_of_view: dict[NodeView, set[int]] = {}
-        self._views_of_pool: dict[PoolID, dict[NodeView, PoolView]] = {}
-        self._views_of_extent: dict[PoolID, set[NodeView]] = {}
+        self._rows_of_view: dict[NodeSupply, set[int]] = {}
+        self._views_of_pool: dict[PoolID, dict[NodeSupply, PoolSupply]] = {}
+        self._views_of_extent: dict[PoolID, set[NodeSupply]] = {}
         self._extents: dict[PoolID, object] = {}
-        self._finders: dict[PoolID, dict[str, set[NodeView]]] = {}
-        """For pools that are seen in many ways: device name → views."""
+        self._finders: dict[PoolID, dict[str, set[NodeSupply]]] = {}
+        """For pools that are seen in many ways: device name → supplies."""
 
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
@@ -125,47 +125,47 @@ class NodeEquivalence:
         assert found is not None
         return found
 
-    def class_of(self, node: core_v1.Node, view: NodeView, ledger: LedgerSnapshot) -> NodeClass:
+    def class_of(self, node: core_v1.Node, supply: NodeSupply, ledger: LedgerSnapshot) -> NodeClass:
         """The class of one node."""
         features = self._features
-        states = view.states(ledger, shares=features.consumable_capacity)
+        states = supply.states(ledger, shares=features.consumable_capacity)
         operations = features.optional_node_operations and declares_optional_operations(node)
-        key = (view.shape_under(self._projection), operations, *[state.key for state in states])
+        key = (supply.shape_under(self._projection), operations, *[state.key for state in states])
         known = self._interned.get(key)
         if known is None:
             if len(self._interned) >= _NODE_CLASSES:
                 self._interned.clear()
                 self._answers.clear()
-            known = self._interned[key] = NodeClass(view.interner.next_number(), node, view, states)
+            known = self._interned[key] = NodeClass(supply.interner.next_number(), node, supply, states)
         return known
 
-    def view_at(self, row: int) -> NodeView:
-        """Return the view of a node whose class has been computed since the last `follow`."""
-        return self._views[row]
+    def supply_at(self, row: int) -> NodeSupply:
+        """Return the supply of a node whose class has been computed since the last `follow`."""
+        return self._supplies[row]
 
-    def fitting(self, known: KnownAnswers) -> FittingNodes:
+    def fitting(self, known: AnswerCache) -> FittingNodes:
         """The rows that claims fit of which these answers are known, at the moment of the last `follow`."""
         known.nodes.follow(self._changed.mark(), self._rows, known.shared)
         return known.nodes
 
-    def answers(self, request_key: object) -> KnownAnswers:
+    def answers(self, request_key: object) -> AnswerCache:
         """Return the cache of results for requests with one key; a new one if the key is None."""
         if request_key is None:
-            return KnownAnswers()
+            return AnswerCache()
         found = self._answers.pop(request_key, None)
         if found is None:
             if sum([len(known.shared) for known in self._answers.values()]) > _ANSWERS:
                 self._answers.clear()
             elif len(self._answers) >= _QUESTIONS:
                 del self._answers[next(iter(self._answers))]
-            found = KnownAnswers()
+            found = AnswerCache()
         self._answers[request_key] = found
         return found
 
     # --- following
 
     def _concerned(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot) -> set[int] | None:
-        """Return the rows whose view may have changed; None if they are not known."""
+        """Return the rows whose supply may have changed; None if they are not known."""
         before = self._inventory
         known = self._nodes
         if before is None:
@@ -183,13 +183,13 @@ class NodeEquivalence:
                 now = extent(inventory, change, groups=self._features.compatibility_groups)
                 if now != self._extents.get(change):
                     self._extents[change] = now
-                    rows.update(*(self._rows_of_view[view] for view in self._views_of_extent[change]))
+                    rows.update(*(self._rows_of_view[supply] for supply in self._views_of_extent[change]))
         return rows
 
     def _begin(self, rows: int) -> None:
         self._rows = [None] * rows
         self._changed = Changelog()
-        self._views = {}
+        self._supplies = {}
         self._rows_of_node, self._rows_of_view = {}, {}
         self._views_of_pool, self._views_of_extent = {}, {}
         self._extents.clear()
@@ -200,50 +200,50 @@ class NodeEquivalence:
         inventory, ledger = self._inventory, self._ledger
         assert inventory is not None
         assert ledger is not None
-        views = NodeViews(inventory, self._features)
-        made: dict[tuple[NodeView, bool], NodeClass] = {}
+        supplies = NodeSupplyCache(inventory, self._features)
+        made: dict[tuple[NodeSupply, bool], NodeClass] = {}
         for row in rows:
             node = self._nodes[row]
-            view = self._views[row] = views.of(node)
-            key = (view, declares_optional_operations(node))
+            supply = self._supplies[row] = supplies.of(node)
+            key = (supply, declares_optional_operations(node))
             found = made.get(key)
             if found is None:
-                found = made[key] = self.class_of(node, view, ledger)
+                found = made[key] = self.class_of(node, supply, ledger)
             self._rows[row] = found
             self._rows_of_node.setdefault(node.metadata.name, set()).add(row)
-            self._index(row, view)
+            self._index(row, supply)
 
     def _forget(self, row: int) -> None:
-        """Drop the class of a node whose view may have changed; it is computed again when it is read."""
+        """Drop the class of a node whose supply may have changed; it is computed again when it is read."""
         self._rows[row] = None
         self._changed.note(row)
-        view = self._views.pop(row, None)
-        if view is None:
+        supply = self._supplies.pop(row, None)
+        if supply is None:
             return
-        rows = self._rows_of_view[view]
+        rows = self._rows_of_view[supply]
         rows.discard(row)
         if rows:
             return
-        del self._rows_of_view[view]
-        for pool in view.usable:
-            del self._views_of_pool[pool.id][view]
+        del self._rows_of_view[supply]
+        for pool in supply.usable:
+            del self._views_of_pool[pool.id][supply]
             for record in pool.devices if self._finders.get(pool.id) else ():
-                self._finders[pool.id][record.name].discard(view)
-        for name, _ in view.depends:
-            self._views_of_extent[name].discard(view)
+                self._finders[pool.id][record.name].discard(supply)
+        for name, _ in supply.depends:
+            self._views_of_extent[name].discard(supply)
 
-    def _index(self, row: int, view: NodeView) -> None:
-        rows = self._rows_of_view.get(view)
+    def _index(self, row: int, supply: NodeSupply) -> None:
+        rows = self._rows_of_view.get(supply)
         if rows is not None:
             rows.add(row)
             return
-        self._rows_of_view[view] = {row}
-        for pool in view.usable:
-            self._views_of_pool.setdefault(pool.id, {})[view] = pool
+        self._rows_of_view[supply] = {row}
+        for pool in supply.usable:
+            self._views_of_pool.setdefault(pool.id, {})[supply] = pool
             if pool.id in self._finders:
-                _enlist(self._finders[pool.id], view, pool)
-        for name, known in view.depends:
-            self._views_of_extent.setdefault(name, set()).add(view)
+                _enlist(self._finders[pool.id], supply, pool)
+        for name, known in supply.depends:
+            self._views_of_extent.setdefault(name, set()).add(supply)
             self._extents[name] = known
 
     def _catch_up(self, ledger: LedgerSnapshot) -> None:
@@ -259,52 +259,54 @@ class NodeEquivalence:
             self._move(change[:2], self._holding(change[:2], changes), ledger)
             return
         pools = {change[:2] for change in changes} if changes is not None else _differing(ledger, before)
-        views: set[NodeView] = set()
+        supplies: set[NodeSupply] = set()
         for pool in pools:
-            views.update(self._holding(pool, changes))
+            supplies.update(self._holding(pool, changes))
         if len(pools) == 1:
-            self._move(next(iter(pools)), views, ledger)
+            self._move(next(iter(pools)), supplies, ledger)
             return
-        for view in views:
-            # Rows that had equal classes before and have equal views now have equal classes again.
+        for supply in supplies:
+            # Rows that had equal classes before and have equal supplies now have equal classes again.
             renewed: dict[NodeClass | None, NodeClass] = {}
-            for row in self._rows_of_view[view]:
+            for row in self._rows_of_view[supply]:
                 stood = self._rows[row]
                 found = renewed.get(stood)
                 if found is None:
-                    found = renewed[stood] = self.class_of(self._nodes[row], view, ledger)
+                    found = renewed[stood] = self.class_of(self._nodes[row], supply, ledger)
                 self._rows[row] = found
                 self._changed.note(row)
 
-    def _move(self, pool: PoolID, views: Iterable[NodeView], ledger: LedgerSnapshot) -> None:
-        """Update the classes of rows if only ``pool`` has changed: rows with equal classes before and equal views of it
-        now stay equal."""
-        moved: dict[tuple[NodeClass | None, PoolView, int], NodeClass] = {}
-        for view in views:
-            seen = self._views_of_pool[pool][view]
-            place = view.place_of(seen)
-            for row in self._rows_of_view[view]:
+    def _move(self, pool: PoolID, supplies: Iterable[NodeSupply], ledger: LedgerSnapshot) -> None:
+        """Update the classes of rows if only ``pool`` has changed.
+
+        Rows with equal classes before, and equal supplies of the pool now, stay equal.
+        """
+        moved: dict[tuple[NodeClass | None, PoolSupply, int], NodeClass] = {}
+        for supply in supplies:
+            seen = self._views_of_pool[pool][supply]
+            place = supply.place_of(seen)
+            for row in self._rows_of_view[supply]:
                 key = (self._rows[row], seen, place)
                 found = moved.get(key)
                 if found is None:
-                    found = moved[key] = self.class_of(self._nodes[row], view, ledger)
+                    found = moved[key] = self.class_of(self._nodes[row], supply, ledger)
                 self._rows[row] = found
                 self._changed.note(row)
 
-    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeView]:
-        """Return the views for which a change of the holdings of ``pool`` may matter."""
-        views = self._views_of_pool.get(pool, {})
-        if len(views) <= _FEW or changes is None:
-            return views
-        if any(seen.counters for seen in views.values()):
+    def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeSupply]:
+        """Return the supplies for which a change of the holdings of ``pool`` may matter."""
+        supplies = self._views_of_pool.get(pool, {})
+        if len(supplies) <= _FEW or changes is None:
+            return supplies
+        if any(seen.counters for seen in supplies.values()):
             # Holdings affect every node, because of shared counters.
-            return views
+            return supplies
         finder = self._finders.get(pool)
         if finder is None:
             finder = self._finders[pool] = {}
-            for view, seen in views.items():
-                _enlist(finder, view, seen)
-        return [view for change in changes if change[:2] == pool for view in finder.get(change[2], ())]
+            for supply, seen in supplies.items():
+                _enlist(finder, supply, seen)
+        return [supply for change in changes if change[:2] == pool for supply in finder.get(change[2], ())]
 
 
 _KEPT: Final = 16
@@ -335,9 +337,9 @@ def _replaced(nodes: Sequence[core_v1.Node], known: Sequence[core_v1.Node]) -> s
     return rows
 
 
-def _enlist(finder: dict[str, set[NodeView]], view: NodeView, pool: PoolView) -> None:
+def _enlist(finder: dict[str, set[NodeSupply]], supply: NodeSupply, pool: PoolSupply) -> None:
     for record in pool.devices:
-        finder.setdefault(record.name, set()).add(view)
+        finder.setdefault(record.name, set()).add(supply)
 
 
 def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:
@@ -347,14 +349,14 @@ def _differing(one: LedgerSnapshot, other: LedgerSnapshot) -> set[PoolID]:
 # --- equal searches
 
 
-def form_of(problem: Problem, bases: Bases) -> Hashable | None:
+def search_key(problem: Problem, bases: Bases) -> Hashable | None:
     """Return the form of a search, or None if more than devices and equality of values decides it.
 
     More than that are counters, shares, lists of values, derived attributes, and devices on which a test may fail.
     """
     features = problem.features
     options = [choice.option for requests in problem.requests for request in requests for choice in request.choices]
-    if problem.view.has_counters or features.list_type_attributes or any(bases.risky):
+    if problem.supply.has_counters or features.list_type_attributes or any(bases.risky):
         return None
     if any(option.derived or bases.masks[option.number] & bases.shareable for option in options):
         return None

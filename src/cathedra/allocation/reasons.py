@@ -19,7 +19,7 @@ from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.refusal import ConstraintReason, GroupReason, RefusalExplanation, RequestReason, SelectorReason
 from cathedra.allocation.supply.ledger import LedgerSnapshot
-from cathedra.allocation.supply.pools import PoolView
+from cathedra.allocation.supply.pools import PoolSupply
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.semantics.tolerations import first_untolerated_on_device
@@ -199,7 +199,9 @@ class _Explanation:
             constraint_values=len(valued),
             constraints=tuple(self._constraint(number, rule, counted) for number, rule in rules),
             fits_alone=self.alone,
-            unusable_pools={str(pool): pool.trouble for pool in problem.view.pools if pool not in problem.view.usable},
+            unusable_pools={
+                str(pool): pool.trouble for pool in problem.supply.pools if pool not in problem.supply.usable
+            },
         )
 
     def _select(self, positions: list[int]) -> tuple[int, list[int], tuple[SelectorReason, ...]]:
@@ -284,11 +286,11 @@ class _Explanation:
             for name, counter in one.counters.items()
         }
         short = {name[0] for name, amount in state.available.items() if needed.get(name, 0) > amount}
-        for claim in self._users_of(short, self.problem.view.usable[self.problem.pool_of[position]]):
+        for claim in self._users_of(short, self.problem.supply.usable[self.problem.pool_of[position]]):
             holders[claim] = holders.get(claim, 0) + 1
         return not short
 
-    def _users_of(self, counter_sets: Set[str], pool: PoolView) -> set[str]:
+    def _users_of(self, counter_sets: Set[str], pool: PoolSupply) -> set[str]:
         """The claims that hold devices of ``pool`` that consume some of these counters."""
         return {
             holding.claim

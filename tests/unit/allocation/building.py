@@ -10,7 +10,7 @@ from typing import Any
 from cathedra.allocation import Allocation, Allocator, Budget, Features, Inventory, Ledger, Refusal
 from cathedra.allocation.allocator import PreparedRequests
 from cathedra.allocation.claims.problem import Problem, expand
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.core import core_v1
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
@@ -196,8 +196,8 @@ def problem_of(world: World, asked: list[ResourceClaim]) -> tuple[PreparedReques
     """The claims on the node, expanded."""
     allocator = world.allocator()
     prepared = allocator.prepare(asked)
-    view = NodeViews(allocator.inventory, world.features).of(node())
-    states = view.states(allocator.ledger, shares=world.features.consumable_capacity)
-    problem = Problem(prepared.plans, node(), view, states, world.features)
+    supply = NodeSupplyCache(allocator.inventory, world.features).of(node())
+    states = supply.states(allocator.ledger, shares=world.features.consumable_capacity)
+    problem = Problem(prepared.plans, node(), supply, states, world.features)
     expand(problem)
     return prepared, problem

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cathedra.allocation import Allocation, Budget, Features, NodeError, Refusal
 from cathedra.allocation.answers import NodeClass
 from cathedra.allocation.claims.tables import OptionTables, bases
-from cathedra.allocation.equivalence import EQUIVALENCES, NodeEquivalence, form_of
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.equivalence import EQUIVALENCES, NodeEquivalence, search_key
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.core import core_v1
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from tests.unit.allocation.building import World, claim, device, exactly, held, node, problem_of, resource_slice
@@ -119,9 +119,9 @@ def test_nothing_is_looked_at_again_if_nothing_has_changed() -> None:
 def test_a_class_is_the_same_object_as_long_as_nodes_stand_so() -> None:
     """Answers are kept by it."""
     made, equivalence = world(), fresh()
-    views = NodeViews(made.inventory.snapshot(), made.features)
+    supplies = NodeSupplyCache(made.inventory.snapshot(), made.features)
     ledger = made.ledger.snapshot()
-    first, second = (equivalence.class_of(one, views.of(one), ledger) for one in NODES[:2])
+    first, second = (equivalence.class_of(one, supplies.of(one), ledger) for one in NODES[:2])
     assert first is second
 
 
@@ -237,8 +237,8 @@ def form(gpus: list[Any], nics: list[Any], **more: Any) -> object:
     """The form of a search for two pairs."""
     world = World([slice_on("alder", gpus, nics, **more)])
     prepared, problem = problem_of(world, [pairs(2)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
-    return form_of(problem, bases(tables, problem))
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
+    return search_key(problem, bases(tables, problem))
 
 
 def test_the_form_forgets_the_names_of_values_and_keeps_which_are_equal_and_of_one_type() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cathedra.allocation import Aborted, Allocation, Allocator, Allowance, Budget, FatalError, LongSearch, Refusal
+from cathedra.allocation import Aborted, Allocation, Allocator, Budget, FatalError, LongSearch, Refusal, SearchAllowance
 from cathedra.api.resource import ResourceClaim
 from cathedra.deadline import Interruption, TurnOver
 from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice
@@ -33,7 +33,7 @@ class Looks:
 
 def in_turns(allocator: Allocator, claims: Sequence[ResourceClaim], looks: int) -> tuple[Allocation | Refusal, int]:
     """The answer of a node, and how many long searches it took with turns of so many looks."""
-    allowance = Allowance(Budget())
+    allowance = SearchAllowance(Budget())
     for searches in range(1000):
         allowance.interrupted = Looks(looks)
         try:
@@ -90,7 +90,7 @@ def test_a_long_search_is_made_once_and_then_known() -> None:
 
 def test_the_answer_of_a_search_that_was_stopped_holds_until_the_attempt_ends() -> None:
     world = packing(17)
-    allowance = Allowance(Budget(seconds=2.0))
+    allowance = SearchAllowance(Budget(seconds=2.0))
     allowance.interrupted = Looks(0)
     with pytest.raises(LongSearch) as raised:
         world.allocator().prepare([packed(17)], allowance).on(node("alder"))
@@ -122,7 +122,7 @@ def test_selectors_are_interrupted_too() -> None:
 
     world = World([resource_slice(*made)])
     asked = claim(exactly("r", 30, f'{SLOW} && device.attributes["drv"].n >= 0'))
-    answer = world.allocator().prepare([asked], Allowance(Budget(), up)).on(node("alder"))
+    answer = world.allocator().prepare([asked], SearchAllowance(Budget(), up)).on(node("alder"))
     assert isinstance(answer, Refusal)
     assert answer.stopped
     assert "before all selectors were evaluated" in str(answer)
@@ -140,7 +140,7 @@ def test_what_selectors_have_said_is_known_to_the_next_attempt() -> None:
             looked[0] += 1
             return looked[0] > 30_000
 
-        answer = world.allocator().prepare([asked], Allowance(Budget(), up)).on(node("alder"))
+        answer = world.allocator().prepare([asked], SearchAllowance(Budget(), up)).on(node("alder"))
         if isinstance(answer, Allocation):
             return
     raise AssertionError("no progress is made")

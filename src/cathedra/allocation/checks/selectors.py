@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.selector import CompiledSelector
 
-__all__ = ["Interrupted", "SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "device_view"]
+__all__ = ["Interrupted", "SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "cel_device"]
 
 
 class SelectorFailure(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ _DEVICE_VIEWS: Final[CacheSlot[list[DeviceView]]] = CacheSlot("what CEL sees", l
 """Of each signature one, once it is made."""
 
 
-def device_view(signature: Signature) -> DeviceView:
+def cel_device(signature: Signature) -> DeviceView:
     """Return the value of the variable ``device`` in CEL."""
     # start-up time: CEL comes with the first selector
     from cathedra.cel.device import DeviceView
@@ -106,7 +106,7 @@ class SelectorList:
             if isinstance(selector, SelectorFailure):
                 return SelectorFailure(index, selector.compiling, selector.cause)
             try:
-                if not selector.matches(device_view(signature), interrupted):
+                if not selector.matches(cel_device(signature), interrupted):
                     return False
             except EvaluationError as error:
                 return SelectorFailure(index, False, str(error))

@@ -146,17 +146,17 @@ def _evaluate(
     interrupted: Callable[[], bool] | None,
 ) -> DeviceAttribute | tuple[str, str] | None:
     # start-up time: CEL comes with the first expression
-    from cathedra.allocation.checks.selectors import device_view
+    from cathedra.allocation.checks.selectors import cel_device
 
     program = programs.get(key)
     if program is None:
         program = programs[key] = _compile(expression, features)
     if isinstance(program, str):
         return "compile", program
-    view = device_view(record.signature)
-    if view.failure:
-        return "evaluate", view.failure
-    outcome = program.evaluate({"device": view.root}, COST_LIMIT, interrupted)
+    supply = cel_device(record.signature)
+    if supply.failure:
+        return "evaluate", supply.failure
+    outcome = program.evaluate({"device": supply.root}, COST_LIMIT, interrupted)
     if outcome.error is not None:
         return "evaluate", outcome.error
     return _attribute(outcome.value)

@@ -17,7 +17,7 @@ from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.allocation.supply.ledger import PoolState
-from cathedra.allocation.supply.pools import NodeView, PoolStatus, PoolView
+from cathedra.allocation.supply.pools import NodeSupply, PoolStatus, PoolSupply
 from cathedra.api.core import core_v1
 
 __all__ = [
@@ -75,14 +75,14 @@ class Problem:
         "plans",
         "requests",
         "states",
-        "view",
+        "supply",
     )
 
     def __init__(
         self,
         plans: Sequence[ClaimPlan],
         node: core_v1.Node,
-        view: NodeView,
+        supply: NodeSupply,
         states: tuple[PoolState, ...],
         features: Features,
         interrupted: Interrupted | None = None,
@@ -91,9 +91,9 @@ class Problem:
         self.interrupted = interrupted
         self.plans = plans
         self.node = node
-        self.view = view
+        self.supply = supply
         self.features = features
-        self.devices = view.devices
+        self.devices = supply.devices
         self.states = states
         self.operations_optional = features.optional_node_operations and declares_optional_operations(node)
         self.requests: list[list[RequestOnNode]] = []
@@ -101,18 +101,18 @@ class Problem:
     @property
     def pool_of(self) -> list[int]:
         """For each device the place of its pool among those that can be used."""
-        return self.view.pool_of
+        return self.supply.pool_of
 
     # --- what the ledger says about a device
 
     def state_of(self, position: int) -> tuple[PoolState, int]:
         """The state of the device's pool, and the device's place in it."""
         pool = self.pool_of[position]
-        return self.states[pool], position - self.view.offsets[pool]
+        return self.states[pool], position - self.supply.offsets[pool]
 
-    def pool(self, position: int) -> PoolView:
+    def pool(self, position: int) -> PoolSupply:
         """The device's pool."""
-        return self.view.usable[self.pool_of[position]]
+        return self.supply.usable[self.pool_of[position]]
 
     def is_shareable(self, record: DeviceRecord) -> bool:
         """Return True if the device can be allocated several times."""
@@ -162,7 +162,7 @@ class Problem:
         # Rarely used, and its imports are heavy.
         from cathedra.allocation.checks.values import PROGRAMS, derive
 
-        attribute = derive(name, expression, record, self.features, self.view.caches.of(PROGRAMS), self.interrupted)
+        attribute = derive(name, expression, record, self.features, self.supply.caches.of(PROGRAMS), self.interrupted)
         return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)
 
 
@@ -212,7 +212,7 @@ def _choice(problem: Problem, option: RequestOption) -> Choice:
     fatal = problem.features.behaviour.bad_pool_under_all_is_fatal or problem.features.stable
     positions: list[int] = []
     position = 0
-    for pool in problem.view.pools:
+    for pool in problem.supply.pools:
         if pool.status is not PoolStatus.COMPLETE:
             text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {pool.trouble}"
             raise (FatalError if fatal else NodeError)(text)

@@ -26,14 +26,14 @@ from cathedra.allocation.claims.requests import (
     request_key_of,
 )
 from cathedra.allocation.features import Features
-from cathedra.allocation.supply.caches import CacheSlot, Recent
+from cathedra.allocation.supply.caches import CacheSlot, LRUCache
 from cathedra.allocation.supply.devices import DeviceRecord, Interner, Projection
 from cathedra.allocation.supply.ledger import PoolState
-from cathedra.allocation.supply.pools import NodeView, PoolView
+from cathedra.allocation.supply.pools import NodeSupply, PoolSupply
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["KNOWN_REQUESTS", "Asked", "Bases", "KnownRequests", "OptionTables", "PoolMasks", "bases"]
+__all__ = ["SPEC_CACHE", "Bases", "OptionTables", "PoolMasks", "PreparedSpecs", "SpecCache", "bases"]
 
 _NO, _YES, _RISK = 0, 1, 2
 
@@ -91,7 +91,7 @@ class OptionTables:
         self._attributes = self._looked_at()
         self.projection = None if self._attributes is None else interner.widened(self._attributes)
         self._fixed = [_fixed_tests_of(option, features) for option in self.options]
-        self.asked = tuple(
+        self.specs = tuple(
             [
                 (fixed, option.admin, option.checks_capacity_last)
                 for fixed, option in zip(self._fixed, self.options, strict=True)
@@ -115,7 +115,7 @@ class OptionTables:
         return tuple(sorted(projection))
 
     def pool(
-        self, pool: PoolView, interner: Interner, *, operations: bool, interrupted: Interrupted | None = None
+        self, pool: PoolSupply, interner: Interner, *, operations: bool, interrupted: Interrupted | None = None
     ) -> PoolMasks:
         """The masks of ``pool``, on a node that can leave out ``operations`` or not. ``interrupted`` is called once per
         test and while selectors are evaluated; an exception that it raises passes, and nothing is kept."""
@@ -127,7 +127,7 @@ class OptionTables:
             known = self._pools[key] = self._build(pool, key, interrupted)
         return known
 
-    def _build(self, pool: PoolView, key: tuple[int, bool], interrupted: Interrupted | None) -> PoolMasks:
+    def _build(self, pool: PoolSupply, key: tuple[int, bool], interrupted: Interrupted | None) -> PoolMasks:
         masks = []
         risky = []
         for option, fixed in zip(self.options, self._fixed, strict=True):
@@ -143,7 +143,7 @@ class OptionTables:
         self,
         option: RequestOption,
         kinds: dict[tuple[int, bool], int],
-        pool: PoolView,
+        pool: PoolSupply,
         operations: bool,
         interrupted: Interrupted | None,
     ) -> tuple[int, int]:
@@ -207,20 +207,20 @@ class Bases(msgspec.Struct, frozen=True, eq=False):
 
 def bases(tables: OptionTables, problem: Problem) -> Bases:
     """Return the outcomes of the fixed tests for the devices of a node."""
-    view = problem.view
-    if len(view.usable) < MANY_POOLS:
-        standing = _Standing(len(tables.options))
+    supply = problem.supply
+    if len(supply.usable) < MANY_POOLS:
+        node_masks = _NodeMasks(len(tables.options))
     else:
-        key = (view, tables.asked, problem.operations_optional)
-        standing = view.caches.of(_STANDINGS).get(key, lambda: _Standing(len(tables.options)))
-    standing.follow(tables, problem)
-    masks = list(standing.masks)
-    if view.node_mask is not None:
-        masks = [mask & view.node_mask for mask in masks]
-    return Bases(masks, list(standing.risky), standing.shareable, standing.shared)
+        key = (supply, tables.specs, problem.operations_optional)
+        node_masks = supply.caches.of(_NODE_MASKS).get(key, lambda: _NodeMasks(len(tables.options)))
+    node_masks.follow(tables, problem)
+    masks = list(node_masks.masks)
+    if supply.node_mask is not None:
+        masks = [mask & supply.node_mask for mask in masks]
+    return Bases(masks, list(node_masks.risky), node_masks.shareable, node_masks.shared)
 
 
-class _Standing:
+class _NodeMasks:
     """The masks of a node as they stood in the last search: since then few pools have changed."""
 
     __slots__ = ("_parts", "_states", "masks", "risky", "shareable", "shared")
@@ -248,12 +248,12 @@ class _Standing:
         self._states = problem.states
 
     def _begin(self, tables: OptionTables, problem: Problem) -> None:
-        view = problem.view
+        supply = problem.supply
         # Interrupted evaluations raise here, before anything is entered.
-        parts = [_part(tables, problem, at) for at in range(len(view.usable))]
+        parts = [_part(tables, problem, at) for at in range(len(supply.usable))]
         self.shareable = 0
-        for at, (pool, offset) in enumerate(zip(view.usable, view.offsets, strict=True)):
-            found = tables.pool(pool, view.interner, operations=problem.operations_optional)
+        for at, (pool, offset) in enumerate(zip(supply.usable, supply.offsets, strict=True)):
+            found = tables.pool(pool, supply.interner, operations=problem.operations_optional)
             self.shareable |= found.shareable << offset
             self._add(problem, at, parts[at])
         self._parts = parts
@@ -261,7 +261,7 @@ class _Standing:
 
     def _add(self, problem: Problem, at: int, part: tuple[list[int], list[int], int]) -> None:
         """Enter what a pool adds to the masks; or take it away, if it is there."""
-        offset = problem.view.offsets[at]
+        offset = problem.supply.offsets[at]
         masks, risky, shared = part
         for number, (mask, risk) in enumerate(zip(masks, risky, strict=True)):
             self.masks[number] ^= mask << offset
@@ -271,17 +271,17 @@ class _Standing:
 
 MANY_POOLS: Final = 16
 """Number of pools from which their state keys are cached for the next search."""
-_STANDINGS: Final[CacheSlot[Recent[tuple[NodeView, object, bool], _Standing]]] = CacheSlot(
-    "standing of devices", lambda: Recent(_RECENT)
+_NODE_MASKS: Final[CacheSlot[LRUCache[tuple[NodeSupply, object, bool], _NodeMasks]]] = CacheSlot(
+    "node_masks of devices", lambda: LRUCache(_RECENT)
 )
 _RECENT: Final = 8
 
 
 def _part(tables: OptionTables, problem: Problem, at: int) -> tuple[list[int], list[int], int]:
     """Per option the devices of a pool that are good and free, and the risky ones; and those that are shared."""
-    view, state = problem.view, problem.states[at]
-    pool = view.usable[at]
-    found = tables.pool(pool, view.interner, operations=problem.operations_optional, interrupted=problem.interrupted)
+    supply, state = problem.supply, problem.states[at]
+    pool = supply.usable[at]
+    found = tables.pool(pool, supply.interner, operations=problem.operations_optional, interrupted=problem.interrupted)
     consumable = tables.features.consumable_capacity
     closed = state.taken | (state.shared & ~found.shareable)
     masks, risky = list(found.options), list(found.risky)
@@ -294,7 +294,7 @@ def _part(tables: OptionTables, problem: Problem, at: int) -> tuple[list[int], l
     return masks, risky, state.shared
 
 
-def _with_capacity(mask: int, pool: PoolView, state: PoolState, option: RequestOption, features: Features) -> int:
+def _with_capacity(mask: int, pool: PoolSupply, state: PoolState, option: RequestOption, features: Features) -> int:
     for place, used in state.capacity.items():
         if mask >> place & 1:
             needed = usage(pool.devices[place].signature, option.capacity, option.capacity_key, features)
@@ -310,7 +310,7 @@ LIMIT: Final = 64
 """Largest number of cached request specs; the oldest is dropped first."""
 
 
-class Asked(msgspec.Struct, frozen=True, eq=False):
+class PreparedSpecs(msgspec.Struct, frozen=True, eq=False):
     """Prepared requests of claims with one list of specs."""
 
     plans: tuple[ClaimPlan, ...]
@@ -329,7 +329,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
         return self.tables.is_current(interner)
 
 
-class KnownRequests:
+class SpecCache:
     """Cache of prepared requests, keyed by the identity of the claims' specs.
 
     The plans hold a reference to the specs, so an identity cannot be reused by another object.
@@ -338,26 +338,26 @@ class KnownRequests:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], Asked] = {}
+        self._known: dict[tuple[object, ...], PreparedSpecs] = {}
 
     def get(
         self, claims: Sequence[ResourceClaim], classes: ClassLookup, features: Features, interner: Interner
-    ) -> Asked | None:
+    ) -> PreparedSpecs | None:
         """Return the prepared requests of ``claims`` if they are cached and current."""
         known = self._known.get((features, *[id(claim.spec) for claim in claims]))
         return known if known is not None and known.is_current(classes, interner) else None
 
-    def add(self, plans: tuple[ClaimPlan, ...], features: Features, interner: Interner) -> Asked:
+    def add(self, plans: tuple[ClaimPlan, ...], features: Features, interner: Interner) -> PreparedSpecs:
         """Return the prepared requests of claims with these plans, and cache them unless they have an obstacle."""
-        asked = Asked(plans, OptionTables(plans, features, interner), request_key_of(plans), _classes_of(plans))
-        if asked.key is not None:
+        specs = PreparedSpecs(plans, OptionTables(plans, features, interner), request_key_of(plans), _classes_of(plans))
+        if specs.key is not None:
             if len(self._known) >= LIMIT:
                 del self._known[next(iter(self._known))]
-            self._known[features, *[id(plan.claim.spec) for plan in plans]] = asked
-        return asked
+            self._known[features, *[id(plan.claim.spec) for plan in plans]] = specs
+        return specs
 
 
-KNOWN_REQUESTS: Final[CacheSlot[KnownRequests]] = CacheSlot("requests", KnownRequests)
+SPEC_CACHE: Final[CacheSlot[SpecCache]] = CacheSlot("requests", SpecCache)
 
 
 def _classes_of(plans: Sequence[ClaimPlan]) -> tuple[DeviceClass, ...]:

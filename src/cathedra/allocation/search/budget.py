@@ -20,7 +20,7 @@ import msgspec
 from cathedra.allocation.errors import Aborted, FatalError
 from cathedra.deadline import Interruption
 
-__all__ = ["UNLIMITED", "Allowance", "Budget", "BudgetExceeded", "LongSearch", "Meter"]
+__all__ = ["UNLIMITED", "Budget", "BudgetExceeded", "LongSearch", "Meter", "SearchAllowance"]
 
 _LOOK_EVERY: Final = 8
 """States between two readings of the clock: a reading costs 0.1 µs, a state between 5 µs and 1 ms."""
@@ -62,19 +62,19 @@ class Budget(msgspec.Struct, frozen=True):
         """Return a budget whose seconds begin now, for any number of searches."""
         return Budget(seconds=seconds, until=Interruption(seconds, monotonic=monotonic))
 
-    def begin(self) -> Allowance:
+    def begin(self) -> SearchAllowance:
         """Return the allowance whose seconds begin now, unless they have begun."""
         if self.until is not None:
-            return Allowance(self, self.until)
+            return SearchAllowance(self, self.until)
         if self.monotonic is None:
-            return Allowance(self)
-        return Allowance(self, Interruption(self.seconds, monotonic=self.monotonic))
+            return SearchAllowance(self)
+        return SearchAllowance(self, Interruption(self.seconds, monotonic=self.monotonic))
 
 
 UNLIMITED: Final = Budget(states=2**62, seconds=math.inf)
 
 
-class Allowance:
+class SearchAllowance:
     """A budget in use, for all searches that are made for one pod."""
 
     __slots__ = ("_budget", "exhausted", "failures", "interrupted", "states")
@@ -94,16 +94,16 @@ class Allowance:
         """Seconds after which time is up."""
         return self._budget.seconds
 
-    def with_states(self, states: int) -> Allowance:
+    def with_states(self, states: int) -> SearchAllowance:
         """Return the same allowance of time for searches with fewer states."""
-        twin = Allowance(self._budget, self.interrupted)
+        twin = SearchAllowance(self._budget, self.interrupted)
         twin.states = min(self.states, states)
         twin.exhausted = self.exhausted
         return twin
 
-    def in_thread(self, interrupted: Interruption) -> Allowance:
+    def in_thread(self, interrupted: Interruption) -> SearchAllowance:
         """Return the allowance of the same states for one search in a thread."""
-        return Allowance(self._budget, interrupted)
+        return SearchAllowance(self._budget, interrupted)
 
     def look(self, states: int = 0) -> bool:
         """Return False while there is time left. CEL calls this method as its ``interrupted``.
@@ -126,7 +126,7 @@ class Meter:
 
     __slots__ = ("_allowance", "_look_at", "states")
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: SearchAllowance) -> None:
         self._allowance = allowance
         self._look_at = 1
         self.states = 0

@@ -37,7 +37,7 @@ class Candidates:
             for index, plan in enumerate(problem.plans)
         ]
         self._concerning: dict[int, tuple[tuple[int, NodeConstraint], ...]] = {}
-        self.counters = Counters(problem, self.shareable, bases.shared) if problem.view.has_counters else None
+        self.counters = Counters(problem, self.shareable, bases.shared) if problem.supply.has_counters else None
         self.shares = Shares(problem, self.shareable, bases.shared)
         self.first = State(
             0,

@@ -26,7 +26,7 @@ from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.budget import Meter
 from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.constraints import NodeConstraint
-from cathedra.allocation.search.matching import Seating, bits, mask_of, matchable
+from cathedra.allocation.search.matching import GroupMatching, bits, mask_of, matchable
 from cathedra.allocation.search.state import State
 
 __all__ = ["Consistency"]
@@ -457,12 +457,12 @@ class _Evaluation:
             room: dict[int, int] = {}
             for value in bits(self._union(members)):
                 room[value] = self._room(attribute, value, need, taken)
-            seating = Seating([self._domains[group] for group in members], room)
-            if not seating.seats_all:
+            matching = GroupMatching([self._domains[group] for group in members], room)
+            if not matching.is_complete:
                 return False
             for group in current.groups:
                 if group in members:
-                    self._domains[group] = seating.seats_of(members.index(group))
+                    self._domains[group] = matching.values_of(members.index(group))
         return True
 
     def _union(self, groups: list[_Group]) -> int:

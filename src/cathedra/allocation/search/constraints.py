@@ -14,8 +14,8 @@ from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import Constraint, RequestOption
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.search.matching import positions
-from cathedra.allocation.supply.caches import CacheSlot, Recent
-from cathedra.allocation.supply.pools import NodeView
+from cathedra.allocation.supply.caches import CacheSlot, LRUCache
+from cathedra.allocation.supply.pools import NodeSupply
 
 __all__ = ["NodeConstraint", "Spreads"]
 
@@ -54,8 +54,8 @@ class _Spread:
         return self._by_element
 
 
-_SPREADS: Final[CacheSlot[Recent[tuple[NodeView, object], _Spread]]] = CacheSlot(
-    "values of many devices", lambda: Recent(_RECENT)
+_SPREADS: Final[CacheSlot[LRUCache[tuple[NodeSupply, object], _Spread]]] = CacheSlot(
+    "values of many devices", lambda: LRUCache(_RECENT)
 )
 _RECENT: Final = 8
 _MANY: Final = 256
@@ -66,8 +66,8 @@ def _spread(problem: Problem, option: RequestOption, constraint: Constraint, can
     if option.derivation(constraint.attribute) or len(problem.devices) < _MANY:
         return _Spread(problem, option, constraint, candidates)
     every = (1 << len(problem.devices)) - 1
-    return problem.view.caches.of(_SPREADS).get(
-        (problem.view, (constraint.attribute, constraint.distinct, problem.features)),
+    return problem.supply.caches.of(_SPREADS).get(
+        (problem.supply, (constraint.attribute, constraint.distinct, problem.features)),
         lambda: _Spread(problem, option, constraint, every),
     )
 

@@ -16,10 +16,10 @@ from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.claims.tables import MANY_POOLS
 from cathedra.allocation.search.matching import positions
-from cathedra.allocation.supply.caches import CacheSlot, Recent
+from cathedra.allocation.supply.caches import CacheSlot, LRUCache
 from cathedra.allocation.supply.devices import groups_of
 from cathedra.allocation.supply.ledger import PoolState
-from cathedra.allocation.supply.pools import NodeView, PoolView
+from cathedra.allocation.supply.pools import NodeSupply, PoolSupply
 
 __all__ = ["CounterState", "Counters"]
 
@@ -33,7 +33,7 @@ class _Consumers:
 
     __slots__ = ("ascending", "by_place", "kinds", "names")
 
-    def __init__(self, pool: PoolView, *, with_groups: bool) -> None:
+    def __init__(self, pool: PoolSupply, *, with_groups: bool) -> None:
         self.names = sorted(pool.counters)
         """Counter set and counter, in the order of the amounts."""
         index = {name: at for at, name in enumerate(self.names)}
@@ -64,9 +64,9 @@ class _Consumers:
 _CONSUMERS: Final[CacheSlot[dict[tuple[int, bool], _Consumers]]] = CacheSlot("consumers of counters", dict)
 
 
-def _consumers_of(pool: PoolView, problem: Problem) -> _Consumers:
+def _consumers_of(pool: PoolSupply, problem: Problem) -> _Consumers:
     with_groups = problem.features.compatibility_groups
-    cache = problem.view.caches.of(_CONSUMERS)
+    cache = problem.supply.caches.of(_CONSUMERS)
     key = (pool.shape, with_groups)
     found = cache.get(key)
     if found is None:
@@ -117,18 +117,18 @@ class _Pool:
         return blocked << self.offset
 
 
-class _Standing:
+class _NodeCounters:
     """The counters of all pools of a node as they stood in the last search: since then few pools have changed."""
 
     __slots__ = ("_numbers", "_parts", "_states", "blocked", "consumption", "largest", "pools", "start")
 
     def __init__(self, problem: Problem) -> None:
-        view = problem.view
+        supply = problem.supply
         self.largest = 0
         """The most consumers of one pool."""
         self.consumption: dict[int, tuple[int, Consumption, Groups]] = {}
         self.pools: list[_Pool] = []
-        """Pools with counters, in the order of the view."""
+        """Pools with counters, in the order of the supply."""
         self.start: list[Any] = []
         self.blocked = 0
         """The devices that cannot be had before anything is placed."""
@@ -137,7 +137,7 @@ class _Standing:
         self._numbers: dict[int, int] = {}
         """Place among the usable pools → place in ``pools``."""
         self._states = problem.states
-        for at, (pool, offset) in enumerate(zip(view.usable, view.offsets, strict=True)):
+        for at, (pool, offset) in enumerate(zip(supply.usable, supply.offsets, strict=True)):
             if not pool.counters:
                 continue
             by_place = _consumers_of(pool, problem).by_place
@@ -145,7 +145,7 @@ class _Standing:
             for place, (needs, groups) in by_place.items():
                 self.consumption[offset + place] = (len(self.pools), needs, groups)
             self._numbers[at] = len(self.pools)
-            made, start, blocked = _standing_of(problem, at)
+            made, start, blocked = _pool_counters(problem, at)
             self.pools.append(made)
             self.start.append(start)
             self._parts.append(blocked)
@@ -156,32 +156,32 @@ class _Standing:
         for at in compress(range(len(self._states)), map(is_not, problem.states, self._states)):
             number = self._numbers.get(at)
             if number is not None:
-                made, start, blocked = _standing_of(problem, at)
+                made, start, blocked = _pool_counters(problem, at)
                 self.blocked = self.blocked & ~self._parts[number] | blocked
                 self.pools[number], self.start[number], self._parts[number] = made, start, blocked
         self._states = problem.states
 
 
-def _standing_of(problem: Problem, at: int) -> tuple[_Pool, Any, int]:
+def _pool_counters(problem: Problem, at: int) -> tuple[_Pool, Any, int]:
     """A pool with counters, what is consumed of it before anything is placed, and what that blocks."""
-    view, with_groups = problem.view, problem.features.compatibility_groups
-    consumers = _consumers_of(view.usable[at], problem)
-    made = _Pool(consumers, problem.states[at], view.offsets[at], with_groups=with_groups)
+    supply, with_groups = problem.supply, problem.features.compatibility_groups
+    consumers = _consumers_of(supply.usable[at], problem)
+    made = _Pool(consumers, problem.states[at], supply.offsets[at], with_groups=with_groups)
     start = ((0,) * len(made.available), tuple(sorted(made.groups.items(), key=lambda item: item[0])))
     return made, start, made.blocked_after(start)
 
 
-_STANDINGS: Final[CacheSlot[Recent[tuple[NodeView, bool], _Standing]]] = CacheSlot(
-    "standing of counters", lambda: Recent(_RECENT)
+_NODE_COUNTERS: Final[CacheSlot[LRUCache[tuple[NodeSupply, bool], _NodeCounters]]] = CacheSlot(
+    "before of counters", lambda: LRUCache(_RECENT)
 )
 _RECENT: Final = 4
 
 
-def _standing(problem: Problem) -> _Standing:
-    if len(problem.view.usable) < MANY_POOLS:
-        return _Standing(problem)
-    key = (problem.view, problem.features.compatibility_groups)
-    found = problem.view.caches.of(_STANDINGS).get(key, lambda: _Standing(problem))
+def _node_counters(problem: Problem) -> _NodeCounters:
+    if len(problem.supply.usable) < MANY_POOLS:
+        return _NodeCounters(problem)
+    key = (problem.supply, problem.features.compatibility_groups)
+    found = problem.supply.caches.of(_NODE_COUNTERS).get(key, lambda: _NodeCounters(problem))
     found.follow(problem)
     return found
 
@@ -203,13 +203,13 @@ class Counters:
     __slots__ = ("_consumption", "_largest", "_pools", "_shareable", "first")
 
     def __init__(self, problem: Problem, shareable: int, shared_before: int) -> None:
-        standing = _standing(problem)
+        before = _node_counters(problem)
         self._shareable = shareable
         # Copied, because a search may lie between two steps of this one.
-        self._pools = list(standing.pools)
-        self._consumption = standing.consumption
-        self._largest = standing.largest
-        self.first = CounterState(tuple(standing.start), standing.blocked & ~shared_before, shared_before & shareable)
+        self._pools = list(before.pools)
+        self._consumption = before.consumption
+        self._largest = before.largest
+        self.first = CounterState(tuple(before.start), before.blocked & ~shared_before, shared_before & shareable)
 
     def consumption(self, position: int) -> Any:
         """Return a key that is equal for devices with equal consumption."""

@@ -397,7 +397,7 @@ def greedy(problem: Problem, bases: Bases) -> tuple[bool, Solution | None]:
     if (
         any(bases.risky)
         or any(plan.constraints for plan in problem.plans)
-        or problem.view.has_counters
+        or problem.supply.has_counters
         or (bases.shareable and any(mask & bases.shareable for mask in bases.masks))
     ):
         return False, None

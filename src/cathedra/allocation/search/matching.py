@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Seating", "bits", "mask_of", "matchable", "positions"]
+__all__ = ["GroupMatching", "bits", "mask_of", "matchable", "positions"]
 
 
 def matchable(units: list[int]) -> bool:
@@ -57,24 +57,24 @@ def _serve(first: int, units: list[int], owner: dict[int, int], taken: int) -> i
     return 0
 
 
-class Seating:
+class GroupMatching:
     """A matching of groups with values, where a value has room for several groups.
 
     ``domains`` are the values of each group, ``room`` how many groups each value can take.
     """
 
-    __slots__ = ("_domains", "_members", "_reach", "_spare", "_value_of", "room", "seats_all")
+    __slots__ = ("_domains", "_members", "_reach", "_spare", "_value_of", "is_complete", "room")
 
     def __init__(self, domains: Sequence[int], room: Mapping[int, int]) -> None:
         self.room = room
         self._domains = domains
         self._value_of: list[int] = [0] * len(domains)
         self._members: dict[int, list[int]] = {}
-        self._spare = sum([value for value, seats in room.items() if seats > 0])
-        self.seats_all = self._is_uniform() or all(map(self._seat, self._tightest_first()))
+        self._spare = sum([value for value, places in room.items() if places > 0])
+        self.is_complete = self._is_uniform() or all(map(self._match, self._tightest_first()))
         """Return True if all groups get a value."""
 
-    def seats_of(self, group: int) -> int:
+    def values_of(self, group: int) -> int:
         """The values that the group has in some matching of all groups."""
         if not self._members:
             return self._domains[group] & self._spare
@@ -92,13 +92,13 @@ class Seating:
         first = self._domains[0] if self._domains else 0
         if any(domain != first for domain in self._domains):
             return False
-        total = sum([seats for value, seats in self.room.items() if value & first and seats > 0])
+        total = sum([places for value, places in self.room.items() if value & first and places > 0])
         return total >= len(self._domains)
 
     def _tightest_first(self) -> list[int]:
         return sorted(range(len(self._domains)), key=lambda group: self._domains[group].bit_count())
 
-    def _seat(self, first: int) -> bool:
+    def _match(self, first: int) -> bool:
         """Give a group a value, and move others along an augmenting path if need be."""
         seen = 0
         queue = [first]
@@ -127,7 +127,7 @@ class Seating:
             if not before:
                 return
             self._members[before].remove(group)
-            # The seat left free goes to the group that waits for it, so the value stays full.
+            # The place that becomes free goes to the group that waits for it, so the value stays full.
             value, group = before, mover[before]
 
 

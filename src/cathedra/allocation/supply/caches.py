@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["CacheSlot", "Caches", "Recent"]
+__all__ = ["CacheSlot", "Caches", "LRUCache"]
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -51,7 +51,7 @@ class Caches:
         self._held.pop(slot, None)
 
 
-class Recent(Generic[K, T]):
+class LRUCache(Generic[K, T]):
     """Least-recently-used cache, for the few values that are needed again and again and are too large to keep for all
     keys."""
 

@@ -18,7 +18,7 @@ from cathedra.allocation.supply.snapshots import Changelog, Mark, SharedMap
 from cathedra.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 
 if TYPE_CHECKING:
-    from cathedra.allocation.supply.pools import PoolView
+    from cathedra.allocation.supply.pools import PoolSupply
 
 __all__ = ["NOTHING", "Holding", "Ledger", "LedgerSnapshot", "PoolLedger", "PoolState", "StateKey"]
 
@@ -277,7 +277,7 @@ class PoolState:
 
     __slots__ = ("available", "capacity", "groups", "key", "shared", "taken")
 
-    def __init__(self, pool: PoolView, ledger: PoolLedger, *, shares: bool) -> None:
+    def __init__(self, pool: PoolSupply, ledger: PoolLedger, *, shares: bool) -> None:
         self.taken = 0
         self.shared = 0
         self.capacity: dict[int, dict[str, int]] = {}

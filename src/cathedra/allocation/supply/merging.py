@@ -134,7 +134,7 @@ def merged_rules(
 ) -> tuple[list[ResourceSlice], list[DeviceTaintRule]]:
     """Slices with the taints of those rules that choose devices by class or expression, and the rules that are left.
 
-    For views of a moment. Rules that no release after 1.34 would understand are to be found in older clusters alone.
+    For supplies of a moment. Rules that no release after 1.34 would understand are to be found in older clusters alone.
     """
     left = [rule for rule in rules if _by_names_only(rule)]
     merged = MergedSlices(_Silent(), consumable_capacity=True)
@@ -188,7 +188,7 @@ class _Selectors:
             for position, device in enumerate(slice_.spec.devices):
                 if not selects(rule, slice_.spec.driver, slice_.spec.pool.name, device.name):
                     continue
-                if not questions or self._matches(rule, questions, _view(slice_.spec.driver, device), observer):
+                if not questions or self._matches(rule, questions, _supply(slice_.spec.driver, device), observer):
                     added.setdefault(position, []).append(rule.spec.taint)
         if not added:
             return slice_
@@ -199,14 +199,14 @@ class _Selectors:
         return replace(slice_, spec=replace(slice_.spec, devices=devices))
 
     def _matches(
-        self, rule: DeviceTaintRule, questions: Sequence[_Question], view: DeviceView, observer: MergeObserver
+        self, rule: DeviceTaintRule, questions: Sequence[_Question], supply: DeviceView, observer: MergeObserver
     ) -> bool:
         for question in questions:
             compiled = self._of(question.expression)
             if isinstance(compiled, CompileError):
                 raise UnreadableRule(rule.metadata.name, question.where, compiled)
             try:
-                if not compiled.matches(view):
+                if not compiled.matches(supply):
                     return False
             except EvaluationError as error:
                 if question.of_rule:
@@ -255,7 +255,7 @@ def _expressions(selectors: Iterable[DeviceSelector]) -> Iterable[tuple[int, str
     return enumerate(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
-def _view(driver: str, device: Device) -> DeviceView:
+def _supply(driver: str, device: Device) -> DeviceView:
     """Return the value of ``device`` in expressions of rules, which could not read whether it may be shared."""
     # start-up time: CEL comes with the first selector
     from cathedra.cel.device import DeviceView

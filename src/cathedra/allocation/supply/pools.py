@@ -1,8 +1,8 @@
 """View of a node: the pools that it can use, in the order of the search (docs/spec/allocation.md §5).
 
-A view depends on the node's own slices, on the unbound ones, and on the labels that some selector reads. As long as
-those are the same it is reused, also across snapshots. A pool with the same view on many nodes is built once for all of
-them.
+A supply depends on the node's own slices, on the unbound ones, and on the labels that some selector reads. As long as
+those are the same it is reused, also across snapshots. A pool with the same supply on many nodes is built once for
+all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger, PoolState
 from cathedra.api.core import core_v1
 
-__all__ = ["NodeView", "NodeViews", "PoolStatus", "PoolView", "extent"]
+__all__ = ["NodeSupply", "NodeSupplyCache", "PoolStatus", "PoolSupply", "extent"]
 
 
 class PoolStatus(enum.Enum):
@@ -31,7 +31,7 @@ class PoolStatus(enum.Enum):
     INVALID = "invalid"
 
 
-class PoolView:
+class PoolSupply:
     """One pool as some node sees it."""
 
     __slots__ = (
@@ -106,7 +106,7 @@ _PROJECTIONS: Final = 16
 """Largest number of projections that a node caches."""
 
 
-class NodeView:
+class NodeSupply:
     """The pools of one node in the order of the search, and the usable devices in one row."""
 
     __slots__ = (
@@ -132,7 +132,7 @@ class NodeView:
 
     def __init__(
         self,
-        pools: tuple[PoolView, ...],
+        pools: tuple[PoolSupply, ...],
         snapshot: InventorySnapshot,
         bound: tuple[SliceRecord, ...] | None,
         depends: tuple[tuple[PoolID, object], ...],
@@ -164,7 +164,7 @@ class NodeView:
         self.interner = snapshot.interner
         self._pool_of: list[int] | None = None
         self._shapes_under: dict[Projection, int] = {}
-        self._states: _KeptStates | None = None
+        self._states: _PoolStateCache | None = None
 
     @property
     def pool_of(self) -> list[int]:
@@ -185,17 +185,17 @@ class NodeView:
         return known
 
     def _project(self, projection: Projection) -> object:
-        """Return the projected view; nodes of one shape share it."""
+        """Return the projected supply; nodes of one shape share it."""
         return tuple([pool.shape_under(projection, self.interner) for pool in self.pools]), self.node_mask
 
-    def apart(self) -> NodeView:
-        """The same view with caches of its own, for a search in another thread: searches change what is cached."""
+    def apart(self) -> NodeSupply:
+        """The same supply with caches of its own, for a search in another thread: searches change what is cached."""
         twin = copy(self)
         twin.caches = Caches()
         return twin
 
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
-        """Return True if nothing has changed from which this view was made."""
+        """Return True if nothing has changed from which this supply was made."""
         return (
             self.bound is bound
             and self.unbound is snapshot.unbound
@@ -206,7 +206,7 @@ class NodeView:
             )
         )
 
-    def place_of(self, pool: PoolView) -> int:
+    def place_of(self, pool: PoolSupply) -> int:
         """At which place of the usable pools ``pool`` stands."""
         known = self._states
         return self.usable.index(pool) if known is None else known.place_of(pool.id)
@@ -221,16 +221,16 @@ class NodeView:
             return tuple([pool.state(pools.get(pool.id, NOTHING), shares=shares) for pool in self.usable])
         known = self._states
         if known is None or known.shares is not shares:
-            known = self._states = _KeptStates(self.usable, shares)
+            known = self._states = _PoolStateCache(self.usable, shares)
         return known.at(ledger)
 
 
-class _KeptStates:
+class _PoolStateCache:
     """The states of a node's pools, from one ledger to the next."""
 
     __slots__ = ("_ledger", "_places", "_pools", "_states", "shares")
 
-    def __init__(self, pools: tuple[PoolView, ...], shares: bool) -> None:
+    def __init__(self, pools: tuple[PoolSupply, ...], shares: bool) -> None:
         self.shares = shares
         self._pools = pools
         self._places = {pool.id: place for place, pool in enumerate(pools)}
@@ -266,7 +266,7 @@ _MANY: Final = 64
 """Number of pools from which their states are updated instead of looked up."""
 
 
-class NodeViews:
+class NodeSupplyCache:
     """Views of the nodes of a cluster in ``snapshot``; cached as long as they are current, also across snapshots."""
 
     __slots__ = ("_features", "_known", "snapshot")
@@ -276,8 +276,8 @@ class NodeViews:
         self._features = features
         self._known = snapshot.caches.of(_NODE_VIEWS).setdefault(features.about_pools, {})
 
-    def of(self, node: core_v1.Node) -> NodeView:
-        """Return the view of ``node``.
+    def of(self, node: core_v1.Node) -> NodeSupply:
+        """Return the supply of ``node``.
 
         Raises:
             FatalError: a node selector cannot be parsed.
@@ -290,14 +290,14 @@ class NodeViews:
             key = (key, *[labels.get(one) for one in snapshot.label_keys])
         bound = snapshot.bound.get(metadata.name)
         if bound is None and not snapshot.asks_name and not self._features.everywhere:
-            # The view of such nodes depends on their labels alone, so they share one.
+            # The supply of such nodes depends on their labels alone, so they share one.
             key = ("", *key[1:]) if snapshot.label_keys else ""
-        view = self._known.get(key)
-        if view is None or not view.is_current(snapshot, bound):
-            if view is None and len(self._known) >= _VIEWS:
+        supply = self._known.get(key)
+        if supply is None or not supply.is_current(snapshot, bound):
+            if supply is None and len(self._known) >= _VIEWS:
                 self._known.clear()
-            view = self._known[key] = _Gathering(snapshot, node, self._features).view(bound)
-        return view
+            supply = self._known[key] = _Gathering(snapshot, node, self._features).supply(bound)
+        return supply
 
 
 _VIEWS: Final = 100_000
@@ -336,9 +336,9 @@ class _WholePool:
 
 Slices: TypeAlias = tuple[SliceRecord, ...]
 Gates: TypeAlias = tuple[bool, ...]
-_NODE_VIEWS: Final[CacheSlot[dict[Gates, dict[str, NodeView]]]] = CacheSlot("views of nodes", dict)
-_POOL_VIEWS: Final[CacheSlot[dict[Gates, dict[PoolID, tuple[Slices | None, dict[tuple[int, ...], PoolView]]]]]] = (
-    CacheSlot("views of pools", dict)
+_NODE_VIEWS: Final[CacheSlot[dict[Gates, dict[str, NodeSupply]]]] = CacheSlot("supplies of nodes", dict)
+_POOL_VIEWS: Final[CacheSlot[dict[Gates, dict[PoolID, tuple[Slices | None, dict[tuple[int, ...], PoolSupply]]]]]] = (
+    CacheSlot("supplies of pools", dict)
 )
 _WHOLE_POOLS: Final[CacheSlot[dict[bool, dict[PoolID, tuple[Slices, _WholePool]]]]] = CacheSlot("whole pools", dict)
 
@@ -356,8 +356,8 @@ def _whole(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> _Whole
 
 
 def extent(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> object:
-    """Return a key of what a node's view takes from slices of a pool that are for other nodes: equal keys, equal
-    views."""
+    """Return a key of what a node's supply takes from slices of a pool that are for other nodes: equal keys, equal
+    supplies."""
     whole = _whole(snapshot, pool, groups=groups)
     if whole.has_counters:
         return whole
@@ -373,7 +373,7 @@ class _Gathering:
         self.features = features
         self.everywhere = features.everywhere
 
-    def view(self, bound: tuple[SliceRecord, ...] | None) -> NodeView:
+    def supply(self, bound: tuple[SliceRecord, ...] | None) -> NodeSupply:
         kept: dict[PoolID, list[SliceRecord]] = {}
         for record in self._relevant(bound or ()):
             known = kept.get(record.pool)
@@ -391,7 +391,7 @@ class _Gathering:
                 pools.append(made)
         if len(pools) > 1 and not self.features.stable:
             pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
-        return NodeView(
+        return NodeSupply(
             tuple(pools),
             self.snapshot,
             bound,
@@ -441,7 +441,7 @@ class _Gathering:
                 f" in slice {record.slice.name}: {error}"
             ) from error
 
-    def _pool(self, pool: PoolID, records: list[SliceRecord]) -> PoolView | None:
+    def _pool(self, pool: PoolID, records: list[SliceRecord]) -> PoolSupply | None:
         rest: list[SliceRecord] = []
         complete = len(records) == records[0].count
         if not complete:
@@ -454,24 +454,26 @@ class _Gathering:
                 rest = [record for record in whole.records if record not in chosen]
         if len(records) > 1 and not self.features.stable:
             records.sort(key=lambda record: _bytes((record.name,)))
-        # Nodes that see the same slices of a pool share its view, as long as the pool does not change.
+        # Nodes that see the same slices of a pool share its supply, as long as the pool does not change.
         cache = self.snapshot.caches.of(_POOL_VIEWS).setdefault(self.features.about_pools, {})
         every = self.snapshot.pools.get(pool)
         known = cache.get(pool)
         if known is None or known[0] is not every:
             known = cache[pool] = (every, {})
         key = tuple([record.serial for record in records])
-        view = known[1].get(key)
-        if view is None:
-            view = known[1][key] = self._build(pool, records, rest, complete=complete)
-        return view
+        supply = known[1].get(key)
+        if supply is None:
+            supply = known[1][key] = self._build(pool, records, rest, complete=complete)
+        return supply
 
-    def _build(self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool) -> PoolView:
+    def _build(
+        self, pool: PoolID, records: list[SliceRecord], rest: list[SliceRecord], *, complete: bool
+    ) -> PoolSupply:
         interner = self.snapshot.interner
         trouble = self.snapshot.withheld.get(pool, "")
         if trouble or not complete:
             shape = interner.shape(("incomplete",))
-            return PoolView(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape, trouble=trouble)
+            return PoolSupply(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape, trouble=trouble)
         partitions = self.features.partitionable_devices
         targeting = [record for record in records if not (partitions and record.counter_sets)]
         elsewhere = [record for record in rest if not (partitions and record.counter_sets)]
@@ -493,7 +495,7 @@ class _Gathering:
                 checked = [*records, *rest]
             valid = valid and all(_refers(one, names, counters) for record in checked for one in record.consumers)
         status = PoolStatus.COMPLETE if valid else PoolStatus.INVALID
-        return PoolView(
+        return PoolSupply(
             pool,
             status,
             devices,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.allocation import Features
-from cathedra.allocation.checks.selectors import device_view
+from cathedra.allocation.checks.selectors import cel_device
 from cathedra.allocation.supply.devices import Signature
 from cathedra.api.jsonvalue import JSONValue
 from cathedra.cel.errors import CompileError
@@ -64,7 +64,7 @@ def relaxed_selectors(expression: str, signatures: Iterable[Signature], features
 
 def compiled_fails(compiled: CompiledSelector, signature: Signature) -> bool:
     """Return True if the selector fails on devices of the signature, rather than being false."""
-    return compiled.outcome(device_view(signature)).error is not None
+    return compiled.outcome(cel_device(signature)).error is not None
 
 
 def _compiled(expression: str, features: Features) -> CompiledSelector | None:
@@ -101,7 +101,7 @@ def _other_values(
     counts: dict[str, tuple[int, Any]] = {}
     for signature in signatures:
         trace: dict[int, Any] = {}
-        if compiled.outcome(device_view(signature), trace).error is not None or value_node.id not in trace:
+        if compiled.outcome(cel_device(signature), trace).error is not None or value_node.id not in trace:
             continue
         value = trace[value_node.id]
         shown = _spelled(value, literal)
@@ -163,7 +163,7 @@ def _guarded(expression: str, compiled: CompiledSelector, signatures: list[Signa
     missing = {
         name
         for signature in signatures
-        if (error := compiled.outcome(device_view(signature)).error) and (name := _missing_key(error))
+        if (error := compiled.outcome(cel_device(signature)).error) and (name := _missing_key(error))
     }
     guards = []
     for one in _selections(compiled.program.root):

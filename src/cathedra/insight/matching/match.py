@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from cathedra.allocation import Features, InvalidInput
-from cathedra.allocation.checks.selectors import device_view
+from cathedra.allocation.checks.selectors import cel_device
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import ResourceSlice
@@ -169,7 +169,7 @@ class DeviceExpression:
         """Its value or error on a device."""
         number = record.signature.number
         if number not in self._known:
-            view = device_view(record.signature)
+            view = cel_device(record.signature)
             if view.failure:
                 self._known[number] = Evaluation(None, view.failure, 0)
             else:
@@ -179,7 +179,7 @@ class DeviceExpression:
     def explain(self, record: DeviceRecord) -> ExpressionExplanation:
         """The same with the value of every part."""
         trace: dict[int, CELValue] = {}
-        view = device_view(record.signature)
+        view = cel_device(record.signature)
         return explain_program(self._compiled, self._compiled.trace({"device": view.root}, trace, COST_LIMIT), trace)
 
     @cached_property

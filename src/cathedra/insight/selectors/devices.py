@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from cathedra.allocation.checks.selectors import device_view
+from cathedra.allocation.checks.selectors import cel_device
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.resource import DeviceAttribute
 from cathedra.cel.errors import EvaluationError
@@ -99,7 +99,7 @@ def ask(
         number = device.signature.number
         if number not in known:
             try:
-                known[number] = selector.matches(device_view(device.signature))
+                known[number] = selector.matches(cel_device(device.signature))
             except EvaluationError as error:
                 known[number] = error.text
         verdict = known[number]

@@ -16,13 +16,13 @@ import msgspec
 from cathedra.allocation import (
     UNLIMITED,
     Allocator,
-    Allowance,
     Budget,
     Features,
     Inventory,
     Ledger,
     Occupancy,
     PreparedRequests,
+    SearchAllowance,
     behaviour_of,
 )
 from cathedra.allocation.supply.undecodable import effect_of
@@ -125,11 +125,11 @@ class Devices:
         """
         return self._allocator().prepare(claims, None if attempt is None else self._allowance(attempt))
 
-    def _allowance(self, attempt: Attempt) -> Allowance:
+    def _allowance(self, attempt: Attempt) -> SearchAllowance:
         """The time of all searches of ``attempt``, with what those in the thread have found out."""
-        allowance: Allowance | None = attempt.data.get(_ALLOWANCE)
+        allowance: SearchAllowance | None = attempt.data.get(_ALLOWANCE)
         if allowance is None:
-            allowance = attempt.data[_ALLOWANCE] = Allowance(self._budget)
+            allowance = attempt.data[_ALLOWANCE] = SearchAllowance(self._budget)
         allowance.interrupted = attempt.interrupted(self.seconds)
         allowance.exhausted = attempt.used >= self.seconds
         return allowance

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import Allocation, AllocationError, Refusal
-from cathedra.allocation.claims.tables import KNOWN_REQUESTS, Bases, OptionTables, bases
+from cathedra.allocation.claims.tables import Bases, OptionTables, bases
 from cathedra.allocation.search.matching import positions
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import encode, from_dict, replace
@@ -28,7 +28,7 @@ from tests.unit.allocation.building import (
 
 def known(world: World, *requests: dict[str, Any]) -> Bases:
     prepared, problem = problem_of(world, [claim(*requests)])
-    return bases(OptionTables(prepared.plans, world.features, problem.view.interner), problem)
+    return bases(OptionTables(prepared.plans, world.features, problem.supply.interner), problem)
 
 
 def test_a_device_is_a_candidate_of_the_requests_whose_selectors_it_passes() -> None:
@@ -160,7 +160,7 @@ def _class(expression: str) -> DeviceClass:
 def test_claims_of_one_spec_are_taken_apart_once() -> None:
     world = World([SLICE])
     first, second = (world.allocator().prepare([named(0, number)]) for number in range(2))
-    assert first._asked is second._asked
+    assert first._specs is second._specs
     assert isinstance(first.on(node()), Allocation)
     assert isinstance(second.on(node()), Allocation)
     assert second._plans is None
@@ -180,6 +180,6 @@ def test_few_sorts_of_claims_are_remembered_and_faulty_ones_not_at_all() -> None
     for count in range(100):
         allocator.prepare([claim(exactly("a", 1 + count % 4))])
     allocator.prepare([claim(exactly("a", 1, deviceClassName="gone"))])
-    known = allocator.inventory.caches.of(KNOWN_REQUESTS)._known
+    known = allocator.inventory.caches.of(SPEC_CACHE)._known
     assert len(known) == 64
     assert all(asked.key is not None for asked in known.values())

@@ -16,7 +16,7 @@ from tests.unit.allocation.building import World, claim, device, exactly, held, 
 
 def candidates(world: World, *requests: dict[str, Any], **more: Any) -> Candidates:
     prepared, problem = problem_of(world, [claim(*requests, **more)])
-    return Candidates(problem, bases(OptionTables(prepared.plans, world.features, problem.view.interner), problem))
+    return Candidates(problem, bases(OptionTables(prepared.plans, world.features, problem.supply.interner), problem))
 
 
 THREE = World([resource_slice(*[device(name, attributes={"numa": at // 2}) for at, name in enumerate("abc")])])
@@ -58,7 +58,7 @@ FIVE = ("a", "b", "c", "d", "e")
 def posed(world: World, *requests: dict[str, Any], **more: Any) -> tuple[Candidates, RequestOption]:
     """The candidates of a claim on the node, and the option of its first request."""
     prepared, problem = problem_of(world, [claim(*requests, **more)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     return Candidates(problem, bases(tables, problem)), tables.options[0]
 
 

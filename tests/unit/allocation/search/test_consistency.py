@@ -79,7 +79,7 @@ class Searched(NamedTuple):
 def searched(world: World, *claims: ResourceClaim) -> Searched:
     """Search; fail after a few thousand states instead of running for hours."""
     prepared, problem = problem_of(world, list(claims))
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     meter = Meter(Budget(states=5_000).begin())
     found = FastSearch(problem, bases(tables, problem), meter).run()
     return Searched(named(problem, found), meter.states)

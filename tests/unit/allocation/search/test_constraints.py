@@ -27,7 +27,7 @@ def posed(kind: str, *values: Any, features: Features | None = None) -> tuple[No
     ]
     world = World([resource_slice(*made)], features=features or Features())
     prepared, problem = problem_of(world, [claim(exactly("r", 2), constraints=[{kind: "drv/x"}])])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     rule = Candidates(problem, bases(tables, problem)).rules[0][0]
     assert isinstance(rule, NodeConstraint)
     return rule, tables.options[0]

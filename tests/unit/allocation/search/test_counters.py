@@ -21,7 +21,7 @@ from tests.unit.allocation.building import World, claim, device, exactly, held, 
 
 def posed(world: World) -> tuple[Counters, RequestOption]:
     prepared, problem = problem_of(world, [claim(exactly("r", 2))])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     counters = Candidates(problem, bases(tables, problem)).counters
     assert counters is not None
     return counters, tables.options[0]

@@ -16,8 +16,8 @@ from cathedra.allocation import RELEASE_1_36, Budget, FatalError, Features, Node
 from cathedra.allocation.claims.problem import Problem, Solution
 from cathedra.allocation.claims.tables import OptionTables, bases
 from cathedra.allocation.search.budget import UNLIMITED, Meter
+from cathedra.allocation.search.exhaustive import ExhaustiveSearch
 from cathedra.allocation.search.fast import greedy
-from cathedra.allocation.search.plain import PlainSearch
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation import reference
 from tests.unit.allocation.building import (
@@ -190,7 +190,7 @@ def compare_searches(world: World, asked: list[ResourceClaim]) -> str:
     error = ""
     walked = None
     try:
-        walked = named(problem, PlainSearch(problem, Meter(UNLIMITED.begin())).run())
+        walked = named(problem, ExhaustiveSearch(problem, Meter(UNLIMITED.begin())).run())
     except FatalError as fatal:
         error = str(fatal)
     if error:
@@ -289,7 +289,7 @@ def test_many_large_claims_are_no_recursion(features: Features) -> None:
 
 def attempt(world: World, *requests: dict[str, Any], **more: Any) -> tuple[bool, list[int] | None]:
     prepared, problem = problem_of(world, [claim(*requests, **more)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     decided, solution = greedy(problem, bases(tables, problem))
     return decided, _positions(solution)
 

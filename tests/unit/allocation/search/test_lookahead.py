@@ -30,7 +30,7 @@ def parts(*asked: dict[str, Any], counters: bool = False, **more: Any) -> list[i
     ]
     world = World(slices)
     prepared, problem = problem_of(world, [claim(*asked, **more)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     lookahead = Lookahead(Candidates(problem, bases(tables, problem)), Meter(UNLIMITED.begin()))
     return [lookahead.component(0, number) for number in range(len(asked))]
 
@@ -78,7 +78,7 @@ def bound(sizes: list[int], *, taken: int = 0) -> tuple[CapacityBound, Candidate
     world = World([resource_slice(*made)], [held(shares={"a": {"mem": taken}})] if taken else ())
     asked = [exactly(f"r{number}", 1, capacity={"drv/mem": size}) for number, size in enumerate(sizes)]
     prepared, problem = problem_of(world, [claim(*asked)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     candidates = Candidates(problem, bases(tables, problem))
     return CapacityBound(candidates, lambda claim, request: False), candidates
 

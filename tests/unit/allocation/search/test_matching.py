@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cathedra.allocation.search.matching import Seating, bits, mask_of, matchable, positions
+from cathedra.allocation.search.matching import GroupMatching, bits, mask_of, matchable, positions
 
 
 @settings(max_examples=80)
@@ -46,24 +46,24 @@ def seatings(domains: list[int], room: dict[int, int]) -> list[tuple[int, ...]]:
 def test_a_group_keeps_exactly_the_values_it_has_in_some_seating_of_all_groups(
     domains: list[int], room: dict[int, int]
 ) -> None:
-    found = Seating(domains, room)
+    found = GroupMatching(domains, room)
     every = seatings(domains, room)
-    assert found.seats_all == bool(every)
-    if found.seats_all:
+    assert found.is_complete == bool(every)
+    if found.is_complete:
         for group in range(len(domains)):
-            assert found.seats_of(group) == sum({one[group] for one in every})
+            assert found.values_of(group) == sum({one[group] for one in every})
 
 
 def test_a_seating_moves_groups_along_paths_as_long_as_there_are_groups() -> None:
     domains = [1 << n | 1 << n + 1 for n in range(300)]
     room = {1 << n: 1 for n in range(301)}
-    assert Seating([*domains, 1], room).seats_all
-    assert not Seating([*domains, 1, 1], room).seats_all
+    assert GroupMatching([*domains, 1], room).is_complete
+    assert not GroupMatching([*domains, 1, 1], room).is_complete
 
 
 def test_a_value_takes_as_many_groups_as_it_has_room_for() -> None:
-    assert Seating([1, 1, 3], {1: 2, 2: 1}).seats_of(2) == 2
-    assert not Seating([1, 1, 1], {1: 2, 2: 1}).seats_all
+    assert GroupMatching([1, 1, 3], {1: 2, 2: 1}).values_of(2) == 2
+    assert not GroupMatching([1, 1, 1], {1: 2, 2: 1}).is_complete
 
 
 @given(st.sets(st.integers(0, 200)))

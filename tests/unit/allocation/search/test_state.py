@@ -35,7 +35,7 @@ GIGA = 10**9
 
 def posed(world: World, *requests: dict[str, Any]) -> tuple[Shares, list[RequestOption]]:
     prepared, problem = problem_of(world, [claim(*requests)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     return Candidates(problem, bases(tables, problem)).shares, list(tables.options)
 
 

@@ -13,7 +13,7 @@ from tests.unit.allocation.building import World, claim, device, exactly, proble
 
 def symmetry(world: World, *requests: dict[str, Any], **more: Any) -> tuple[Symmetry, Candidates]:
     prepared, problem = problem_of(world, [claim(*requests, **more)])
-    tables = OptionTables(prepared.plans, world.features, problem.view.interner)
+    tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
     candidates = Candidates(problem, bases(tables, problem))
     return Symmetry(candidates), candidates
 

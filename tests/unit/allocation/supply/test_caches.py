@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.allocation.supply.caches import Caches, CacheSlot, Recent
+from cathedra.allocation.supply.caches import Caches, CacheSlot, LRUCache
 
 
 def test_a_slot_keeps_what_it_made_first() -> None:
@@ -31,7 +31,7 @@ def test_a_forgotten_slot_is_made_again() -> None:
 
 
 def test_of_what_was_made_lately_the_least_recently_asked_for_gives_way() -> None:
-    recent: Recent[str, list[str]] = Recent(2)
+    recent: LRUCache[str, list[str]] = LRUCache(2)
     made = {key: recent.get(key, lambda key=key: [key]) for key in "ab"}
     assert recent.get("a", list) is made["a"]
     recent.get("c", list)

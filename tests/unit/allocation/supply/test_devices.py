@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.allocation.supply.devices import Interner, selects
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.resource import Device
 from cathedra.api.struct import from_dict
 from tests.unit.allocation.building import World, device, node, resource_slice, rule
@@ -39,5 +39,5 @@ def test_a_rule_selects_by_driver_pool_and_device() -> None:
 
 def test_taints_of_rules_are_merged_into_the_devices_they_select() -> None:
     world = World([resource_slice("a", "b")], rules=[rule(driver="drv", pool="p", device="b")])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    assert [[taint.key for taint in record.taints] for record in view.devices] == [[], ["broken"]]
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
+    assert [[taint.key for taint in record.taints] for record in supply.devices] == [[], ["broken"]]

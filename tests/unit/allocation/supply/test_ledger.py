@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cathedra.allocation import Ledger
 from cathedra.allocation.supply.ledger import NOTHING, StateKey
-from cathedra.allocation.supply.pools import NodeViews
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.api.resource import ResourceClaim
 from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice
 
@@ -116,8 +116,8 @@ def test_shares_of_a_device_add_up_by_claim() -> None:
 def test_the_state_of_a_pool_says_what_is_taken(shares: bool) -> None:
     made = ["a", device("b", shareable=True, capacity={"mem": 5})]
     world = World([resource_slice(*made)], [held("a", shares={"b": {"mem": 2}})])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    (state,) = view.states(world.ledger.snapshot(), shares=shares)
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
+    (state,) = supply.states(world.ledger.snapshot(), shares=shares)
     assert state.taken & 0b01
     assert bool(state.shared & 0b10) is shares
     assert state.capacity == ({1: {"drv/mem": 2 * 10**9}} if shares else {})
@@ -131,16 +131,16 @@ def test_what_devices_in_use_consume_is_missing_from_the_counters() -> None:
         ],
         [held("a")],
     )
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    (state,) = view.states(world.ledger.snapshot(), shares=True)
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
+    (state,) = supply.states(world.ledger.snapshot(), shares=True)
     assert state.available == {("g", "m"): 5 * 10**9}
 
 
 def test_states_are_told_apart_by_their_keys() -> None:
     world = World([resource_slice("a", "b")])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    (free,) = view.states(world.ledger.snapshot(), shares=True)
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
+    (free,) = supply.states(world.ledger.snapshot(), shares=True)
     world.ledger.add(held("b"))
-    (taken,) = view.states(world.ledger.snapshot(), shares=True)
+    (taken,) = supply.states(world.ledger.snapshot(), shares=True)
     assert free.key is None
     assert taken.key == StateKey(0b10, 0, (), (), ())

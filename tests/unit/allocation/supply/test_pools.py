@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation.supply.ledger import PoolState
-from cathedra.allocation.supply.pools import NodeViews, PoolStatus
+from cathedra.allocation.supply.pools import NodeSupplyCache, PoolStatus
 from tests.unit.allocation.building import World, held, node, resource_slice
 
 
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
     world = World([resource_slice("old", name="s1"), resource_slice("new", name="s2", generation=2)])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    assert [record.name for record in view.devices] == ["new"]
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
+    assert [record.name for record in supply.devices] == ["new"]
 
 
 def test_a_node_sees_what_targets_it_by_name_or_all_nodes() -> None:
@@ -24,16 +24,16 @@ def test_a_node_sees_what_targets_it_by_name_or_all_nodes() -> None:
             resource_slice("everywhere", name="u", pool="r", node=None, allNodes=True),
         ]
     )
-    views = NodeViews(world.inventory.snapshot(), world.features)
-    assert sorted(record.name for record in views.of(node()).devices) == ["everywhere", "mine"]
-    assert sorted(record.name for record in views.of(node("birch")).devices) == ["everywhere", "theirs"]
+    supplies = NodeSupplyCache(world.inventory.snapshot(), world.features)
+    assert sorted(record.name for record in supplies.of(node()).devices) == ["everywhere", "mine"]
+    assert sorted(record.name for record in supplies.of(node("birch")).devices) == ["everywhere", "theirs"]
 
 
 def test_a_pool_with_a_slice_missing_is_not_complete() -> None:
     world = World([resource_slice("a", count=2)])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
-    assert [pool.status for pool in view.pools] == [PoolStatus.INCOMPLETE]
-    assert view.devices == []
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
+    assert [pool.status for pool in supply.pools] == [PoolStatus.INCOMPLETE]
+    assert supply.devices == []
 
 
 MANY = 70
@@ -43,15 +43,15 @@ MANY = 70
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, MANY - 1)), max_size=12), st.integers(1, 4))
 def test_the_states_of_many_pools_are_those_of_each(steps: list[tuple[bool, int]], every: int) -> None:
     world = World([resource_slice("a", "b", name=f"s{one}", pool=f"p{one}") for one in range(MANY)])
-    view = NodeViews(world.inventory.snapshot(), world.features).of(node())
+    supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
     for number, (added, one) in enumerate(steps):
         holder = held("a", name=f"h{one}", pool=f"p{one}")
         (world.ledger.add if added else world.ledger.remove)(holder)
         if number % every:
             continue
         ledger = world.ledger.snapshot()
-        found = [state.taken for state in view.states(ledger, shares=True)]
-        assert found == [PoolState(pool, ledger.pool(pool.id), shares=True).taken for pool in view.usable]
+        found = [state.taken for state in supply.states(ledger, shares=True)]
+        assert found == [PoolState(pool, ledger.pool(pool.id), shares=True).taken for pool in supply.usable]
 
 
 def in_zone(zone: str) -> dict[str, object]:
@@ -64,8 +64,8 @@ def test_nodes_whose_labels_are_the_same_share_a_view_unless_names_matter() -> N
     nodes = [node("n1", zone="x"), node("n2", zone="x"), node("n3", zone="y")]
 
     def seen() -> list[object]:
-        views = NodeViews(world.inventory.snapshot(), world.features)
-        return [views.of(one) for one in nodes]
+        supplies = NodeSupplyCache(world.inventory.snapshot(), world.features)
+        return [supplies.of(one) for one in nodes]
 
     first, second, third = seen()
     assert first is second
@@ -76,8 +76,8 @@ def test_nodes_whose_labels_are_the_same_share_a_view_unless_names_matter() -> N
     assert after[1] is not first
     named = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
     world.inventory.add_slice(resource_slice("b", name="u", pool="r", node=None, nodeSelector=named))
-    views = NodeViews(world.inventory.snapshot(), world.features)
-    assert [[str(record) for record in views.of(one).devices] for one in nodes] == [
+    supplies = NodeSupplyCache(world.inventory.snapshot(), world.features)
+    assert [[str(record) for record in supplies.of(one).devices] for one in nodes] == [
         ["drv/p/a", "drv/r/b"],
         ["drv/p/a", "drv/q/own"],
         [],

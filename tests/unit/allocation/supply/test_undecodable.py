@@ -62,9 +62,9 @@ def free(made: World, on: str) -> set[str]:
     for expression in ("drv", "net"):
         asked = claim(exactly("r", 1, f'device.driver == "{expression}"'))
         prepared = made.allocator().prepare([asked])
-        view = prepared._views.of(node(on))
-        for place, state in enumerate(view.states(made.ledger.snapshot(), shares=True)):
-            pool = view.usable[place]
+        supply = prepared._supplies.of(node(on))
+        for place, state in enumerate(supply.states(made.ledger.snapshot(), shares=True)):
+            pool = supply.usable[place]
             found |= {one.name for at, one in enumerate(pool.devices) if not state.taken >> at & 1}
     return found
 

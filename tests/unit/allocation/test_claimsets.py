@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cathedra.allocation import Cluster, InvalidInput, NodeError, allocate, fits, how_many
-from cathedra.allocation.questions import Question, read_question
+from cathedra.allocation.claimsets import ClaimSet, read_claim_set
 from cathedra.api.core import core_v1, resource_v1beta1
 from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import from_dict
@@ -41,7 +41,7 @@ def asked(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "question",
+    "claim_set",
     [
         CLAIM,
         FLAT,
@@ -58,9 +58,9 @@ def asked(spec: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_every_form_of_a_claim_for_one_device_fits_where_devices_are(question: Any) -> None:
-    assert fits(question, CLUSTER) == ["n1"]
-    assert how_many(question, CLUSTER)["n1"] >= 2
+def test_every_form_of_a_claim_for_one_device_fits_where_devices_are(claim_set: Any) -> None:
+    assert fits(claim_set, CLUSTER) == ["n1"]
+    assert how_many(claim_set, CLUSTER)["n1"] >= 2
 
 
 def test_a_workload_asks_for_what_its_pods_ask_for() -> None:
@@ -97,7 +97,7 @@ def test_a_pod_follows_the_claim_that_is_allocated_already() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "why"),
+    ("claim_set", "why"),
     [
         ("", "it holds no object"),
         ("---\n# nothing\n", "it holds no object"),
@@ -124,31 +124,31 @@ def test_a_pod_follows_the_claim_that_is_allocated_already() -> None:
         (asked({"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "Some"}}), "Unsupported value"),
     ],
 )
-def test_what_is_no_question_is_refused_with_a_reason(question: Any, why: str) -> None:
+def test_what_is_no_question_is_refused_with_a_reason(claim_set: Any, why: str) -> None:
     for ask in (fits, how_many):
         with pytest.raises(InvalidInput, match=why):
-            ask(question, CLUSTER)
+            ask(claim_set, CLUSTER)
 
 
-# --- the question itself
+# --- the claim_set itself
 
 
-def question(*given: Any, cluster: Any = ()) -> Question:
+def claim_set(*given: Any, cluster: Any = ()) -> ClaimSet:
     known = Cluster.of(list(cluster)) if cluster else Cluster()
-    return read_question(list(given), known.claims, known.templates)
+    return read_claim_set(list(given), known.claims, known.templates)
 
 
-def named(found: Question) -> list[str]:
+def named(found: ClaimSet) -> list[str]:
     return [claim.metadata.name for claim in found.claims]
 
 
 def test_what_a_pod_uses_is_not_asked_for_twice() -> None:
-    assert named(question(CLAIM, TEMPLATE)) == ["c", "t"]
-    assert named(question(CLAIM, TEMPLATE, pod(OF_TEMPLATE, OF_CLAIM))) == ["p-e0", "c"]
+    assert named(claim_set(CLAIM, TEMPLATE)) == ["c", "t"]
+    assert named(claim_set(CLAIM, TEMPLATE, pod(OF_TEMPLATE, OF_CLAIM))) == ["p-e0", "c"]
 
 
 def test_claims_that_a_pod_names_are_shared_by_its_copies_and_those_of_templates_are_not() -> None:
-    found = question(CLAIM, TEMPLATE, pod(OF_TEMPLATE, OF_CLAIM))
+    found = claim_set(CLAIM, TEMPLATE, pod(OF_TEMPLATE, OF_CLAIM))
     assert found.shared == {("default", "c")}
     result = from_dict(AllocationResult, {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": []}]}})
     after = found.after([AllocationResult(), result])
@@ -158,19 +158,19 @@ def test_claims_that_a_pod_names_are_shared_by_its_copies_and_those_of_templates
 
 def test_two_pods_ask_for_the_claim_that_both_name_once() -> None:
     other = {**pod(OF_CLAIM), "metadata": {"name": "q", "namespace": "default"}}
-    assert named(question(CLAIM, pod(OF_CLAIM), other)) == ["c"]
+    assert named(claim_set(CLAIM, pod(OF_CLAIM), other)) == ["c"]
 
 
 def test_the_input_goes_before_the_cluster() -> None:
     bigger = asked({"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}})
-    found = question(bigger, pod(OF_CLAIM), cluster=[CLAIM])
+    found = claim_set(bigger, pod(OF_CLAIM), cluster=[CLAIM])
     (request,) = found.claims[0].spec.devices.requests or ()
     assert request.exactly is not None
     assert request.exactly.count == 2
 
 
 def test_claims_get_the_defaults_of_the_api_server() -> None:
-    (request,) = question(CLAIM).claims[0].spec.devices.requests or ()
+    (request,) = claim_set(CLAIM).claims[0].spec.devices.requests or ()
     assert request.exactly is not None
     assert (request.exactly.allocation_mode, request.exactly.count) == ("ExactCount", 1)
 
@@ -178,7 +178,7 @@ def test_claims_get_the_defaults_of_the_api_server() -> None:
 def test_a_claim_that_is_allocated_already_binds_the_pod_to_its_nodes() -> None:
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]
     allocation = {"nodeSelector": {"nodeSelectorTerms": terms}}
-    found = question(pod(OF_CLAIM), cluster=[{**CLAIM, "status": {"allocation": allocation}}])
+    found = claim_set(pod(OF_CLAIM), cluster=[{**CLAIM, "status": {"allocation": allocation}}])
     assert found.claims == ()
     nodes = [from_dict(core_v1.Node, {"metadata": {"name": name}}) for name in ("n1", "n2")]
     assert [found.reaches(node) for node in nodes] == [False, True]
@@ -187,6 +187,6 @@ def test_a_claim_that_is_allocated_already_binds_the_pod_to_its_nodes() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"])
 def test_a_workload_is_its_pod_template(kind: str) -> None:
     workload = {"kind": kind, "metadata": {"name": "w"}, "spec": {"template": {"spec": pod(OF_TEMPLATE)["spec"]}}}
-    assert named(question(TEMPLATE, workload)) == ["w-e0"]
+    assert named(claim_set(TEMPLATE, workload)) == ["w-e0"]
     with pytest.raises(InvalidInput, match=f"{kind} w: it has no pod template"):
-        question({"kind": kind, "metadata": {"name": "w"}, "spec": {}})
+        claim_set({"kind": kind, "metadata": {"name": "w"}, "spec": {}})

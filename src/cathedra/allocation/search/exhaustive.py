@@ -20,10 +20,10 @@ from cathedra.allocation.search.state import Frame, SearchResult, depth_first
 from cathedra.allocation.supply.devices import DeviceRecord, groups_of
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["PlainSearch"]
+__all__ = ["ExhaustiveSearch"]
 
 
-class PlainSearch:
+class ExhaustiveSearch:
     """One search. ``calls`` counts the steps of the walk, as Kubernetes' own statistics do."""
 
     def __init__(self, problem: Problem, meter: Meter) -> None:
@@ -200,7 +200,7 @@ class _Step:
     __slots__ = ("claim", "exceeded", "placed", "request", "start", "sub", "then", "undo", "walk")
 
     def __init__(
-        self, walk: PlainSearch, claim: int, request: int, sub: int | None = None, placed: int = 0, start: int = 0
+        self, walk: ExhaustiveSearch, claim: int, request: int, sub: int | None = None, placed: int = 0, start: int = 0
     ) -> None:
         self.walk, self.claim, self.request = walk, claim, request
         self.sub, self.placed, self.start = sub, placed, start
@@ -315,7 +315,7 @@ class _Undo:
 
     __slots__ = ("charged", "constraints", "marked", "option", "placed", "position", "search", "share")
 
-    def __init__(self, search: PlainSearch, position: int, option: RequestOption) -> None:
+    def __init__(self, search: ExhaustiveSearch, position: int, option: RequestOption) -> None:
         self.search, self.position, self.option = search, position, option
         self.charged = self.marked = self.placed = False
         self.constraints: list[RunningConstraint] = []

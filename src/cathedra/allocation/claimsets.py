@@ -20,7 +20,7 @@ from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import replace, to_dict
 
-__all__ = ["Key", "Question", "read_question"]
+__all__ = ["ClaimSet", "Key", "read_claim_set"]
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -30,7 +30,7 @@ _WORKLOADS: Final = frozenset(
 _TAKEN: Final = "claims, templates, pods, and workloads that make pods"
 
 
-class Question(msgspec.Struct, frozen=True):
+class ClaimSet(msgspec.Struct, frozen=True):
     """The claims that are to be allocated together."""
 
     claims: tuple[ResourceClaim, ...]
@@ -43,8 +43,8 @@ class Question(msgspec.Struct, frozen=True):
         """Return True if all claims that are already allocated can be used on ``node``."""
         return all(node_selector_matches(place, node) for place in self.places)
 
-    def after(self, results: Sequence[AllocationResult]) -> Question:
-        """The question of the next copy, once this one got ``results``."""
+    def after(self, results: Sequence[AllocationResult]) -> ClaimSet:
+        """The claim_set of the next copy, once this one got ``results``."""
         if not self.shared:
             return self
         mine = tuple(claim for claim in self.claims if _key(claim) not in self.shared)
@@ -53,12 +53,12 @@ class Question(msgspec.Struct, frozen=True):
             for claim, result in zip(self.claims, results, strict=True)
             if _key(claim) in self.shared and result.node_selector is not None
         )
-        return Question(mine, places=(*self.places, *places))
+        return ClaimSet(mine, places=(*self.places, *places))
 
 
-def read_question(
+def read_claim_set(
     given: Input, claims: Mapping[Key, ResourceClaim], templates: Mapping[Key, ResourceClaimTemplate]
-) -> Question:
+) -> ClaimSet:
     """Return the request for ``given``; ``claims`` and ``templates`` are those of the cluster.
 
     Claims and templates that no pod of ``given`` uses are requested by themselves.
@@ -66,22 +66,22 @@ def read_question(
     Raises:
         InvalidInput: something is neither claim nor template nor pod, names what is not there, or is invalid.
     """
-    objects = [_asked_object(one) for one in plain_objects(given)]
+    objects = [_input_object(one) for one in plain_objects(given)]
     pods = [one for one in objects if isinstance(one, core_v1.Pod)]
     known_claims = {**claims, **{_key(one): one for one in objects if isinstance(one, ResourceClaim)}}
     known_templates = {**templates, **{_key(one): one for one in objects if isinstance(one, ResourceClaimTemplate)}}
     used = {_key(pod, name) for pod in pods for name in _named(pod)}
-    asked: list[ResourceClaim] = []
+    requested: list[ResourceClaim] = []
     for one in objects:
         if isinstance(one, ResourceClaim) and _key(one) not in used:
-            asked.append(one)
+            requested.append(one)
         elif isinstance(one, ResourceClaimTemplate) and _key(one) not in used:
-            asked.append(_claim_of(one, one.metadata.namespace, one.metadata.name))
+            requested.append(_claim_of(one, one.metadata.namespace, one.metadata.name))
     shared: dict[Key, ResourceClaim] = {}
     for pod in pods:
         for claim, is_shared in _claims_of(pod, known_claims, known_templates):
             if not is_shared:
-                asked.append(claim)
+                requested.append(claim)
             elif _key(claim) not in shared:
                 shared[_key(claim)] = claim
     places = tuple(
@@ -90,12 +90,12 @@ def read_question(
         if claim.status.allocation is not None and claim.status.allocation.node_selector is not None
     )
     waiting = [claim for claim in shared.values() if claim.status.allocation is None]
-    if not asked and not shared:
+    if not requested and not shared:
         raise InvalidInput(f"there is no claim in the input; pass {_TAKEN}")
-    return Question(tuple(_completed(claim) for claim in (*asked, *waiting)), frozenset(map(_key, waiting)), places)
+    return ClaimSet(tuple(_completed(claim) for claim in (*requested, *waiting)), frozenset(map(_key, waiting)), places)
 
 
-def _asked_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | ResourceClaimTemplate | core_v1.Pod:
+def _input_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | ResourceClaimTemplate | core_v1.Pod:
     if isinstance(one, Mapping) and "kind" not in one:
         one = _with_kind(one)
     elif isinstance(one, KubeObject) and type(one).__name__ in _WORKLOADS:

@@ -8,7 +8,7 @@ from cathedra.allocation import RELEASE_1_36, Features
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import Constraint, RequestOption
-from cathedra.allocation.search.plain import admits, make_constraint
+from cathedra.allocation.search.exhaustive import admits, make_constraint
 from tests.unit.allocation.building import World, claim, exactly, problem_of, resource_slice
 
 ONE: Value = ("int", 1)
