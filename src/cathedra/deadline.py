@@ -1,8 +1,8 @@
 """Deadlines for computations, on the standard library alone.
 
 A computation that a user can make long gets an `Interruption` and calls it often. `Interruption` ends a computation at
-its deadline and makes it pause, so that other threads can run; a `Turn` ends it as soon as it is too long for the event
-loop. `cathedra.offload` runs computations with both.
+its deadline and makes it pause, so that other threads can run; a `TimeSlice` ends it as soon as it is too long for the
+event loop. `cathedra.offload` runs computations with both.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["TURN_SECONDS", "DeadlineExceeded", "Interruption", "Turn", "TurnOver"]
+__all__ = ["SLICE_SECONDS", "DeadlineExceeded", "Interruption", "TimeSlice", "TimeSliceOver"]
 
-TURN_SECONDS: Final = 0.01
+SLICE_SECONDS: Final = 0.01
 """Seconds for which a computation may run on the event loop before it moves to the thread."""
 _PAUSE_EVERY: Final = 0.001
 """Seconds of work between two pauses of a computation in the thread."""
@@ -30,8 +30,8 @@ class DeadlineExceeded(Exception):
         super().__init__(f"stopped after {seconds:g} s")
 
 
-class TurnOver(Exception):
-    """A computation has used up its turn on the event loop. It is to be started again in the thread."""
+class TimeSliceOver(Exception):
+    """A computation has used up its time slice on the event loop. It is to be started again in the thread."""
 
 
 class Interruption:
@@ -84,27 +84,28 @@ class Interruption:
         return max(self._end - self._monotonic(), 0.0)
 
 
-class Turn(Interruption):
-    """A turn on the event loop. At its end every call raises `TurnOver`, also through code that expects a bool.
+class TimeSlice(Interruption):
+    """A time slice on the event loop. At its end every call raises `TimeSliceOver`, also through code that expects a
+    bool.
 
-    It begins with its first call: what a caller does before that is short, or is done only once.
+    It begins with its first call: work before that is short, or done only once.
     """
 
     __slots__ = ("_started",)
 
-    def __init__(self, seconds: float = TURN_SECONDS, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float = SLICE_SECONDS, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(seconds, monotonic=monotonic)
         self._started = False
 
     def __call__(self) -> bool:
-        """Return False as long as the turn lasts.
+        """Return False as long as the slice lasts.
 
         Raises:
-            TurnOver: it is over.
+            TimeSliceOver: it is over.
         """
         if not self._started:
             self._started = True
             self._end = self._monotonic() + self.seconds
         elif self._monotonic() >= self._end:
-            raise TurnOver
+            raise TimeSliceOver
         return False

@@ -34,9 +34,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cathedra.deadline import TURN_SECONDS, DeadlineExceeded, Interruption, Turn, TurnOver
+from cathedra.deadline import SLICE_SECONDS, DeadlineExceeded, Interruption, TimeSlice, TimeSliceOver
 
-__all__ = ["TURN_SECONDS", "ComputeThread", "DeadlineExceeded", "Interruption", "Turn", "TurnOver"]
+__all__ = ["SLICE_SECONDS", "ComputeThread", "DeadlineExceeded", "Interruption", "TimeSlice", "TimeSliceOver"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class ComputeThread:
         self._done = 0
 
     async def complete(
-        self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "", turn: float = TURN_SECONDS
+        self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "", turn: float = SLICE_SECONDS
     ) -> T:
         """Return what ``work`` returns: from the event loop if it takes less than ``turn``, else from the thread.
 
@@ -66,8 +66,8 @@ class ComputeThread:
             DeadlineExceeded: ``work`` raised it, because ``seconds`` in the thread were not enough.
         """
         try:
-            return work(Turn(turn, monotonic=self._monotonic))
-        except TurnOver:
+            return work(TimeSlice(turn, monotonic=self._monotonic))
+        except TimeSliceOver:
             return await self.run(work, seconds=seconds, owner=owner)
 
     async def run(self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "") -> T:

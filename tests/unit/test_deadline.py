@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from cathedra.deadline import DeadlineExceeded, Interruption, Turn, TurnOver
+from cathedra.deadline import DeadlineExceeded, Interruption, TimeSlice, TimeSliceOver
 
 
 class Ticking:
@@ -38,13 +38,13 @@ def test_the_work_pauses_once_per_millisecond() -> None:
 def test_a_turn_begins_with_its_first_look_and_its_end_is_raised() -> None:
     """What was done before it is not counted: caches that are filled once."""
     now = [0.0]
-    turn = Turn(1.0, monotonic=lambda: now[0])
+    turn = TimeSlice(1.0, monotonic=lambda: now[0])
     now[0] = 100.0
     assert not turn()
     now[0] = 100.9
     assert not turn()
     now[0] = 101.0
-    with pytest.raises(TurnOver):
+    with pytest.raises(TimeSliceOver):
         turn()
 
 

@@ -39,7 +39,7 @@ from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
 from cathedra.allocation.supply.pools import NodeSupply, NodeSupplyCache
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
-from cathedra.deadline import Interruption, TurnOver
+from cathedra.deadline import Interruption, TimeSliceOver
 
 __all__ = ["Allocation", "Allocator", "PreparedRequests"]
 
@@ -99,7 +99,7 @@ class Allocator:
             return self.plans_of(claims, allowance.look)
         except BudgetExceeded as stop:
             raise Aborted("time is up before all selectors are compiled") from stop
-        except TurnOver:
+        except TimeSliceOver:
             raise LongSearch(partial(self._plan_apart, claims), allowance.seconds) from None
 
     def _plan_apart(self, claims: Sequence[ResourceClaim], interrupted: Interruption) -> None:
@@ -304,7 +304,7 @@ class PreparedRequests:
             raise failure
         try:
             return self._searched(node, supply, node_class, self.allowance)
-        except TurnOver:
+        except TimeSliceOver:
             raise LongSearch(partial(self._solve_apart, node, supply, node_class), self.allowance.seconds) from None
 
     def _solve_apart(

@@ -89,7 +89,7 @@ class NodeEquivalence:
         return found
 
     def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
-        """Turn to these nodes at this moment. The price is what has changed since the last call."""
+        """TimeSlice to these nodes at this moment. The price is what has changed since the last call."""
         concerned = self._concerned(nodes, inventory)
         if concerned is None:
             self._begin(len(nodes))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from cathedra.api.status import StatusError, failure
-from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption, Turn, TurnOver
+from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption, TimeSlice, TimeSliceOver
 
 __all__ = ["EXPRESSION_SECONDS", "LARGE", "VALIDATION_SECONDS", "Allowance", "Computations", "Limit", "timed_out"]
 
@@ -154,8 +154,8 @@ class Allowance:
         if turn > 0 and size < LARGE:
             began = time.monotonic()
             try:
-                return work(Limit(Turn(turn), 1.0, _no_time))
-            except TurnOver:
+                return work(Limit(TimeSlice(turn), 1.0, _no_time))
+            except TimeSliceOver:
                 pass
             finally:
                 self._turn = max(turn - (time.monotonic() - began), 0.0)

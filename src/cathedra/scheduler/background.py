@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
-__all__ = ["STOP_SECONDS", "Background", "Places"]
+__all__ = ["STOP_SECONDS", "Background", "TaskLimit"]
 
 STOP_SECONDS: Final = 1.0
 """Seconds that a stopping scheduler waits for responses to requests in flight, and for plugins to release what they
@@ -20,7 +20,7 @@ reserved."""
 _LOG = logging.getLogger(__name__)
 
 
-class Places:
+class TaskLimit:
     """A limit on the number of tasks inside the context; further tasks wait in order.
 
     It does the work of an `asyncio.Semaphore` in about twelve calls less for each task that waited.
@@ -64,7 +64,7 @@ class Background:
 
     def __init__(self, limit: int) -> None:
         """``limit``: how many may write to the API at the same time."""
-        self.writing = Places(limit)
+        self.writing = TaskLimit(limit)
         self._tasks: dict[asyncio.Task[None], object] = {}
         """Running tasks, and their subjects."""
         self._spared: set[object] = set()

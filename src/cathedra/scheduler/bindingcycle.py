@@ -16,7 +16,7 @@ import msgspec
 from cathedra.client.events import EventRecorder
 from cathedra.scheduler.background import STOP_SECONDS, Background
 from cathedra.scheduler.failure import Failures
-from cathedra.scheduler.framework.diagnosis import Diagnosis, Refused
+from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import DEFECTS, Code, Status, defect_status, error
@@ -70,7 +70,7 @@ class BindingCycle:
         if isinstance(held, HeldPod):
             self.write(held)
         elif isinstance(held, Diagnosis):
-            self._failures.refused(entry, Refused(held))
+            self._failures.refused(entry, UnschedulablePod(held))
         else:
             self._failures.broke(entry, held)
 
@@ -86,7 +86,7 @@ class BindingCycle:
             status = defect_status(defect, _LOG, "%s: Reserve broke", held.pod.key)
         if status is None:
             return held
-        await self.let_go(held)
+        await self.release(held)
         if not status.rejected:
             return status
         return _refused_by(node, status)
@@ -137,7 +137,7 @@ class BindingCycle:
 
     async def _take_back(self, held: HeldPod, status: Status) -> None:
         try:
-            await self.let_go(held)
+            await self.release(held)
         finally:
             # For waiting pods this equals the deletion of a pod: its resources are free.
             self._queue.move(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, held.pod.pod, None))
@@ -149,7 +149,7 @@ class BindingCycle:
             else:
                 self._failures.broke(held.entry, status)
 
-    async def let_go(self, held: HeldPod) -> None:
+    async def release(self, held: HeldPod) -> None:
         """Call Unreserve of every plugin and drop the assumption, whatever fails on the way."""
         task = asyncio.current_task()
         stopping = task is not None and task.cancelling() > 0

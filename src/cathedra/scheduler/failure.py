@@ -19,7 +19,7 @@ from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.background import Background
-from cathedra.scheduler.framework.diagnosis import Refused
+from cathedra.scheduler.framework.diagnosis import UnschedulablePod
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
@@ -55,7 +55,7 @@ class Failures:
         self._background = background
         self._nominations = nominations
 
-    def refused(self, entry: QueuedPodInfo, refused: Refused) -> None:
+    def refused(self, entry: QueuedPodInfo, refused: UnschedulablePod) -> None:
         """No node will do; the plugins of the diagnosis decide what wakes the pod."""
         diagnosis = refused.diagnosis
         if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins, refused.nominated):

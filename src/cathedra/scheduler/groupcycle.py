@@ -25,7 +25,7 @@ from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
 from cathedra.scheduler.failure import Failures
-from cathedra.scheduler.framework.diagnosis import Diagnosis, Refused
+from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status
 from cathedra.scheduler.nodesearch import SelectedNode
@@ -38,7 +38,7 @@ __all__ = ["GroupCycle", "PodGroupConditions", "PodGroupOutcome", "in_order"]
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 _WAITS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 
-Find = Callable[[QueuedPodInfo, dict[str, Any]], Awaitable[tuple[SelectedNode | Refused | Status, CycleState]]]
+Find = Callable[[QueuedPodInfo, dict[str, Any]], Awaitable[tuple[SelectedNode | UnschedulablePod | Status, CycleState]]]
 """Looks for the node of one pod, given what plugins remember of the group; may make room for it."""
 
 
@@ -46,7 +46,7 @@ class _Tried(msgspec.Struct, frozen=True):
     """A pod of the group, and what came of it."""
 
     entry: QueuedPodInfo
-    outcome: HeldPod | Refused | Status
+    outcome: HeldPod | UnschedulablePod | Status
     preempting: HeldPod | None = None
     """The pod as it is held on the node that is being cleared for it."""
     permit: Status | None = None
@@ -88,7 +88,7 @@ class GroupCycle:
         for one in tried:
             if isinstance(one.outcome, HeldPod):
                 self._binding.write(one.outcome)
-            elif isinstance(one.outcome, Refused):
+            elif isinstance(one.outcome, UnschedulablePod):
                 self._failures.refused(one.entry, one.outcome)
         return PodGroupOutcome("Scheduled")
 
@@ -98,32 +98,32 @@ class GroupCycle:
             return _Tried(entry, outcome)
         node = outcome.node if isinstance(outcome, SelectedNode) else outcome.nominated
         if not node:
-            assert isinstance(outcome, Refused), "a selected node has a name"
+            assert isinstance(outcome, UnschedulablePod), "a selected node has a name"
             return _Tried(entry, outcome)
         # Also where room is only being made: the pods that follow must not take it for theirs.
         held = await self._binding.hold(entry, state, node)
         if isinstance(held, Diagnosis):
-            return _Tried(entry, Refused(held))
+            return _Tried(entry, UnschedulablePod(held))
         if isinstance(held, Status):
             return _Tried(entry, held)
         permit = self._profile.permit(held.pod)
         if permit is not None and permit.code is not Code.WAIT:
-            await self._binding.let_go(held)
+            await self._binding.release(held)
             return _Tried(entry, permit)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, UnschedulablePod):
             return _Tried(entry, outcome, held, permit)
         return _Tried(entry, held, None, permit)
 
     async def _let_go(self, tried: Sequence[_Tried]) -> None:
         for one in reversed(tried):
             if one.held is not None:
-                await self._binding.let_go(one.held)
+                await self._binding.release(one.held)
 
     async def _send_back(self, tried: Sequence[_Tried]) -> PodGroupOutcome:
         """Too few pods have nodes."""
         await self._let_go(tried)
         for one in tried:
-            if isinstance(one.outcome, Refused) and one.preempting is None:
+            if isinstance(one.outcome, UnschedulablePod) and one.preempting is None:
                 self._failures.refused(one.entry, one.outcome)
             else:
                 waiting = ", ".join((UNSCHEDULABLE, *(one.permit.reasons if one.permit is not None else ())))
@@ -136,7 +136,7 @@ class GroupCycle:
         for one in tried:
             if isinstance(one.outcome, HeldPod):
                 self._failures.held_back(one.entry, _WAITS, nominated=one.outcome.node)
-            elif isinstance(one.outcome, Refused):
+            elif isinstance(one.outcome, UnschedulablePod):
                 self._failures.refused(one.entry, one.outcome)
         return PodGroupOutcome("Unschedulable", _WAITS)
 

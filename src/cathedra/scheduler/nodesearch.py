@@ -156,20 +156,20 @@ class NodeSearch:
         nominations = self._nominations.node_of
         if not nominations and _all_pass(filters, nodes, len(state.snapshot.nodes)):
             taken = nodes[: wanted - len(feasible)]
-            self._profile.told(filters, len(taken))
+            self._profile.count_batch(filters, len(taken))
             feasible += taken
             return None
         judge = self._judge_with_nominated if nominations else self._profile.filter
         passing = frozenset[NodeInfo]() if nominations else _passing_all(filters, nodes)
         until, refused = (0, _UNREFUSED) if nominations else _refused_first(filters, nodes)
-        unasked = told = 0
+        skipped = evaluated = 0
         broken = None
         for node in nodes:
             known = node in passing
-            unasked += known
+            skipped += known
             status = None if known else refused.get(node)
             if status is not None:
-                told += 1
+                evaluated += 1
             elif not known:
                 status = judge(filters, state, pod, node)
             if status is None:
@@ -181,8 +181,8 @@ class NodeSearch:
             else:
                 broken = status
                 break
-        self._profile.told(filters, unasked)
-        self._profile.told(filters[:until], told)
+        self._profile.count_batch(filters, skipped)
+        self._profile.count_batch(filters[:until], evaluated)
         return broken
 
     def _judge_with_nominated(

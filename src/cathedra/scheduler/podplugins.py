@@ -43,8 +43,8 @@ class PodPlugins(msgspec.Struct, frozen=True):
     """The conjunction of all predicates; None if there are none."""
     scores: Sequence[ScorePlugin]
     """Plugins whose scores depend on more than the node, without those whose score for the pod is always zero."""
-    outspoken: Sequence[ScorePlugin]
-    """Those of ``scores`` that have no `silent_where`."""
+    unconditional: Sequence[ScorePlugin]
+    """Those of ``scores`` that have no `zero_where`."""
     parts: Sequence[ScorePlugin]
     """The plugins that score each node by itself."""
     total: NodeScore | None
@@ -69,15 +69,15 @@ class ProfilePlugins:
         self._skipping = [one for one in pre_filters if type(one).skips is not PreFilterPlugin.skips]
         self._with_predicate = [one for one in filters if type(one).predicate is not FilterPlugin.predicate]
         self._scoring_nodes = [one for one in scores if type(one).node_score is not ScorePlugin.node_score]
-        self._may_be_silent = [one for one in scores if type(one).is_silent is not ScorePlugin.is_silent]
+        self._may_be_zero = [one for one in scores if type(one).scores_zero is not ScorePlugin.scores_zero]
 
     def for_pod(self, pod: PodInfo) -> PodPlugins:
         """Return the plugins that take part for ``pod``."""
         skipped = frozenset([plugin.name for plugin in self._skipping if plugin.skips(pod)])
         predicates = {plugin: its for plugin in self._with_predicate if (its := plugin.predicate(pod)) is not None}
         parts = {plugin: score for plugin in self._scoring_nodes if (score := plugin.node_score(pod)) is not None}
-        silent = {plugin for plugin in self._may_be_silent if plugin not in parts and plugin.is_silent(pod)}
-        scores = [plugin for plugin in self._scores if plugin not in parts and plugin not in silent]
+        zero = {plugin for plugin in self._may_be_zero if plugin not in parts and plugin.scores_zero(pod)}
+        scores = [plugin for plugin in self._scores if plugin not in parts and plugin not in zero]
         return PodPlugins(
             pre_filters=[one for one in self._pre_filters if one[1].name not in skipped],
             skipped=skipped,
@@ -85,7 +85,7 @@ class ProfilePlugins:
             predicates=predicates,
             predicate=all_of([(plugin.name, one) for plugin, one in predicates.items()]),
             scores=scores,
-            outspoken=[plugin for plugin in scores if plugin.silent_where is None],
+            unconditional=[plugin for plugin in scores if plugin.zero_where is None],
             parts=list(parts),
             total=self._sum(parts) if parts else None,
         )

@@ -93,8 +93,8 @@ class Profile:
         self._post_filter = self._at("postFilter", (p for p in self.plugins if isinstance(p, PostFilterPlugin)))
         self._score = self._at("score", (p for p in self.plugins if isinstance(p, ScorePlugin)))
         self._score_names = tuple(plugin.name for plugin in self._score)
-        self._silent = all_of(
-            [(plugin.name, plugin.silent_where) for plugin in self._score if plugin.silent_where is not None]
+        self._zero_where = all_of(
+            [(plugin.name, plugin.zero_where) for plugin in self._score if plugin.zero_where is not None]
         )
         self._weights = {plugin.name: self._weight(plugin) for plugin in self._score}
         self._searching = ProfilePlugins(self._pre_filter, self._filter, self._score, self._weights)
@@ -237,7 +237,7 @@ class Profile:
             calls.append(FilterCall(plugin, batch.passing, batch.refused))
         return calls
 
-    def told(self, filters: Sequence[FilterCall], nodes: int) -> None:
+    def count_batch(self, filters: Sequence[FilterCall], nodes: int) -> None:
         """Count ``nodes`` evaluations of each of ``filters``, whose results were computed in a batch."""
         if nodes and self._observer is not None:
             self._observer.evaluated(tuple([call.plugin.name for call in filters]), "Filter", self.name, nodes)
@@ -304,8 +304,10 @@ class Profile:
         """Return the plugins that must be called, and the total score of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
         taking_part = state.plugins or self._searching.for_pod(pod)
-        silent = self._silent is not None and state.snapshot.all_are(self._silent.key, self._silent.holds, nodes)
-        asked = taking_part.outspoken if silent else taking_part.scores
+        zero = self._zero_where is not None and state.snapshot.all_are(
+            self._zero_where.key, self._zero_where.holds, nodes
+        )
+        asked = taking_part.unconditional if zero else taking_part.scores
         if taking_part.total is None:
             return asked, None
         totals = state.snapshot.values_of(taking_part.total.key, taking_part.total.of, nodes)

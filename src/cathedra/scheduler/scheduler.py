@@ -23,7 +23,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS
 from cathedra.clock import Clock
-from cathedra.deadline import TURN_SECONDS, Interruption, TurnOver
+from cathedra.deadline import SLICE_SECONDS, Interruption, TimeSliceOver
 from cathedra.offload import ComputeThread
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.background import Background
@@ -34,7 +34,7 @@ from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, Sche
 from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.diagnosis import Diagnosis, Refused
+from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
 from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
@@ -166,13 +166,13 @@ class Scheduler:
 
         async def find(
             entry: QueuedPodInfo, group: dict[str, Any]
-        ) -> tuple[SelectedNode | Refused | Status, CycleState]:
+        ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
             attempt = Attempt(self._clock.monotonic)
             while True:
                 state = CycleState(self._cache.snapshot(), group, attempt)
                 try:
                     return await _find(profile, search, entry, state), state
-                except (LongSearch, TurnOver) as rest:
+                except (LongSearch, TimeSliceOver) as rest:
                     await self._beside_others(entry, attempt, rest)
 
         groups = GroupCycle(profile, binding, failures, find)
@@ -242,7 +242,7 @@ class Scheduler:
             self._background.start(self._go_on(framework, entry, attempt, rest))
 
     async def _go_on(
-        self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver | None
+        self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TimeSliceOver | None
     ) -> None:
         """Continue a parked attempt until it is finished or the pod is deleted."""
         while rest is not None:
@@ -258,7 +258,7 @@ class Scheduler:
                     return
                 rest = await self._attempt(framework, entry, attempt)
 
-    async def _beside_others(self, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver) -> None:
+    async def _beside_others(self, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TimeSliceOver) -> None:
         """End a turn of a pod of a group, and let other pods be tried."""
         self._cycle.release()
         try:
@@ -266,9 +266,9 @@ class Scheduler:
         finally:
             await self._cycle.acquire()
 
-    async def _between_turns(self, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TurnOver) -> None:
+    async def _between_turns(self, entry: QueuedPodInfo, attempt: Attempt, rest: LongSearch | TimeSliceOver) -> None:
         """Make a long search in the thread, or give others on the event loop their turn."""
-        attempt.next_turn()
+        attempt.next_slice()
         if isinstance(rest, LongSearch):
             await self._search(entry, attempt, rest)
         else:
@@ -284,16 +284,16 @@ class Scheduler:
                 attempt.used += interrupted.elapsed
 
         # Time slices are counted as well, so that an attempt whose nodes change with every slice ends.
-        attempt.used += TURN_SECONDS
+        attempt.used += SLICE_SECONDS
         await self._compute.run(search, seconds=max(long.seconds - attempt.used, 0.0), owner=entry.info.namespace)
 
     async def _attempt(
         self, framework: _Framework, entry: QueuedPodInfo, attempt: Attempt
-    ) -> LongSearch | TurnOver | None:
+    ) -> LongSearch | TimeSliceOver | None:
         """Try a pod for one turn. If that is not enough, park it, and return what is left to do."""
         try:
             result = await self._schedule_one(framework, entry, attempt)
-        except (LongSearch, TurnOver) as rest:
+        except (LongSearch, TimeSliceOver) as rest:
             self._queue.park(entry)
             return rest
         except DEFECTS as defect:
@@ -317,7 +317,7 @@ class Scheduler:
         if isinstance(outcome, SelectedNode):
             await framework.binding.start(entry, state, outcome.node)
             return "scheduled"
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, UnschedulablePod):
             framework.failures.refused(entry, outcome)
             return "unschedulable"
         framework.failures.broke(entry, outcome)
@@ -374,16 +374,16 @@ class Scheduler:
 
 async def _find(
     profile: Profile, search: NodeSearch, entry: QueuedPodInfo, state: CycleState
-) -> SelectedNode | Refused | Status:
+) -> SelectedNode | UnschedulablePod | Status:
     """The node of one pod; why there is none, after plugins have tried to make room; or what broke."""
     pod = entry.info
     outcome = search.find(state, pod, pod.pod.status.nominated_node_name)
     if not isinstance(outcome, Diagnosis):
         return outcome
     if not outcome.nodes:
-        return Refused(outcome)
+        return UnschedulablePod(outcome)
     outcome.postfilter_message, nomination = await profile.post_filter(state, pod, outcome)
-    return Refused(outcome, nomination.node if nomination is not None else None)
+    return UnschedulablePod(outcome, nomination.node if nomination is not None else None)
 
 
 def _different_schedulers(entries: Sequence[QueuedPodInfo]) -> Status | None:

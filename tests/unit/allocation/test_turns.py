@@ -10,7 +10,7 @@ import pytest
 
 from cathedra.allocation import Aborted, Allocation, Allocator, Budget, FatalError, LongSearch, Refusal, SearchAllowance
 from cathedra.api.resource import ResourceClaim
-from cathedra.deadline import Interruption, TurnOver
+from cathedra.deadline import Interruption, TimeSliceOver
 from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice
 
 CUBE = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]"
@@ -27,7 +27,7 @@ class Looks:
     def __call__(self) -> bool:
         self.left -= 1
         if self.left < 0:
-            raise TurnOver
+            raise TimeSliceOver
         return False
 
 

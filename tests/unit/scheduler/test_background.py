@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from cathedra.clock import run_virtual
-from cathedra.scheduler.background import STOP_SECONDS, Background, Places
+from cathedra.scheduler.background import STOP_SECONDS, Background, TaskLimit
 
 
 def test_leaving_cancels_what_still_runs_and_waits_for_its_end() -> None:
@@ -137,13 +137,13 @@ def test_what_is_spared_comes_to_its_end_but_does_not_take_for_ever() -> None:
 def test_a_place_that_comes_free_for_one_who_is_cancelled_goes_to_the_next() -> None:
     entered: list[str] = []
 
-    async def enter(places: Places, name: str) -> None:
+    async def enter(places: TaskLimit, name: str) -> None:
         async with places:
             entered.append(name)
             await asyncio.sleep(1)
 
     async def main() -> None:
-        places = Places(1)
+        places = TaskLimit(1)
         async with places:
             tasks = [asyncio.create_task(enter(places, name)) for name in ("gone", "leaving", "last")]
             await asyncio.sleep(1)

@@ -125,10 +125,10 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
         monkeypatch.setattr(kind, "predicate", points.FilterPlugin.predicate)
     if method == "score" and issubclass(kind, points.ScorePlugin):
         monkeypatch.setattr(kind, "node_score", points.ScorePlugin.node_score)
-        monkeypatch.setattr(kind, "is_silent", points.ScorePlugin.is_silent)
-        monkeypatch.setattr(kind, "silent_where", None)
+        monkeypatch.setattr(kind, "scores_zero", points.ScorePlugin.scores_zero)
+        monkeypatch.setattr(kind, "zero_where", None)
     if method == "node_score":
-        monkeypatch.setattr(kind, "silent_where", None)
+        monkeypatch.setattr(kind, "zero_where", None)
 
     async def body(world: World) -> None:
         await scene(world)

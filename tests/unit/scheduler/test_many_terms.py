@@ -10,7 +10,7 @@ import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.store import Store
-from cathedra.deadline import TURN_SECONDS, TurnOver
+from cathedra.deadline import SLICE_SECONDS, TimeSliceOver
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status
@@ -29,7 +29,7 @@ PIECES = 3
 def attempt() -> Attempt:
     """An attempt whose clock advances by a part of a turn with each look at it."""
     ticks = count()
-    return Attempt(lambda: next(ticks) * TURN_SECONDS / PIECES)
+    return Attempt(lambda: next(ticks) * SLICE_SECONDS / PIECES)
 
 
 def term(**more: Any) -> dict[str, Any]:
@@ -46,9 +46,9 @@ def judged(plugin: Any, cache: Cache, wanted: Pod, one: Attempt | None) -> tuple
             skipped = first is not None
             said = [None if skipped else plugin.filter(state, info, node) for node in state.snapshot.nodes]
             return said, plugin.score(state, info, state.snapshot.nodes), turns
-        except TurnOver:
+        except TimeSliceOver:
             assert one is not None
-            one.next_turn()
+            one.next_slice()
     raise AssertionError("no progress is made")
 
 

@@ -93,7 +93,7 @@ def test_a_plugin_that_is_known_to_be_silent_about_a_pod_has_no_opinion_in_any_c
         cache.set_node(node(f"n{place}", labels={"disk": dice.choice(("ssd", "hdd"))}))
     info, snapshot = random_pod(dice), cache.snapshot()
     for plugin in PLUGINS:
-        if isinstance(plugin, ScorePlugin) and plugin.is_silent(info):
+        if isinstance(plugin, ScorePlugin) and plugin.scores_zero(info):
             assert plugin.score(CycleState(snapshot), info, snapshot.nodes) is None
 
 

@@ -218,11 +218,11 @@ class OwnNodes(PreFilterPlugin, FilterPlugin, ScorePlugin):
         predicate = self.predicate(pod)
         return None if predicate is None or predicate.holds(node) else unresolvable("another tenant's")
 
-    def is_silent(self, pod: PodInfo) -> bool:
+    def scores_zero(self, pod: PodInfo) -> bool:
         return pod.pod.metadata.labels.get(self.label) != "blue"
 
     def node_score(self, pod: PodInfo) -> NodeScore | None:
-        return None if self.is_silent(pod) else NodeScore("blue", lambda node: node.allocatable["cpu"] // 1000)
+        return None if self.scores_zero(pod) else NodeScore("blue", lambda node: node.allocatable["cpu"] // 1000)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         score = self.node_score(pod)

@@ -80,7 +80,7 @@ class SearchAllowance:
     __slots__ = ("_budget", "exhausted", "failures", "interrupted", "states")
 
     def __init__(self, budget: Budget, interrupted: Callable[[], bool] | None = None) -> None:
-        """``interrupted`` returns True once time is up; it may also raise `cathedra.deadline.TurnOver`."""
+        """``interrupted`` returns True once time is up; it may also raise `cathedra.deadline.TimeSliceOver`."""
         self._budget = budget
         self.states = budget.states
         self.interrupted = interrupted

@@ -304,8 +304,8 @@ def _argument_errors(given: Sequence[_Arguments], path: FieldPath) -> ErrorList:
         elif wrong := argument_errors(one.args, where.child("args")):
             errors += wrong
         elif not _ONLY_DEFAULTS.get(one.name, _any)(one.args):
-            told = f"this scheduler runs {one.name} with its default arguments only"
-            errors.forbidden(where.child("args"), told)
+            message = f"this scheduler runs {one.name} with its default arguments only"
+            errors.forbidden(where.child("args"), message)
     return errors
 
 

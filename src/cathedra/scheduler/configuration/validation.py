@@ -75,8 +75,8 @@ def _check_leader_election(errors: ErrorList, given: LeaderElection) -> None:
         if _seconds(text) <= 0:
             _invalid_duration(errors, path.child(name), text, _POSITIVE)
     if _seconds(given.lease_duration) <= _seconds(given.renew_deadline):
-        told = "LeaseDuration must be greater than RenewDeadline"
-        _invalid_duration(errors, path.child("leaseDuration"), given.renew_deadline, told)
+        message = "LeaseDuration must be greater than RenewDeadline"
+        _invalid_duration(errors, path.child("leaseDuration"), given.renew_deadline, message)
     for name, value in (("resourceNamespace", given.resource_namespace), ("resourceName", given.resource_name)):
         if not value:
             errors.required(path.child(name), f"{name} is required")
@@ -90,9 +90,9 @@ def _seconds(text: str) -> float:
     return duration.nanos / 1e9 if duration is not None else 0.0
 
 
-def _invalid_duration(errors: ErrorList, path: str, text: str, told: str) -> None:
+def _invalid_duration(errors: ErrorList, path: str, text: str, message: str) -> None:
     # Go shows durations without quotation marks.
-    errors.append(FieldError(ErrorType.INVALID, path, OMITTED, f"{text}: {told}"))
+    errors.append(FieldError(ErrorType.INVALID, path, OMITTED, f"{text}: {message}"))
 
 
 def argument_errors(args: Any, path: FieldPath) -> ErrorList:
@@ -126,8 +126,8 @@ def _fit(errors: ErrorList, path: FieldPath, args: FitArgs) -> None:
 def _check_weights(errors: ErrorList, path: FieldPath, resources: Sequence[ResourceWeight]) -> None:
     for position, one in enumerate(resources):
         if not 1 <= one.weight <= 100:
-            told = f"resource weight of {one.name} not in valid range (0, 100]"
-            errors.invalid(path.index(position).child("weight"), one.weight, told)
+            message = f"resource weight of {one.name} not in valid range (0, 100]"
+            errors.invalid(path.index(position).child("weight"), one.weight, message)
 
 
 def _check_shape(errors: ErrorList, path: FieldPath, shape: Sequence[UtilizationPoint]) -> None:
@@ -211,14 +211,14 @@ def _check_constraint(errors: ErrorList, path: FieldPath, constraint: TopologySp
     elif when not in ("DoNotSchedule", "ScheduleAnyway"):
         errors.not_supported(path.child("whenUnsatisfiable"), when, ("DoNotSchedule", "ScheduleAnyway"))
     if constraint.label_selector is not None:
-        told = "constraint must not define a selector, as they deduced for each pod"
-        errors.forbidden(path.child("labelSelector"), told)
+        message = "constraint must not define a selector, as they deduced for each pod"
+        errors.forbidden(path.child("labelSelector"), message)
 
 
 def _volume_binding(errors: ErrorList, path: FieldPath, args: VolumeBindingArgs) -> None:
     if args.bind_timeout_seconds < 0:
-        told = "invalid BindTimeoutSeconds, should not be a negative value"
-        errors.invalid(path.child("bindTimeoutSeconds"), args.bind_timeout_seconds, told)
+        message = "invalid BindTimeoutSeconds, should not be a negative value"
+        errors.invalid(path.child("bindTimeoutSeconds"), args.bind_timeout_seconds, message)
 
 
 _VALIDATE: Final[Mapping[type[Any], Callable[[ErrorList, FieldPath, Any], None]]] = {

@@ -33,7 +33,7 @@ from cathedra.semantics.podclaims import (
     shares_claim,
 )
 
-__all__ = ["ClaimCache", "FindClaim", "OnChange", "Resolver", "Unresolved"]
+__all__ = ["ClaimCache", "FindClaim", "OnChange", "Resolver", "UnresolvedClaim"]
 
 OnChange = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 """Called with the claim as it was and as it is now; None: not there."""
@@ -153,7 +153,7 @@ FindProblem = Callable[[str, str], str]
 """Namespace and name of a claim that is not found → the reason, or ""."""
 
 
-class Unresolved(Exception):
+class UnresolvedClaim(Exception):
     """Some claim of a pod is not there, not its own, or going away."""
 
 
@@ -174,7 +174,7 @@ class Resolver:
         """The pod's claims in the order of its spec; an entry that needed no claim is left out.
 
         Raises:
-            Unresolved: at the first entry that has no usable claim.
+            UnresolvedClaim: at the first entry that has no usable claim.
         """
         last = self._last
         if last is not None and last[0] is pod:
@@ -204,7 +204,7 @@ class Resolver:
         """The pod's entries, and the UIDs of their claims.
 
         Raises:
-            Unresolved: as `claims`.
+            UnresolvedClaim: as `claims`.
         """
         group = self._group_of(pod)
         found = ((entry.name, self._claim(pod, entry, group)) for entry in pod.spec.resource_claims)
@@ -233,15 +233,15 @@ class Resolver:
         try:
             named = group_entry_claim(shared, entry) if shared is not None else entry_claim(pod, entry)
         except PodClaimError as error:
-            raise Unresolved(str(error)) from error
+            raise UnresolvedClaim(str(error)) from error
         if named is None:
             return None
         claim = self._find(namespace, named.name)
         if claim is None:
             problem = self._problem(namespace, named.name)
-            raise Unresolved(problem or f'could not find ResourceClaim "{namespace}/{named.name}"')
+            raise UnresolvedClaim(problem or f'could not find ResourceClaim "{namespace}/{named.name}"')
         if claim.metadata.deletion_timestamp is not None:
-            raise Unresolved(f'resourceclaim "{named.name}" is being deleted')
+            raise UnresolvedClaim(f'resourceclaim "{named.name}" is being deleted')
         if not named.generated:
             return claim
         try:
@@ -250,7 +250,7 @@ class Resolver:
             else:
                 check_owner(claim, pod, group.metadata.name if group is not None else "")
         except NotOwner as error:
-            raise Unresolved(str(error)) from error
+            raise UnresolvedClaim(str(error)) from error
         return claim
 
 

@@ -26,7 +26,7 @@ __all__ = [
     "DEFAULT_TIMEOUTS",
     "Batch",
     "ClaimCycle",
-    "Found",
+    "FoundAllocations",
     "GroupClaims",
     "Placement",
     "Timeouts",
@@ -58,7 +58,7 @@ _name_of: Final[Callable[[NodeInfo], str]] = attrgetter("name")
 Write = Callable[[], tuple[AllocationResult, ...]]
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundAllocations(msgspec.Struct, frozen=True):
     """Allocations found on one node."""
 
     write: Write
@@ -120,10 +120,10 @@ class Batch:
         answer = self._answers.at(self._snapshot.places[node])
         return answer.results if isinstance(answer, Allocation) else None
 
-    def found(self, node: str, resources: frozenset[str] = frozenset()) -> Found | None:
+    def found(self, node: str, resources: frozenset[str] = frozenset()) -> FoundAllocations | None:
         """Return what was found on ``node``; None if the claims do not fit there."""
         kind = self._answers.fitting_kind(self._snapshot.places[node])
-        return None if kind is None else Found(partial(self.write, node), resources, kind)
+        return None if kind is None else FoundAllocations(partial(self.write, node), resources, kind)
 
     def refusal(self, node: str) -> Refusal:
         """Return the reasons why the claims do not fit on ``node``.
@@ -200,7 +200,7 @@ class ClaimCycle(msgspec.Struct):
     """True if each node is searched by itself, because one of them fails the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
     """Extended resources that devices must provide → the results of all nodes."""
-    results: dict[str, Found] = msgspec.field(default_factory=dict)
+    results: dict[str, FoundAllocations] = msgspec.field(default_factory=dict)
     """Node → what was found there."""
     group: GroupClaims | None = None
     """Set while the pod is tried together with others of its PodGroup."""
@@ -219,7 +219,7 @@ class ClaimCycle(msgspec.Struct):
     uncertain: bool = False
     """True if something may have been written although no response came."""
 
-    def found(self, node: str) -> Found | None:
+    def found(self, node: str) -> FoundAllocations | None:
         """Return the allocations found on ``node``, by its own filter or in a batch before."""
         found = self.results.get(node)
         if found is not None or self.batch_nodes is None:
@@ -304,7 +304,7 @@ def preferences(cycle: ClaimCycle, unallocated: Sequence[ResourceClaim], nodes: 
     """Yield the preference score of each of ``nodes`` for the allocations found there."""
     known: dict[tuple[frozenset[str], int | None], int] = {}
     for node in nodes:
-        found = cycle.found(node.name) or Found(tuple)
+        found = cycle.found(node.name) or FoundAllocations(tuple)
         alike = (found.resources, found.kind)
         if found.kind is None or alike not in known:
             known[alike] = sum(map(preference, unallocated, found.write()))

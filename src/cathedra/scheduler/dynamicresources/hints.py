@@ -11,16 +11,16 @@ from collections.abc import Iterable, Sequence
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
-from cathedra.scheduler.dynamicresources.claims import Resolver, Unresolved
+from cathedra.scheduler.dynamicresources.claims import Resolver, UnresolvedClaim
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.semantics.podclaims import claim_names, names_same_claims, pod_group_name
 
-__all__ = ["Hints"]
+__all__ = ["QueueingHints"]
 
 _INDEX = "cathedra.scheduler/claims"
 
 
-class Hints:
+class QueueingHints:
     """The plugin's registrations."""
 
     def __init__(self, resolver: Resolver, pods: Store[Pod], *, counts_pods: bool, deletions: bool = True) -> None:
@@ -71,7 +71,7 @@ class Hints:
             return False
         try:
             claims = self._resolver.claims(pod)
-        except Unresolved:
+        except UnresolvedClaim:
             return False
         if _freed(old, new):
             return True
@@ -84,7 +84,7 @@ class Hints:
             return False
         try:
             self._resolver.claims(change.new)
-        except Unresolved:
+        except UnresolvedClaim:
             return False
         return True
 
@@ -95,7 +95,7 @@ class Hints:
             return False
         try:
             self._resolver.claims(pod)
-        except Unresolved:
+        except UnresolvedClaim:
             return False
         return True
 

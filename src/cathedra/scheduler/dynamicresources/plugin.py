@@ -26,12 +26,12 @@ from cathedra.clock import Clock
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
 from cathedra.scheduler.dynamicresources.binding import BindingFailed, progress, waits
-from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, Unresolved
+from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, UnresolvedClaim
 from cathedra.scheduler.dynamicresources.cycle import (
     DEFAULT_TIMEOUTS,
     Batch,
     ClaimCycle,
-    Found,
+    FoundAllocations,
     GroupClaims,
     Placement,
     Timeouts,
@@ -46,7 +46,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import (
     nodes_by_resources,
     special_claim,
 )
-from cathedra.scheduler.dynamicresources.hints import Hints
+from cathedra.scheduler.dynamicresources.hints import QueueingHints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
@@ -133,7 +133,9 @@ class DynamicResources(
             self._node_allocatable = counting(informers.of(RESOURCESLICES).store)
         counts_pods = self._node_allocatable is not None
         deletions = gates.has(behaviours.CLAIM_DELETIONS_REQUEUE)
-        self._hints = Hints(self._resolver, informers.of(PODS).store, counts_pods=counts_pods, deletions=deletions)
+        self._hints = QueueingHints(
+            self._resolver, informers.of(PODS).store, counts_pods=counts_pods, deletions=deletions
+        )
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
@@ -184,7 +186,7 @@ class DynamicResources(
             return unresolvable(str(ClaimNotCreated(pod.pod)))
         try:
             self._resolver.claims(pod.pod)
-        except Unresolved as why:
+        except UnresolvedClaim as why:
             return unresolvable(str(why))
         return None
 
@@ -192,7 +194,7 @@ class DynamicResources(
         """Check everything that is the same on all nodes."""
         try:
             claims = self._resolver.claims(pod.pod)
-        except Unresolved as why:
+        except UnresolvedClaim as why:
             return unresolvable(str(why))
         demand = self._demand(pod)
         if not claims and demand is None:
@@ -308,7 +310,7 @@ class DynamicResources(
         try:
             prepared = self._prepared(cycle, resources)
             if prepared is None:
-                cycle.results[name] = Found(tuple)
+                cycle.results[name] = FoundAllocations(tuple)
                 return None
             asked = self._ask_many(cycle, resources, prepared, (node,))
             if asked is None:
@@ -325,7 +327,7 @@ class DynamicResources(
         except AllocationError as broken:
             return error(str(broken))
         if isinstance(answer, Allocation):
-            cycle.results[name] = Found(partial(getattr, answer, "results"), resources)
+            cycle.results[name] = FoundAllocations(partial(getattr, answer, "results"), resources)
             return None
         return self._timed_out(name) if answer.stopped else _NO_FIT
 
@@ -405,9 +407,9 @@ class DynamicResources(
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Frees one claim of the pod that is allocated in the wrong place."""
         cycle: ClaimCycle | None = state.data.get(self.name)
-        is_silent = self._gates.has(behaviours.POST_FILTER_IS_SILENT)
+        scores_zero = self._gates.has(behaviours.POST_FILTER_IS_SILENT)
         if cycle is None:
-            return unschedulable(*(() if is_silent else ("no new claims to deallocate",)))
+            return unschedulable(*(() if scores_zero else ("no new claims to deallocate",)))
         stored = [cycle.claims[i] for i in sorted(cycle.unavailable) if cycle.claims[i].status.allocation is not None]
         candidates = [claim for claim in stored if _only_used_by(claim, pod.pod)]
         try:
@@ -419,7 +421,7 @@ class DynamicResources(
                 return unschedulable("deletion of ResourceClaim completed")
         except (StatusError, ConnectionError) as failure:
             return error(str(failure))
-        return unschedulable(*(() if is_silent else ("still not schedulable",)))
+        return unschedulable(*(() if scores_zero else ("still not schedulable",)))
 
     # --- when several will do
 

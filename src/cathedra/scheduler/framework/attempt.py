@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from operator import is_
 from typing import Any, Generic, TypeVar
 
-from cathedra.deadline import TURN_SECONDS, Interruption, Turn
+from cathedra.deadline import SLICE_SECONDS, Interruption, TimeSlice
 
 __all__ = ["Attempt", "Memo"]
 
@@ -24,33 +24,33 @@ T = TypeVar("T")
 
 
 class Attempt:
-    """One attempt, from the queue to a node or a refusal, in one or several turns."""
+    """One attempt, from the queue to a node or a refusal, in one or several time slices."""
 
-    __slots__ = ("_last", "_monotonic", "_turn", "began", "data", "used")
+    __slots__ = ("_last", "_monotonic", "_slice", "began", "data", "used")
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._turn: Turn | None = None
+        self._slice: TimeSlice | None = None
         self._last: Interruption | None = None
         self.began = monotonic()
         self.used = 0.0
         """Seconds that searches in the thread have taken."""
         self.data: dict[str, Any] = {}
-        """State that plugins keep from turn to turn, by plugin name."""
+        """State that plugins keep from slice to slice, by plugin name."""
 
     def interrupted(self, seconds: float) -> Interruption:
         """Return the interruption of the time slice, for a plugin whose searches may take ``seconds`` in all.
 
-        As long as there is time, the interruption raises `cathedra.deadline.TurnOver` at the end of the slice. When the
-        time is up, searches that have not been made yet share one last slice, at whose end it returns True.
+        As long as there is time, the interruption raises `cathedra.deadline.TimeSliceOver` at the end of the slice.
+        When the time is up, searches that have not been made yet share one last slice, at whose end it returns True.
         """
         if self.used >= seconds:
             if self._last is None:
-                self._last = Interruption(TURN_SECONDS, monotonic=self._monotonic)
+                self._last = Interruption(SLICE_SECONDS, monotonic=self._monotonic)
             return self._last
-        if self._turn is None:
-            self._turn = Turn(monotonic=self._monotonic)
-        return self._turn
+        if self._slice is None:
+            self._slice = TimeSlice(monotonic=self._monotonic)
+        return self._slice
 
     def memo(self, plugin: str) -> Memo[Any, Any]:
         """Return the memo of a plugin for this attempt."""
@@ -59,19 +59,19 @@ class Attempt:
             found = self.data[plugin] = Memo()
         return found
 
-    def turn(self) -> bool:
-        """Return False as long as the turn lasts.
+    def check(self) -> bool:
+        """Return False as long as the time slice lasts.
 
         Raises:
-            TurnOver: it is over.
+            TimeSliceOver: it is over.
         """
-        if self._turn is None:
-            self._turn = Turn(monotonic=self._monotonic)
-        return self._turn()
+        if self._slice is None:
+            self._slice = TimeSlice(monotonic=self._monotonic)
+        return self._slice()
 
-    def next_turn(self) -> None:
+    def next_slice(self) -> None:
         """Begin another time slice."""
-        self._turn = None
+        self._slice = None
 
 
 class Memo(Generic[K, T]):
@@ -82,16 +82,16 @@ class Memo(Generic[K, T]):
         self._limit = limit
 
     def get(self, key: K, versions: tuple[object, ...], attempt: Attempt | None, work: Callable[[], T]) -> T:
-        """Return what is known for ``key`` with these very objects as versions, else the result of ``work``.
+        """Return the cached result for ``key`` if it was computed from these very objects, else that of ``work``.
 
         Raises:
-            TurnOver: the turn of ``attempt`` is over; what is known stays so.
+            TimeSliceOver: the time slice of ``attempt`` is over; the cache is kept.
         """
         known = self._known.get(key)
         if known is not None and all(map(is_, known[0], versions)):
             return known[1]
         if attempt is not None:
-            attempt.turn()
+            attempt.check()
         found = work()
         if len(self._known) >= self._limit:
             del self._known[next(iter(self._known))]

@@ -13,7 +13,7 @@ import msgspec
 
 from cathedra.scheduler.framework.status import Code, Status
 
-__all__ = ["Diagnosis", "Refused"]
+__all__ = ["Diagnosis", "UnschedulablePod"]
 
 
 class Diagnosis(msgspec.Struct):
@@ -76,7 +76,7 @@ class Diagnosis(msgspec.Struct):
             yield self.postfilter_message
 
 
-class Refused(msgspec.Struct, frozen=True):
+class UnschedulablePod(msgspec.Struct, frozen=True):
     """No node will do for the pod now."""
 
     diagnosis: Diagnosis

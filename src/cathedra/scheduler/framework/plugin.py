@@ -214,10 +214,10 @@ class ScorePlugin(Plugin):
     """Called for all feasible nodes when there is more than one."""
 
     weight: int = 1
-    silent_where: NodePredicate | None = None
+    zero_where: NodePredicate | None = None
     """Predicate on the object of a node. If it is true for all nodes, the plugin's score is zero for every pod."""
 
-    def is_silent(self, pod: PodInfo) -> bool:
+    def scores_zero(self, pod: PodInfo) -> bool:
         """Return True if the plugin has no opinion on ``pod`` in any cluster."""
         return False
 

@@ -23,7 +23,7 @@ class ImageLocality(ScorePlugin):
 
     name = "ImageLocality"
     weight = 1
-    silent_where = _WITHOUT_IMAGES
+    zero_where = _WITHOUT_IMAGES
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """0 below 23 MB, 100 at 1000 MB per container."""

@@ -189,7 +189,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         """Return the matches of the many terms of ``owner`` with ``meant``, the same for all pods with its labels.
 
         Raises:
-            TurnOver: the attempt's turn is over.
+            TimeSliceOver: the attempt's turn is over.
         """
         attempt = state.attempt
         keys = _node_keys(state)
@@ -248,7 +248,7 @@ def _node_keys(state: CycleState) -> frozenset[str]:
     known: frozenset[str] | None = state.data.get(_NODE_KEYS)
     if known is None:
         found = frozenset(key for node in state.snapshot.nodes for key in node.node.metadata.labels)
-        followed = state.snapshot.followed
+        followed = state.snapshot.incremental
         last = followed.get(_NODE_KEYS)
         known = followed[_NODE_KEYS] = last if last == found else found
         state.data[_NODE_KEYS] = known

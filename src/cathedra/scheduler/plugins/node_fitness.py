@@ -101,7 +101,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     name = "TaintToleration"
     weight = 3
-    silent_where = _WITHOUT_SOFT_TAINTS
+    zero_where = _WITHOUT_SOFT_TAINTS
     _refusal = unresolvable("node(s) had untolerated taint(s)")
 
     def events(self) -> Sequence[EventRegistration]:
@@ -174,7 +174,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
             return self._enforced
         return None if node_affinity_in_turns(state.attempt, pod.pod, node) else self._refusal
 
-    def is_silent(self, pod: PodInfo) -> bool:
+    def scores_zero(self, pod: PodInfo) -> bool:
         """Neither the pod nor the profile prefers anything."""
         return not self._preferred(pod)
 
@@ -225,7 +225,7 @@ def node_affinity_in_turns(attempt: Attempt | None, pod: Pod, node: NodeInfo) ->
     """As `matches_node_affinity`. With many terms each node is a piece of work, between which a turn may end.
 
     Raises:
-        TurnOver: the turn of ``attempt`` is over.
+        TimeSliceOver: the turn of ``attempt`` is over.
     """
     required = _required(pod)
     if attempt is None or required is None or len(required.node_selector_terms) <= FEW_TERMS:

@@ -160,7 +160,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
             return None
         return NodeScore(("balance", cpu, memory), partial(_balance, cpu, memory))
 
-    def is_silent(self, pod: PodInfo) -> bool:
+    def scores_zero(self, pod: PodInfo) -> bool:
         """True for pods that request neither."""
         return self.node_score(pod) is None
 

@@ -93,10 +93,10 @@ class DefaultPreemption(PostFilterPlugin):
         obstacle = self._obstacle(state, pod, diagnosis)
         if obstacle:
             return unschedulable(f"preemption: {obstacle}")
-        told = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
-        candidates = self._candidates(state, pod, diagnosis, told)
+        unhelpful = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
+        candidates = self._candidates(state, pod, diagnosis, unhelpful)
         if not candidates:
-            return Nomination("", f"preemption: {told.message()}")
+            return Nomination("", f"preemption: {unhelpful.message()}")
         chosen = min(candidates, key=_Candidate.harm)
         # Pods that an earlier preemption, or their owner, is already ending are waited for and not deleted again.
         victims = [one.pod for one in chosen.victims if one.pod.metadata.deletion_timestamp is None]
@@ -122,7 +122,7 @@ class DefaultPreemption(PostFilterPlugin):
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
     def _candidates(
-        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, told: Diagnosis
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, unhelpful: Diagnosis
     ) -> Sequence[_Candidate]:
         refusals = ((node, diagnosis.status_of(node.name)) for node in state.snapshot.nodes)
         nodes = [node for node, refusal in refusals if refusal is not None and refusal.code is Code.UNSCHEDULABLE]
@@ -132,7 +132,7 @@ class DefaultPreemption(PostFilterPlugin):
         for node in nodes:
             outcome = self._victims(state, pod, node)
             if isinstance(outcome, Status):
-                told.refuse(node.name, outcome)
+                unhelpful.refuse(node.name, outcome)
                 continue
             found.append(outcome)
             if len(found) >= enough and any(not candidate.violations for candidate in found):

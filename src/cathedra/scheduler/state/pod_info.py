@@ -182,10 +182,10 @@ class PodInfo:
         same_spec = pod.spec is known.spec or pod.spec == known.spec
         if not same_spec or pod.metadata.labels != known.metadata.labels:
             return PodInfo(pod)
-        if pod.status is known.status or _tells_same(known, pod):
+        if pod.status is known.status or _same_status_resources(known, pod):
             return self._of(pod)
         made = PodInfo(pod)
-        return self._of(pod) if made.told_resources == self.told_resources else made
+        return self._of(pod) if made.status_resources == self.status_resources else made
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
         """Return the pod bound to ``node``, with the amounts ``taken`` that its devices take of the node."""
@@ -202,7 +202,7 @@ class PodInfo:
         return made
 
     @_Derived
-    def told_resources(self) -> tuple[object, ...]:
+    def status_resources(self) -> tuple[object, ...]:
         """Resources in the pod's status; equal for equal reports."""
         return _taken(self.pod), *reported_resources(self.pod)
 
@@ -220,7 +220,7 @@ class PodInfo:
     def _sums(self) -> _Sums:
         spec = self.pod.spec
         plain = not spec.init_containers and spec.resources is None and not spec.overhead
-        if not plain or (not reports_nothing(self.pod) and any(self.told_resources)):
+        if not plain or (not reports_nothing(self.pod) and any(self.status_resources)):
             sums = _sums_of(self.pod)
         else:
             sums = _plain_sums(*[container.resources for container in spec.containers])
@@ -350,8 +350,9 @@ def _states_both(pod: Pod) -> bool:
     return True
 
 
-def _tells_same(old: Pod, new: Pod) -> bool:
-    """Return True if both versions of a pod have the same objects in all fields that `PodInfo.told_resources` reads."""
+def _same_status_resources(old: Pod, new: Pod) -> bool:
+    """Return True if both versions of a pod have the same objects in all fields that `PodInfo.status_resources`
+    reads."""
     same_taken = (
         old.status.node_allocatable_resource_claim_statuses is new.status.node_allocatable_resource_claim_statuses
     )

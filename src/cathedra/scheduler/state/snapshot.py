@@ -20,7 +20,7 @@ from cathedra.allocation.supply.snapshots import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["ApiNodes", "Followed", "NodesThat", "Resources", "Snapshot", "ValueOfEach", "zone_by_zone"]
+__all__ = ["ApiNodes", "IncrementalResult", "MatchingNodes", "NodeValues", "Resources", "Snapshot", "zone_by_zone"]
 
 V = TypeVar("V")
 
@@ -28,7 +28,7 @@ MOST_NAMES: Final = 1024
 """With more names of resources than that, those that no node has any more are looked for at each change."""
 
 
-class Followed(ABC):
+class IncrementalResult(ABC):
     """A result about nodes that is updated incrementally. A node's part is recomputed when its `generation` changes."""
 
     def __init__(self, changes: Changelog[NodeInfo] | None) -> None:
@@ -58,7 +58,7 @@ class Followed(ABC):
         """Every node may have changed."""
 
 
-class NodesThat(Followed):
+class MatchingNodes(IncrementalResult):
     """The nodes that satisfy a predicate, as far as it has been evaluated."""
 
     def __init__(self, changes: Changelog[NodeInfo] | None, holds: Callable[[NodeInfo], bool], nodes: int) -> None:
@@ -94,7 +94,7 @@ class NodesThat(Followed):
         self._others.clear()
 
 
-class ValueOfEach(Followed, Generic[V]):
+class NodeValues(IncrementalResult, Generic[V]):
     """A value for every node, worked out when it is first read."""
 
     def __init__(
@@ -146,7 +146,7 @@ class ValueOfEach(Followed, Generic[V]):
         self._unknown.update(range(len(self._nodes)))
 
 
-class ApiNodes(Followed):
+class ApiNodes(IncrementalResult):
     """The nodes of a snapshot as API objects, in its order: the same tuple as long as none of them changes."""
 
     def __init__(
@@ -175,7 +175,7 @@ class ApiNodes(Followed):
         self.objects = tuple([info.node for info in self._nodes])
 
 
-class Resources(Followed):
+class Resources(IncrementalResult):
     """The names of all resources that nodes have, and perhaps of some that a node has had."""
 
     def __init__(self, changes: Changelog[NodeInfo] | None, nodes: Sequence[NodeInfo]) -> None:
@@ -193,9 +193,9 @@ class Resources(Followed):
         self.names = {name for node in self._nodes for name in node.allocatable}
 
 
-F = TypeVar("F", bound=Followed)
+F = TypeVar("F", bound=IncrementalResult)
 
-MOST_FOLLOWED: Final = 64
+MOST_RESULTS: Final = 64
 """Largest number of cached results. When it is exceeded, the cache is cleared."""
 
 
@@ -214,7 +214,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Changes of nodes or their pods, if they are recorded."""
     object_changes: Changelog[NodeInfo] | None = None
     """Changes of node objects, which are rare."""
-    followed: dict[Hashable, Any] = msgspec.field(default_factory=dict)
+    incremental: dict[Hashable, Any] = msgspec.field(default_factory=dict)
     """Results that are kept from cycle to cycle, by key."""
 
     @classmethod
@@ -234,53 +234,53 @@ class Snapshot(msgspec.Struct, frozen=True):
         """Return those of ``nodes`` that satisfy ``holds``, and possibly others. ``holds`` may depend on nothing but
         the node's generation and ``key``."""
         # Keys of predicates and scores are chosen apart from each other.
-        key = NodesThat, "any change", key
-        found: NodesThat | None = self.followed.get(key)
+        key = MatchingNodes, "any change", key
+        found: MatchingNodes | None = self.incremental.get(key)
         if found is None:
-            found = self._follow(key, NodesThat(self.changes, holds, len(self.nodes)))
+            found = self._keep(key, MatchingNodes(self.changes, holds, len(self.nodes)))
         found.follow_up()
         return found.among(nodes)
 
     def all_are(self, key: Hashable, holds: Callable[[NodeInfo], bool], nodes: Sequence[NodeInfo]) -> bool:
         """Return True if ``holds`` is true for all of ``nodes``. It may depend on nothing but the node's object and
         ``key``."""
-        key = NodesThat, "object changes", key
-        found: NodesThat | None = self.followed.get(key)
+        key = MatchingNodes, "object changes", key
+        found: MatchingNodes | None = self.incremental.get(key)
         if found is None:
-            found = self._follow(key, NodesThat(self.object_changes, holds, len(self.nodes)))
+            found = self._keep(key, MatchingNodes(self.object_changes, holds, len(self.nodes)))
         found.follow_up()
         holding = found.among(nodes)
         return len(holding) == len(self.nodes) or holding.issuperset(nodes)
 
     def values_of(self, key: Hashable, value: Callable[[NodeInfo], int], nodes: Sequence[NodeInfo]) -> list[int]:
         """The value of each of ``nodes``, under the same condition."""
-        key = ValueOfEach, key
-        found: ValueOfEach[int] | None = self.followed.get(key)
+        key = NodeValues, key
+        found: NodeValues[int] | None = self.incremental.get(key)
         if found is None:
-            found = self._follow(key, ValueOfEach(self.changes, value, self.nodes, self.places))
+            found = self._keep(key, NodeValues(self.changes, value, self.nodes, self.places))
         found.follow_up()
         return found.of(nodes)
 
     def api_nodes(self) -> tuple[Node, ...]:
         """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""
-        found: ApiNodes | None = self.followed.get(ApiNodes)
+        found: ApiNodes | None = self.incremental.get(ApiNodes)
         if found is None:
-            found = self._follow(ApiNodes, ApiNodes(self.object_changes, self.nodes, self.places))
+            found = self._keep(ApiNodes, ApiNodes(self.object_changes, self.nodes, self.places))
         found.follow_up()
         return found.objects
 
     def resources(self) -> Set[str]:
         """Return the names of all resources that some node has, and possibly others."""
-        found: Resources | None = self.followed.get(Resources)
+        found: Resources | None = self.incremental.get(Resources)
         if found is None:
-            found = self._follow(Resources, Resources(self.object_changes, self.nodes))
+            found = self._keep(Resources, Resources(self.object_changes, self.nodes))
         found.follow_up()
         return found.names
 
-    def _follow(self, key: Hashable, what: F) -> F:
-        if len(self.followed) >= MOST_FOLLOWED:
-            self.followed.clear()
-        self.followed[key] = what
+    def _keep(self, key: Hashable, what: F) -> F:
+        if len(self.incremental) >= MOST_RESULTS:
+            self.incremental.clear()
+        self.incremental[key] = what
         return what
 
     def with_node(self, node: NodeInfo) -> Snapshot:

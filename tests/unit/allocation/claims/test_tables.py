@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import Allocation, AllocationError, Refusal
-from cathedra.allocation.claims.tables import Bases, OptionTables, bases
+from cathedra.allocation.claims.tables import SPEC_CACHE, Bases, OptionTables, bases
 from cathedra.allocation.search.matching import positions
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.api.struct import encode, from_dict, replace

@@ -13,7 +13,7 @@ from cathedra.api.core.meta_v1 import OwnerReference
 from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import RESOURCECLAIMS
-from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, Unresolved
+from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, UnresolvedClaim
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, pod
 
@@ -129,27 +129,27 @@ def test_claims_come_in_the_order_of_the_spec() -> None:
 
 
 def test_a_claim_that_is_not_there_is_named() -> None:
-    with pytest.raises(Unresolved, match='could not find ResourceClaim "default/c"'):
+    with pytest.raises(UnresolvedClaim, match='could not find ResourceClaim "default/c"'):
         resolver().claims(pod("p", resourceClaims=NAMED))
 
 
 def test_a_claim_that_is_being_deleted_is_no_use() -> None:
     going = claim("c")
     going = replace(going, metadata=replace(going.metadata, deletion_timestamp=Time(1)))
-    with pytest.raises(Unresolved, match='resourceclaim "c" is being deleted'):
+    with pytest.raises(UnresolvedClaim, match='resourceclaim "c" is being deleted'):
         resolver(going).claims(pod("p", resourceClaims=NAMED))
 
 
 def test_a_generated_claim_is_used_only_by_its_owner() -> None:
     user = pod("p", **GENERATED)
     assert len(resolver(owned("p-gpu-x", "uid-p")).claims(user)) == 1
-    with pytest.raises(Unresolved):
+    with pytest.raises(UnresolvedClaim):
         resolver(owned("p-gpu-x", "uid-of-another")).claims(user)
 
 
 def test_a_template_without_its_claim_yet_is_unresolved() -> None:
     entries = GENERATED["resourceClaims"]
-    with pytest.raises(Unresolved):
+    with pytest.raises(UnresolvedClaim):
         resolver().claims(pod("p", resourceClaims=entries))
 
 
@@ -193,7 +193,7 @@ def test_a_pod_that_is_known_to_lack_a_claim_is_not_resolved(entries: list[dict[
     user = pod("p", resourceClaims=entries, status={"resourceClaimStatuses": statuses})
     known = resolver(claim("c"), *[owned(f"p-{name}-x", "uid-p") for name in made])
     if known.lacks_claims(user):
-        with pytest.raises(Unresolved):
+        with pytest.raises(UnresolvedClaim):
             known.claims(user)
     if entries == [{"name": "gpu", "resourceClaimTemplateName": "t"}]:
         assert known.lacks_claims(user) is (not made)
@@ -222,11 +222,11 @@ def test_a_pod_that_is_asked_about_again_gets_its_claims_as_they_are_now(changes
 def _told(asked: Resolver, user: Pod) -> list[ResourceClaim] | str:
     try:
         return asked.claims(user)
-    except Unresolved as why:
+    except UnresolvedClaim as why:
         return str(why)
 
 
 def test_a_claim_that_is_there_and_cannot_be_decoded_is_named_as_such() -> None:
     asked = Resolver(lambda *_: None, None, lambda namespace, name: f"ResourceClaim {namespace}/{name} is odd")
-    with pytest.raises(Unresolved, match=r"^ResourceClaim default/c is odd$"):
+    with pytest.raises(UnresolvedClaim, match=r"^ResourceClaim default/c is odd$"):
         asked.claims(pod("p", resourceClaims=NAMED))

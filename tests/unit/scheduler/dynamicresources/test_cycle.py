@@ -13,7 +13,7 @@ from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
 from cathedra.scheduler.dynamicresources.cycle import (
     DEFAULT_TIMEOUTS,
     ClaimCycle,
-    Found,
+    FoundAllocations,
     Placement,
     Timeouts,
     preference,
@@ -60,7 +60,7 @@ def test_the_special_claim_comes_last() -> None:
 
 
 def test_what_a_filter_found_is_known_by_its_node() -> None:
-    found = Found(lambda: ())
+    found = FoundAllocations(lambda: ())
     cycle = ClaimCycle([claim("a")], results={"n1": found})
     assert cycle.found("n1") is found
     assert cycle.found("n2") is None

@@ -35,14 +35,14 @@ class Scene:
             gates=FeatureGates.for_release(),
             filter_timeout=10.0,
         )
-        self.told: list[ClusterEvent] = []
+        self.count_batch: list[ClusterEvent] = []
 
     async def start(self) -> None:
-        self.devices.listen(self.api.informers, self.told.append)
+        self.devices.listen(self.api.informers, self.count_batch.append)
         self.api.follow()
         await self.api.client.resource(DEVICECLASSES).create(device_class())
         await self.api.client.resource(RESOURCESLICES).create(slice_("n1"))
-        await self.api.until(lambda: len(self.told) == 2)
+        await self.api.until(lambda: len(self.count_batch) == 2)
 
     async def claim(self, name: str) -> ResourceClaim:
         made = await self.api.client.resource(RESOURCECLAIMS, "default").create(claim(name))
@@ -117,12 +117,12 @@ def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
         await scene.start()
         await scene.claim("a")
         await api.client.resource(RESOURCESLICES).delete("n1-gpu.example.com")
-        await api.until(lambda: len(scene.told) == 4)
-        assert {(one.resource, one.actions) for one in scene.told[:2]} == {
+        await api.until(lambda: len(scene.count_batch) == 4)
+        assert {(one.resource, one.actions) for one in scene.count_batch[:2]} == {
             (Resource.DEVICE_CLASS, Action.ADD),
             (Resource.RESOURCE_SLICE, Action.ADD),
         }
-        assert [(one.resource, one.actions) for one in scene.told[2:]] == [
+        assert [(one.resource, one.actions) for one in scene.count_batch[2:]] == [
             (Resource.RESOURCE_CLAIM, Action.ADD),
             (Resource.RESOURCE_SLICE, Action.DELETE),
         ]
@@ -143,8 +143,8 @@ def test_a_change_that_leaves_the_status_of_a_claim_alone_is_not_told() -> None:
         reserved = ResourceClaimConsumerReference(resource="pods", name="p", uid="uid-p")
         status = replace(marked.status, allocation=AllocationResult(), reserved_for=(reserved,))
         await claims.update_status(replace(marked, status=status))
-        await api.until(lambda: scene.told[-1].actions is Action.UPDATE)
-        told = [(one.actions, one.new.metadata.finalizers) for one in scene.told[2:]]
+        await api.until(lambda: scene.count_batch[-1].actions is Action.UPDATE)
+        told = [(one.actions, one.new.metadata.finalizers) for one in scene.count_batch[2:]]
         assert told == [(Action.ADD, ()), (Action.UPDATE, ("acme.test/f",))]
 
     with_api(body)
@@ -229,10 +229,10 @@ def test_devices_of_a_claim_that_cannot_be_decoded_are_held_until_it_can_be_or_g
         scene.devices._undecodable(what)
         assert scene.take(wanted) == "gpu-1"
         assert scene.allocation(await scene.claim("b")) is None
-        scene.told.clear()
+        scene.count_batch.clear()
         scene.devices._resolved(what, None)
         assert scene.take(await scene.claim("c")) == "gpu-0"
-        assert Resource.RESOURCE_SLICE in {one.resource for one in scene.told}
+        assert Resource.RESOURCE_SLICE in {one.resource for one in scene.count_batch}
 
     with_api(body)
 

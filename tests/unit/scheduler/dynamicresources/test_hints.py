@@ -12,7 +12,7 @@ from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.claims import Resolver
-from cathedra.scheduler.dynamicresources.hints import Hints
+from cathedra.scheduler.dynamicresources.hints import QueueingHints
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from cathedra.semantics.podclaims import claim_names
 from tests.unit.scheduler.objects import claim, pod
@@ -47,7 +47,7 @@ class Scene:
     def __init__(self, *claims: ResourceClaim) -> None:
         by_name = {one.metadata.name: one for one in claims}
         self.pods: Store[Pod] = Store()
-        self.hints = Hints(Resolver(lambda _, name: by_name.get(name), None), self.pods, counts_pods=False)
+        self.hints = QueueingHints(Resolver(lambda _, name: by_name.get(name), None), self.pods, counts_pods=False)
 
     def registration(self, resource: Resource) -> EventRegistration:
         return next(one for one in self.hints.registrations() if one.resource is resource)
@@ -121,7 +121,7 @@ def test_the_names_of_generated_claims_help_the_pod_they_are_for() -> None:
 
 def test_pods_that_go_make_room_only_where_devices_count_against_nodes() -> None:
     def resources(*, counts_pods: bool) -> list[Resource]:
-        hints = Hints(Resolver(lambda *_: None, None), Store(), counts_pods=counts_pods)
+        hints = QueueingHints(Resolver(lambda *_: None, None), Store(), counts_pods=counts_pods)
         return [one.resource for one in hints.registrations()]
 
     assert Resource.ASSIGNED_POD in resources(counts_pods=True)
@@ -130,7 +130,7 @@ def test_pods_that_go_make_room_only_where_devices_count_against_nodes() -> None
 
 def test_before_1_37_a_deleted_claim_wakes_no_pod() -> None:
     def actions(*, deletions: bool) -> Action:
-        hints = Hints(Resolver(lambda *_: None, None), Store(), counts_pods=False, deletions=deletions)
+        hints = QueueingHints(Resolver(lambda *_: None, None), Store(), counts_pods=False, deletions=deletions)
         return next(one.actions for one in hints.registrations() if one.resource is Resource.RESOURCE_CLAIM)
 
     assert Action.DELETE in actions(deletions=True)

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from cathedra.deadline import TURN_SECONDS, TurnOver
+from cathedra.deadline import SLICE_SECONDS, TimeSliceOver
 from cathedra.scheduler.framework.attempt import Attempt, Memo
 
 
@@ -25,10 +25,10 @@ def test_a_search_is_told_of_the_end_of_the_turn_as_long_as_there_is_time() -> N
     attempt = Attempt(clock)
     interrupted = attempt.interrupted(10.0)
     assert not interrupted()
-    clock.now = TURN_SECONDS
-    with pytest.raises(TurnOver):
+    clock.now = SLICE_SECONDS
+    with pytest.raises(TimeSliceOver):
         interrupted()
-    attempt.next_turn()
+    attempt.next_slice()
     assert not attempt.interrupted(10.0)()
 
 
@@ -37,9 +37,9 @@ def test_searches_share_one_last_turn_when_time_is_up() -> None:
     attempt = Attempt(clock)
     attempt.used = 10.0
     assert not attempt.interrupted(10.0)()
-    clock.now = TURN_SECONDS
+    clock.now = SLICE_SECONDS
     assert attempt.interrupted(10.0)()
-    attempt.next_turn()
+    attempt.next_slice()
     assert attempt.interrupted(10.0)(), "another turn does not bring more time"
 
 
@@ -57,7 +57,7 @@ def test_a_memo_ends_the_turn_between_two_pieces_and_keeps_what_is_known() -> No
     memo: Memo[int, int] = Memo()
 
     def piece(number: int) -> int:
-        clock.now += TURN_SECONDS
+        clock.now += SLICE_SECONDS
         return number
 
     def all_pieces() -> list[int]:
@@ -65,10 +65,10 @@ def test_a_memo_ends_the_turn_between_two_pieces_and_keeps_what_is_known() -> No
 
     # A turn has one piece: the first look of a turn does not end it.
     for known in range(1, 4):
-        with pytest.raises(TurnOver):
+        with pytest.raises(TimeSliceOver):
             all_pieces()
-        assert clock.now == known * TURN_SECONDS
-        attempt.next_turn()
+        assert clock.now == known * SLICE_SECONDS
+        attempt.next_slice()
     assert all_pieces() == [0, 1, 2, 3]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.scheduler.framework.diagnosis import Diagnosis, Refused
+from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.status import unresolvable, unschedulable
 
 
@@ -61,12 +61,12 @@ def test_only_plugins_that_signed_are_blamed() -> None:
 
 
 def test_a_cluster_without_nodes_is_said_to_be_so() -> None:
-    refused = Refused(Diagnosis(0))
+    refused = UnschedulablePod(Diagnosis(0))
     assert refused.message == "no nodes available to schedule pods"
     assert refused.nominated is None
 
 
 def test_elsewhere_the_sentence_is_the_nodes_own() -> None:
     diagnosis = Diagnosis(3, prefilter_message="nothing fits")
-    assert Refused(diagnosis).message == diagnosis.message()
-    assert "nothing fits" in Refused(diagnosis).message
+    assert UnschedulablePod(diagnosis).message == diagnosis.message()
+    assert "nothing fits" in UnschedulablePod(diagnosis).message

@@ -9,7 +9,7 @@ from cathedra.allocation.supply.snapshots import Changelog
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.snapshot import MOST_FOLLOWED, MOST_NAMES, Snapshot, zone_by_zone
+from cathedra.scheduler.state.snapshot import MOST_NAMES, MOST_RESULTS, Snapshot, zone_by_zone
 from tests.unit.scheduler.objects import node, pod
 
 ANTI = {
@@ -195,6 +195,6 @@ def test_a_snapshot_without_changes_looks_each_time() -> None:
 
 def test_no_more_is_kept_than_so_much() -> None:
     snapshot = Snapshot.of([NodeInfo(node("a"))], {})
-    for number in range(3 * MOST_FOLLOWED):
+    for number in range(3 * MOST_RESULTS):
         snapshot.values_of(number, count, snapshot.nodes)
-        assert len(snapshot.followed) <= MOST_FOLLOWED
+        assert len(snapshot.incremental) <= MOST_RESULTS
