@@ -14,11 +14,11 @@ __all__ = [
     "amount_text",
     "attribute_text",
     "counted",
-    "filled",
     "names_text",
     "plain",
     "plural",
     "table_lines",
+    "wrapped",
 ]
 
 API_VERSION: Final = "cathedra.dev/v1"
@@ -34,7 +34,7 @@ def plain(text: str, what: str) -> str:
     return text
 
 
-def filled(text: str, width: int, margin: str = "", following: str | None = None) -> list[str]:
+def wrapped(text: str, width: int, margin: str = "", following: str | None = None) -> list[str]:
     """``text`` in lines of at most ``width`` columns, if its words are no longer."""
     following = margin if following is None else following
     return textwrap.wrap(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cathedra.cli.dra.output import width
 from cathedra.cli.dra.source import add_source, read_state
 from cathedra.cluster.config import default_data_dir
-from cathedra.insight.matching.session import Session, SessionEnded
+from cathedra.insight.matching.session import ReplSession, SessionEnded
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer until the end of the input."""
-    session = Session(read_state(arguments), arguments.driver)
+    session = ReplSession(read_state(arguments), arguments.driver)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     if interactive:
         print(session.greeting)
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _typed(session: Session) -> Iterator[str]:
+def _typed(session: ReplSession) -> Iterator[str]:
     """Lines from a terminal, until Ctrl-D; Ctrl-C drops the line that was begun."""
     prompt = _prompt(session)
     while True:
@@ -58,7 +58,7 @@ def _typed(session: Session) -> Iterator[str]:
             return
 
 
-def _prompt(session: Session) -> PromptSession[str]:
+def _prompt(session: ReplSession) -> PromptSession[str]:
     # start-up time: with a terminal alone
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion

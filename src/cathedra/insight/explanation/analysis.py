@@ -73,7 +73,7 @@ def analyse_claims(
     """
     nodes = [node for node in state.nodes if only is None or node.metadata.name in only]
     prepared = state.cluster.allocator().prepare(claims)
-    answers = zip(nodes, _answers(prepared, nodes), strict=True)
+    answers = zip(nodes, _statuses(prepared, nodes), strict=True)
     refused = {node.metadata.name: answer for node, answer in answers if answer is not None}
     judgement = Judgement(devices=refused, nodes=tuple(node.metadata.name for node in nodes))
     found = Analysis(state, None, None, judgement, prepared, tuple(claims), fitting=judgement.fitting)
@@ -84,12 +84,12 @@ _NO_FIT: Final = device_refusal("cannot allocate all claims")
 _TIMED_OUT: Final = device_refusal("timed out trying to allocate devices")
 
 
-def _answers(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Status | None]:
+def _statuses(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Status | None]:
     """None where the claims fit, the refusal elsewhere."""
     try:
         answers = prepared.on_each(nodes)
     except AllocationError:
-        return [_alone(prepared, node) for node in nodes]
+        return [_status_on(prepared, node) for node in nodes]
     fitting = set(answers.fitting())
     texts: dict[int, Status] = {}
     found: list[Status | None] = []
@@ -99,12 +99,12 @@ def _answers(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Stat
             found.append(None)
             continue
         if kind not in texts:
-            texts[kind] = _told(answers[place]) or _NO_FIT
+            texts[kind] = _status_of(answers[place]) or _NO_FIT
         found.append(texts[kind])
     return found
 
 
-def _told(answer: Allocation | Refusal | NodeError) -> Status | None:
+def _status_of(answer: Allocation | Refusal | NodeError) -> Status | None:
     if isinstance(answer, Allocation):
         return None
     if isinstance(answer, NodeError):
@@ -112,9 +112,9 @@ def _told(answer: Allocation | Refusal | NodeError) -> Status | None:
     return _TIMED_OUT if answer.stopped else _NO_FIT
 
 
-def _alone(prepared: PreparedRequests, node: Node) -> Status | None:
+def _status_on(prepared: PreparedRequests, node: Node) -> Status | None:
     try:
-        return _told(prepared.on(node))
+        return _status_of(prepared.on(node))
     except NodeError as problem:
         return device_refusal(str(problem))
     except AllocationError as broken:

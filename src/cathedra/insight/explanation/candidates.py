@@ -67,7 +67,7 @@ def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], alloca
         where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
         for place, request in enumerate(claim.spec.devices.requests or ()):
             for sub, body, path in _bodies(request, place):
-                maker = _Maker(index, claim, where, place, sub, path, request, body)
+                maker = _RequestCandidates(index, claim, where, place, sub, path, request, body)
                 yield from maker.candidates(analysis, allocator, signatures)
         for number, constraint in enumerate(claim.spec.devices.constraints or ()):
             yield _without_constraint(index, claim, where, number, constraint)
@@ -86,7 +86,7 @@ def _bodies(request: DeviceRequest, place: int) -> Iterator[tuple[int | None, Re
         yield sub, body, f"{path}.firstAvailable[{sub}]"
 
 
-class _Maker(msgspec.Struct, frozen=True):
+class _RequestCandidates(msgspec.Struct, frozen=True):
     """Proposals about one request, or one of its sub-requests."""
 
     index: int
@@ -200,7 +200,7 @@ class _Maker(msgspec.Struct, frozen=True):
     def _classes(self, allocator: Allocator) -> Iterator[Candidate]:
         if allocator.classes(self.body.device_class_name) is not None:
             return
-        known = analysis_classes(allocator)
+        known = class_names_of(allocator)
         missing = self.body.device_class_name
         if any(driver == missing for driver, _ in allocator.inventory.pools):
             # Many drivers name their class like themselves, and leave its creation to the administrator.
@@ -223,7 +223,7 @@ class _Maker(msgspec.Struct, frozen=True):
             yield self._changed("use another class", 12, text, "device_class_name", name)
 
 
-def analysis_classes(allocator: Allocator) -> Sequence[str]:
+def class_names_of(allocator: Allocator) -> Sequence[str]:
     """The names of all classes, where the allocator was given a table of them."""
     table = getattr(allocator.classes, "__self__", None)
     return sorted(table) if isinstance(table, Mapping) else ()

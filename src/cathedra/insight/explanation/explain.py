@@ -24,12 +24,12 @@ from cathedra.insight.explanation.question import (
     Workload,
     exceeded_quotas,
     find_workload,
-    made_pod,
+    next_pod,
     pods_of,
     validated,
     with_claims,
 )
-from cathedra.insight.explanation.remedies import smallest_changes
+from cathedra.insight.explanation.remedies import find_remedies
 from cathedra.insight.explanation.report import Cause, ClaimReport, Explanation, Remedy
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
@@ -74,7 +74,7 @@ def explain(
     if node and not any(one.metadata.name == node for one in state.nodes):
         some = ", ".join(one.metadata.name for one in state.nodes[:5])
         raise InvalidInput(f"there is no node {node!r} in {state.source}" + (f"; there are {some}" if some else ""))
-    asking = _Asking(frozenset((node,)) if node else None)
+    asking = _Explainer(frozenset((node,)) if node else None)
     if manifests is not None:
         return asking.manifests(state, manifests, namespace)
     kind, name = _parse(subject)
@@ -93,7 +93,7 @@ def _parse(subject: str) -> tuple[type[KubeObject], str]:
     return kind, name
 
 
-class _Asking:
+class _Explainer:
     """One question; filters are made once for each state."""
 
     def __init__(self, only: frozenset[str] | None) -> None:
@@ -125,7 +125,7 @@ class _Asking:
         asked = [one for one in complete if isinstance(one, (Pod, *WORKLOADS))]
         used = set()
         for one in asked:
-            pod = one if isinstance(one, Pod) else made_pod(one)
+            pod = one if isinstance(one, Pod) else next_pod(one)
             for entry in pod.spec.resource_claims:
                 used.add((pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name))
         alone = [
@@ -179,7 +179,7 @@ class _Asking:
             found.fitting,
             len(found.judgement.nodes),
             found.groups,
-            smallest_changes(found, None),
+            find_remedies(found, None),
             state.notes,
         )
 
@@ -249,7 +249,7 @@ class _Asking:
             found.fitting if not blocked else (),
             len(found.judgement.nodes),
             found.groups,
-            smallest_changes(found, subject),
+            find_remedies(found, subject),
             notes,
         )
 
@@ -332,9 +332,9 @@ class _Asking:
         for pod in waiting[:1] if len(waiting) > _DIFFERENT else waiting[:_DIFFERENT]:
             parts.append(self.pod(pod, state))
         if not pods and not causes:
-            parts.append(self.pod(made_pod(workload), state, name=f"a new pod of {where}"))
+            parts.append(self.pod(next_pod(workload), state, name=f"a new pod of {where}"))
         elif not pods:
-            part = self.pod(made_pod(workload), state, name=f"a new pod of {where}")
+            part = self.pod(next_pod(workload), state, name=f"a new pod of {where}")
             parts.append(part)
         parts += [self.pod(pod, state) for pod in placed[: max(0, _DIFFERENT - len(parts))]]
         merged = _merged(parts)

@@ -38,7 +38,7 @@ __all__ = [
     "Workload",
     "exceeded_quotas",
     "find_workload",
-    "made_pod",
+    "next_pod",
     "pods_of",
     "validated",
     "with_claims",
@@ -133,7 +133,7 @@ def pods_of(workload: Workload, state: ClusterState) -> Iterator[Pod]:
             yield pod
 
 
-def made_pod(workload: Workload) -> Pod:
+def next_pod(workload: Workload) -> Pod:
     """The next pod that a workload would make."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
     template = spec.template or PodTemplateSpec()

@@ -1,4 +1,4 @@
-"""Relaxed selectors: one condition removed, another value, or a guard added.
+"""RelaxedSelector selectors: one condition removed, another value, or a guard added.
 
 Only texts are made here; the allocator decides whether one of them helps.
 """
@@ -21,7 +21,7 @@ from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Select
 from cathedra.cel.values import text
 from cathedra.insight.selectors.reads import conjuncts, source_of
 
-__all__ = ["Relaxed", "relaxed_selectors"]
+__all__ = ["RelaxedSelector", "relaxed_selectors"]
 
 _VALUES: Final = 4
 """Other values that are proposed for one comparison."""
@@ -31,7 +31,7 @@ _COMPARISONS: Final = frozenset(("_==_", "_>=_", "_>_", "_<=_", "_<_"))
 _UNSAFE: Final = re.compile(r"\|\||\?")
 
 
-class Relaxed(msgspec.Struct, frozen=True):
+class RelaxedSelector(msgspec.Struct, frozen=True):
     """Another text for a selector; "" if it is to be left out."""
 
     expression: str
@@ -39,7 +39,9 @@ class Relaxed(msgspec.Struct, frozen=True):
     """Description of the change."""
 
 
-def relaxed_selectors(expression: str, signatures: Iterable[Signature], features: Features) -> Iterator[Relaxed]:
+def relaxed_selectors(
+    expression: str, signatures: Iterable[Signature], features: Features
+) -> Iterator[RelaxedSelector]:
     """Selectors that let more devices through than ``expression``, the smallest changes first."""
     compiled = _compiled(expression, features)
     if compiled is None:
@@ -50,19 +52,19 @@ def relaxed_selectors(expression: str, signatures: Iterable[Signature], features
     for place in range(len(parts)):
         for old, new in _other_values(texts[place], seen, features):
             changed = f"{texts[place][: old[0]]}{new}{texts[place][old[1] :]}"
-            yield Relaxed(
+            yield RelaxedSelector(
                 _joined([*texts[:place], changed, *texts[place + 1 :]]), f"{changed} instead of {texts[place]}"
             )
-    if any(compiled_fails(compiled, one) for one in seen):
+    if any(fails_on(compiled, one) for one in seen):
         yield from _guarded(expression, compiled, seen)
     for place in range(len(parts)):
         rest = [*texts[:place], *texts[place + 1 :]]
         if rest:
-            yield Relaxed(_joined(rest), f"without {texts[place]}")
-    yield Relaxed("", f"without the selector {expression}")
+            yield RelaxedSelector(_joined(rest), f"without {texts[place]}")
+    yield RelaxedSelector("", f"without the selector {expression}")
 
 
-def compiled_fails(compiled: CompiledSelector, signature: Signature) -> bool:
+def fails_on(compiled: CompiledSelector, signature: Signature) -> bool:
     """Return True if the selector fails on devices of the signature, rather than being false."""
     return compiled.outcome(cel_device(signature)).error is not None
 
@@ -158,7 +160,7 @@ def _spelled(value: JSONValue, literal: Const) -> str | None:
     return None
 
 
-def _guarded(expression: str, compiled: CompiledSelector, signatures: list[Signature]) -> Iterator[Relaxed]:
+def _guarded(expression: str, compiled: CompiledSelector, signatures: list[Signature]) -> Iterator[RelaxedSelector]:
     """The selector with a test for the presence of what is missing on some device."""
     missing = {
         name
@@ -178,7 +180,7 @@ def _guarded(expression: str, compiled: CompiledSelector, signatures: list[Signa
     guards = list(dict.fromkeys(guards))
     if guards:
         body = f"({expression})" if _UNSAFE.search(expression) else expression
-        yield Relaxed(" && ".join((*guards, body)), f"with {' && '.join(guards)} in front")
+        yield RelaxedSelector(" && ".join((*guards, body)), f"with {' && '.join(guards)} in front")
 
 
 def _missing_key(error: str) -> str:

@@ -29,7 +29,7 @@ from cathedra.insight.explanation.report import Remedy
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import Filters
 
-__all__ = ["smallest_changes"]
+__all__ = ["find_remedies"]
 
 SHOWN: Final = 6
 """Largest number of reported changes."""
@@ -49,16 +49,16 @@ _EVERYWHERE: Final = 200
 """Largest number of nodes on which a change that works is tried again, to report where."""
 
 
-def smallest_changes(analysis: Analysis, subject: PodSubject | None) -> tuple[Remedy, ...]:
+def find_remedies(analysis: Analysis, subject: PodSubject | None) -> tuple[Remedy, ...]:
     """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps."""
     if analysis.fitting or (analysis.prepared is not None and analysis.prepared.allowance.exhausted):
         # A search that was stopped for time would be stopped with other claims as well.
         return ()
-    finder = _Finder(analysis, subject)
+    finder = _RemedySearch(analysis, subject)
     return tuple(finder.find())
 
 
-class _Works(msgspec.Struct, frozen=True):
+class _TriedChange(msgspec.Struct, frozen=True):
     parts: tuple[Candidate, ...]
     nodes: tuple[str, ...]
 
@@ -67,7 +67,7 @@ class _Works(msgspec.Struct, frozen=True):
         return len(self.parts), sum(one.rank for one in self.parts), -len(self.nodes)
 
 
-class _Finder:
+class _RemedySearch:
     def __init__(self, analysis: Analysis, subject: PodSubject | None) -> None:
         self.analysis, self.subject = analysis, subject
         self.state = analysis.state
@@ -92,7 +92,7 @@ class _Finder:
         if self.subject is not None and self.subject.faults:
             return
         candidates = _smallest(self._candidates())
-        works = [_Works((one,), nodes) for one in candidates if (nodes := self._nodes((one,)))]
+        works = [_TriedChange((one,), nodes) for one in candidates if (nodes := self._nodes((one,)))]
         if not works:
             works = list(self._pairs(candidates))
         works += self._freed_together() if not any(one.parts[0].free for one in works) else []
@@ -120,7 +120,7 @@ class _Finder:
             yield from claim_candidates(self.analysis, self.claims, self.allocator)
         yield from pod_candidates(self.analysis)
 
-    def _pairs(self, candidates: Sequence[Candidate]) -> Iterator[_Works]:
+    def _pairs(self, candidates: Sequence[Candidate]) -> Iterator[_TriedChange]:
         ordered = sorted(candidates, key=lambda one: one.rank)
         pairs = sorted(
             (pair for pair in combinations(ordered, 2) if pair[0].target != pair[1].target),
@@ -130,7 +130,7 @@ class _Finder:
         for pair in pairs[:_PAIRS]:
             nodes = self._nodes(pair)
             if nodes:
-                yield _Works(pair, nodes)
+                yield _TriedChange(pair, nodes)
                 found += 1
                 if found >= SHOWN:
                     return
@@ -204,11 +204,11 @@ class _Finder:
 
     # --- what single changes do not do
 
-    def _freed_together(self) -> list[_Works]:
+    def _freed_together(self) -> list[_TriedChange]:
         """The fewest claims of one node that have to go together."""
         if not self.claims:
             return []
-        best: _Works | None = None
+        best: _TriedChange | None = None
         claims = {one.metadata.uid: one for one in self.state.all(ResourceClaim)}
         for node in self.near[:6]:
             held: dict[str, int] = {}
@@ -227,7 +227,7 @@ class _Finder:
                 if self._nodes(tuple(fewer), [node]):
                     chosen = fewer
             if best is None or len(chosen) < len(best.parts):
-                best = _Works(tuple(chosen), (node.metadata.name,))
+                best = _TriedChange(tuple(chosen), (node.metadata.name,))
         return [best] if best is not None and len(best.parts) > 1 else []
 
     def _new_nodes(self) -> Iterator[Remedy]:
@@ -292,7 +292,7 @@ class _Finder:
 
     # --- telling
 
-    def _everywhere(self, works: _Works) -> tuple[str, ...]:
+    def _everywhere(self, works: _TriedChange) -> tuple[str, ...]:
         """All nodes on which it fits then; none if some node would make the search fail. In large clusters those that
         were tried."""
         asked = set(self.analysis.judgement.nodes)

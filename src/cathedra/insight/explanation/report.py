@@ -10,7 +10,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, filled, names_text, plain
+from cathedra.insight.rendering import API_VERSION, Style, counted, names_text, plain, wrapped
 from cathedra.printable import printable_values
 
 __all__ = [
@@ -244,16 +244,16 @@ def _lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
     prefix = one.summary.startswith(("fits on none of ", "does not fit on "))
     brief = one.summary.partition(": ")[0] if prefix and one.causes else one.summary
     if not (one.causes and brief == one.causes[0].text):
-        yield from filled(brief, width, "  ")
+        yield from wrapped(brief, width, "  ")
     if one.fits and one.nodes > 1 and one.fits_on:
-        yield from filled(names_text(one.fits_on), width, "    ")
+        yield from wrapped(names_text(one.fits_on), width, "    ")
     if one.causes:
         yield ""
         yield style("Why" if not one.fits else "Beside that", "title")
         several = one.nodes > 1
         for cause in one.causes:
             where = f" [{counted(cause.nodes, 'node')}]" if cause.nodes is not None and several else ""
-            yield from filled(f"- {cause.text}{where}", width, "  ", "    ")
+            yield from wrapped(f"- {cause.text}{where}", width, "  ", "    ")
     if one.claims:
         yield ""
         yield style("Claims", "title")
@@ -280,13 +280,13 @@ def _claim(claim: ClaimReport, width: int) -> Iterator[str]:
     origin = "" if claim.origin == "named" else f" ({claim.origin})"
     prepared = {True: ", prepared", False: ", not prepared", None: ""}[claim.prepared]
     since = f" since {claim.since}" if claim.since else ""
-    yield from filled(f"{claim.name}{origin}: {claim.state}{since}{prepared}", width, "  ", "    ")
+    yield from wrapped(f"{claim.name}{origin}: {claim.state}{since}{prepared}", width, "  ", "    ")
     for request in claim.requests:
-        yield from filled(request, width, "    ", "      ")
+        yield from wrapped(request, width, "    ", "      ")
     if claim.reserved_for:
-        yield from filled(f"used by {names_text(claim.reserved_for)}", width, "    ", "      ")
+        yield from wrapped(f"used by {names_text(claim.reserved_for)}", width, "    ", "      ")
     for device in claim.devices[:_DEVICES]:
-        yield from filled(_device_line(device), width, "    ", "      ")
+        yield from wrapped(_device_line(device), width, "    ", "      ")
     if len(claim.devices) > _DEVICES:
         yield f"    … and {len(claim.devices) - _DEVICES} devices more"
 
@@ -310,11 +310,11 @@ def _group(group: NodeGroup, width: int, style: Style) -> Iterator[str]:
     head = f"{counted(len(group.nodes), 'node')}: {names_text(group.nodes)}"
     if len(group.nodes) > 1 and any(request.holders for request in group.requests):
         head += f" (holders are those of {group.nodes[0]})"
-    yield from filled(head, width, "  ", "    ")
+    yield from wrapped(head, width, "  ", "    ")
     for reason in group.outside:
-        yield from filled(f"✗ {reason}", width, "    ", "      ")
+        yield from wrapped(f"✗ {reason}", width, "    ", "      ")
     if group.refusal and not group.requests:
-        yield from filled(f"✗ {group.refusal} (DynamicResources)", width, "    ", "      ")
+        yield from wrapped(f"✗ {group.refusal} (DynamicResources)", width, "    ", "      ")
     for request in group.requests:
         yield from _request_lines(request, width, style)
     if group.fits:
@@ -324,20 +324,20 @@ def _group(group: NodeGroup, width: int, style: Style) -> Iterator[str]:
 def _request_lines(one: RequestFunnel, width: int, style: Style) -> Iterator[str]:
     wanted = "all" if one.all_devices else str(one.wanted)
     mark = "✗" if one.obstacle else "✓"
-    yield from filled(f"{mark} request {one.request} of claim {one.claim}: {wanted} wanted", width, "    ", "      ")
+    yield from wrapped(f"{mark} request {one.request} of claim {one.claim}: {wanted} wanted", width, "    ", "      ")
     number = max((len(f"{step.left:,}") for step in one.steps), default=1)
     for step in one.steps:
         detail = f" – {step.detail}" if step.detail else ""
         text = f"{step.left:>{number},} {step.test}{detail}"
-        yield from filled(text, width, "      ", " " * (7 + number))
+        yield from wrapped(text, width, "      ", " " * (7 + number))
         if step.test.startswith("of class"):
             yield from _selectors(one.selectors, "class ", width, number, style)
         elif step.test.startswith("matching"):
             yield from _selectors(one.selectors, "claim ", width, number, style)
     for constraint in one.constraints:
-        yield from filled(constraint, width, " " * (7 + number), " " * (9 + number))
+        yield from wrapped(constraint, width, " " * (7 + number), " " * (9 + number))
     if one.obstacle:
-        yield from filled(f"→ {one.text}", width, "      ", "        ")
+        yield from wrapped(f"→ {one.text}", width, "      ", "        ")
 
 
 def _selectors(
@@ -352,10 +352,12 @@ def _selectors(
             counts.append(f"{one.missing:,} error (something is not set)")
         if one.errors:
             counts.append(f"{one.errors:,} error")
-        yield from filled(f"selector #{one.index}: {', '.join(counts)}: {one.expression}", width, margin, margin + "  ")
+        yield from wrapped(
+            f"selector #{one.index}: {', '.join(counts)}: {one.expression}", width, margin, margin + "  "
+        )
         for name, count in one.attributes.items():
             text = f"attribute {name} is set on {counted(count, 'device')} of the cluster"
-            yield from filled(text, width, margin + "  ")
+            yield from wrapped(text, width, margin + "  ")
 
 
 def _changes(changes: Sequence[Remedy], width: int, style: Style) -> Iterator[str]:
@@ -365,7 +367,7 @@ def _changes(changes: Sequence[Remedy], width: int, style: Style) -> Iterator[st
     yield style("What would help, each by itself (tried)", "title")
     for number, change in enumerate(changes, 1):
         where = "" if change.kind == "add node" else f" → fits on {names_text(change.fits_on)}"
-        yield from filled(f"{number}. {change.text}{where}", width, "  ", "     ")
+        yield from wrapped(f"{number}. {change.text}{where}", width, "  ", "     ")
 
 
 def _notes(notes: Iterable[Note], width: int, style: Style) -> Iterator[str]:
@@ -374,4 +376,4 @@ def _notes(notes: Iterable[Note], width: int, style: Style) -> Iterator[str]:
         yield ""
         yield style("Not known", "title")
         for text in texts:
-            yield from filled(f"- {text}", width, "  ", "    ")
+            yield from wrapped(f"- {text}", width, "  ", "    ")

@@ -9,7 +9,7 @@ import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, filled, plain, table_lines
+from cathedra.insight.rendering import API_VERSION, Style, counted, plain, table_lines, wrapped
 from cathedra.printable import printable_values
 
 __all__ = ["DeviceEntry", "DeviceHolder", "DeviceList", "Total", "devices_text"]
@@ -125,11 +125,11 @@ def _lines(found: DeviceList, width: int, style: Style, *, wide: bool) -> Iterat
             ("NAMESPACE", "DEVICES HELD"), [(one.name, str(one.held)) for one in found.namespaces], width, style
         )
         yield ""
-    yield from filled(_sentence(found.total), width)
+    yield from wrapped(_sentence(found.total), width)
     for text in found.pools:
-        yield from filled(f"! {text}", width, "", "  ")
+        yield from wrapped(f"! {text}", width, "", "  ")
     for note in found.notes:
-        yield from filled(f"! {note.text}", width, "", "  ")
+        yield from wrapped(f"! {note.text}", width, "", "  ")
 
 
 def _head(title: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec
 from cathedra.api.resource import ResourceClaimSpec
-from cathedra.insight.linting.findings import Findings, Given, claim_spec_of
+from cathedra.insight.linting.findings import Findings, ManifestObject, claim_spec_of
 from cathedra.insight.manifests.files import POD_SPECS, pod_spec_of
 from cathedra.semantics.podclaims import claim_source
 
@@ -28,7 +28,7 @@ class _Use:
 
 
 def check_claims(
-    objects: Iterable[Given], known: Mapping[ClaimKey, ResourceClaimSpec] | None, findings: Findings
+    objects: Iterable[ManifestObject], known: Mapping[ClaimKey, ResourceClaimSpec] | None, findings: Findings
 ) -> None:
     """Enter what does not fit together; ``known`` are the claims and templates of a cluster, None without one."""
     objects = tuple(objects)
@@ -49,13 +49,13 @@ def check_claims(
             _unused_requests(given[key], use, findings)
 
 
-def _key_of(one: Given) -> ClaimKey | None:
+def _key_of(one: ManifestObject) -> ClaimKey | None:
     kind = {"ResourceClaim": "claim", "ResourceClaimTemplate": "template"}.get(one.manifest.gvk.kind)
     return (kind, one.namespace, one.manifest.name) if kind else None
 
 
 def _check_pod(
-    one: Given,
+    one: ManifestObject,
     spec: PodSpec,
     specs: Mapping[ClaimKey, ResourceClaimSpec],
     uses: dict[ClaimKey, _Use],
@@ -90,7 +90,9 @@ def _check_pod(
             findings.add("unused-claim", one.manifest, f"{path}.resourceClaims[{number}].name", why, hint=hint)
 
 
-def _check_sources(one: Given, spec: PodSpec, specs: Mapping[ClaimKey, ResourceClaimSpec], findings: Findings) -> None:
+def _check_sources(
+    one: ManifestObject, spec: PodSpec, specs: Mapping[ClaimKey, ResourceClaimSpec], findings: Findings
+) -> None:
     """Claims and templates that are neither in the cluster nor in files."""
     path = POD_SPECS[one.manifest.gvk.kind]
     for number, entry in enumerate(spec.resource_claims or ()):
@@ -106,7 +108,7 @@ def _check_sources(one: Given, spec: PodSpec, specs: Mapping[ClaimKey, ResourceC
 
 
 def _check_request(
-    one: Given,
+    one: ManifestObject,
     path: str,
     request: str,
     key: ClaimKey,
@@ -127,7 +129,7 @@ def _names(spec: ResourceClaimSpec | None) -> list[str]:
     return [each.name for each in spec.devices.requests or ()] if spec is not None else []
 
 
-def _unused_requests(one: Given, use: _Use, findings: Findings) -> None:
+def _unused_requests(one: ManifestObject, use: _Use, findings: Findings) -> None:
     found = claim_spec_of(one)
     if found is None:
         return

@@ -12,10 +12,10 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.selector import CompiledSelector, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
 from cathedra.cel.values import type_name
-from cathedra.insight.linting.findings import Findings, Given, SelectorGroup, Spot
+from cathedra.insight.linting.findings import Findings, ManifestObject, SelectorGroup, TextRange
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import counted
-from cathedra.insight.selectors.devices import KnownDevices, ask
+from cathedra.insight.selectors.devices import DeviceCatalog, matching_devices
 from cathedra.insight.selectors.reads import MAPS, Read, all_reads, path_of, read_of
 
 __all__ = ["DeviceChecks"]
@@ -30,13 +30,13 @@ class DeviceChecks:
 
     def __init__(self, state: ClusterState, classes: Mapping[str, tuple[str | None, ...]]) -> None:
         self._classes, self._source = classes, state.source
-        self._known = KnownDevices(state)
+        self._known = DeviceCatalog(state)
         self._features: Features = state.features
         self._compiled: dict[str, CompiledSelector | None] = {}
-        self._asked: dict[tuple[str | None, ...], Answer] = {}
+        self._matches: dict[tuple[str | None, ...], Answer] = {}
         self._of_class: dict[str, tuple[DeviceRecord, ...]] = {}
 
-    def check(self, given: Given, group: SelectorGroup, findings: Findings) -> None:
+    def check(self, given: ManifestObject, group: SelectorGroup, findings: Findings) -> None:
         """Add the findings for the selectors of a group."""
         if group.class_name and group.class_name not in self._classes:
             close = difflib.get_close_matches(group.class_name, self._classes, 1)
@@ -49,7 +49,7 @@ class DeviceChecks:
         for number, one in enumerate(compiled):
             if one is not None:
                 _names(one, self._known, given, group.selector_path(number), findings)
-        self._ask(given, group, compiled, findings)
+        self._check_matches(given, group, compiled, findings)
 
     def _selector(self, text: str) -> CompiledSelector | None:
         if text not in self._compiled:
@@ -63,21 +63,21 @@ class DeviceChecks:
                 self._compiled[text] = None
         return self._compiled[text]
 
-    def _ask(
-        self, given: Given, group: SelectorGroup, compiled: list[CompiledSelector | None], findings: Findings
+    def _check_matches(
+        self, given: ManifestObject, group: SelectorGroup, compiled: list[CompiledSelector | None], findings: Findings
     ) -> None:
         """Evaluate the selectors on every device in the allocator's order: the class first, then one selector after the
         other."""
         left, reached = self._in_class(group.class_name), len(self._in_class(group.class_name))
-        asked: tuple[str | None, ...] = (group.class_name,)
+        key: tuple[str | None, ...] = (group.class_name,)
         for number, selector in enumerate(compiled):
             if selector is None or not left:
                 return
             path = group.selector_path(number)
-            asked = (*asked, selector.expression)
-            if asked not in self._asked:
-                self._asked[asked] = ask(selector, left)
-            passed, failed = self._asked[asked]
+            key = (*key, selector.expression)
+            if key not in self._matches:
+                self._matches[key] = matching_devices(selector, left)
+            passed, failed = self._matches[key]
             if failed:
                 device, text = failed[0]
                 why = f"fails on {len(failed)} of {counted(len(left), 'device')}, as on {device}: {text}"
@@ -95,20 +95,22 @@ class DeviceChecks:
             for text in self._classes.get(name, ()):
                 selector = self._selector(text) if text is not None else None
                 if selector is not None:
-                    found, _ = ask(selector, found)
+                    found, _ = matching_devices(selector, found)
             self._of_class[name] = tuple(found)
         return self._of_class[name]
 
 
-def _whole(selector: CompiledSelector) -> Spot:
-    return Spot(0, len(selector.expression))
+def _whole(selector: CompiledSelector) -> TextRange:
+    return TextRange(0, len(selector.expression))
 
 
-def _names(selector: CompiledSelector, known: KnownDevices, given: Given, path: str, findings: Findings) -> None:
+def _names(
+    selector: CompiledSelector, known: DeviceCatalog, given: ManifestObject, path: str, findings: Findings
+) -> None:
     """Attributes that no device has, and values of another type than devices have."""
 
     def add(rule: str, node: Expr, message: str, hint: str) -> None:
-        findings.add(rule, given.manifest, path, message, hint=hint, spot=Spot(node.start, node.end))
+        findings.add(rule, given.manifest, path, message, hint=hint, spot=TextRange(node.start, node.end))
 
     told: set[Read] = set()
     root = selector.program.root
@@ -140,7 +142,7 @@ def _tested(node: Expr) -> Read | None:
     return read_of(node, {})
 
 
-def _mismatch(one: Expr, other: Expr, known: KnownDevices) -> tuple[str, str] | None:
+def _mismatch(one: Expr, other: Expr, known: DeviceCatalog) -> tuple[str, str] | None:
     read = read_of(one, {})
     if read is None or read.map != "attributes" or not isinstance(other, Const):
         return None

@@ -13,7 +13,7 @@ from cathedra.cel.library.semver import is_semver
 from cathedra.cel.program import Program
 from cathedra.cel.selector import COST_LIMIT, MAX_LENGTH, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
-from cathedra.insight.linting.findings import Findings, Given, SelectorGroup, Spot
+from cathedra.insight.linting.findings import Findings, ManifestObject, SelectorGroup, TextRange
 from cathedra.insight.selectors.contradictions import Condition, conditions_of, first_conflict
 from cathedra.insight.selectors.reads import MAPS, DriverFacts, Facts, facts_of, path_of, read_of, unguarded
 from cathedra.releases import FeatureGates
@@ -63,7 +63,7 @@ class ExpressionRules:
         self._classes = classes
         self._compiler = _Compiler(gates.get("DRAConsumableCapacity", False), gates.get("DRAListTypeAttributes", False))
 
-    def check(self, given: Given, group: SelectorGroup, findings: Findings) -> None:
+    def check(self, given: ManifestObject, group: SelectorGroup, findings: Findings) -> None:
         """Enter what is wrong with the selectors of a group."""
         known, conditions = self._before(group)
         for number, text in enumerate(group.expressions):
@@ -96,7 +96,7 @@ class ExpressionRules:
                 conditions.extend(conditions_of(compiled.root, text, f"class {group.class_name}"))
         return known, conditions
 
-    def _derived(self, given: Given, path: str, text: str, known: Facts, findings: Findings) -> None:
+    def _derived(self, given: ManifestObject, path: str, text: str, known: Facts, findings: Findings) -> None:
         compiled = self._compiler.derived(text)
         if isinstance(compiled, CompileError):
             _enter_issues(given, path, text, compiled, findings)
@@ -107,14 +107,14 @@ class ExpressionRules:
         reader.unguarded(known, "")
 
 
-def _enter_issues(given: Given, path: str, text: str, error: CompileError, findings: Findings) -> None:
+def _enter_issues(given: ManifestObject, path: str, text: str, error: CompileError, findings: Findings) -> None:
     for issue in error.issues:
         rule, hint = _hint(issue)
         at = max(issue.offset, 0)
-        spot = Spot(at, at + 1) if issue.offset >= 0 else Spot(0, len(text))
+        spot = TextRange(at, at + 1) if issue.offset >= 0 else TextRange(0, len(text))
         findings.add(rule, given.manifest, path, issue.message, hint=hint, spot=spot)
     if not error.issues:
-        findings.add("cel-error", given.manifest, path, error.text, spot=Spot(0, len(text)))
+        findings.add("cel-error", given.manifest, path, error.text, spot=TextRange(0, len(text)))
 
 
 _APPLIED: Final = re.compile(r"no matching overload for '(\S+)' applied to '\((.*)\)'")
@@ -147,7 +147,7 @@ def _hint(issue: Issue) -> tuple[str, str]:
 class _Reader:
     """One compiled expression in its place."""
 
-    given: Given
+    given: ManifestObject
     path: str
     compiled: Program
     findings: Findings
@@ -159,7 +159,7 @@ class _Reader:
             self.path,
             message,
             hint=hint,
-            spot=Spot(node.start, max(node.end, node.start + 1)),
+            spot=TextRange(node.start, max(node.end, node.start + 1)),
         )
 
     def _text(self, node: Expr) -> str:

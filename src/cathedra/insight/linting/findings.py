@@ -19,15 +19,15 @@ from cathedra.api.resource import (
     ResourceClaimTemplate,
 )
 from cathedra.insight.linting.report import RULES, LintFinding
-from cathedra.insight.manifests.files import Manifest, ManifestFile, TextPlaces, find_node
+from cathedra.insight.manifests.files import Manifest, ManifestFile, TextPositions, find_node
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = [
-    "Allowed",
     "Findings",
-    "Given",
+    "ManifestObject",
     "SelectorGroup",
-    "Spot",
+    "Suppressions",
+    "TextRange",
     "check_comments",
     "claim_spec_of",
     "selector_groups",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class ManifestObject:
     """An object of a manifest: as written, and decoded into the newest version of its kind."""
 
     manifest: Manifest
@@ -53,7 +53,7 @@ class Given:
         return (self.manifest.namespace or "default") if self.definition.namespaced else ""
 
 
-class Spot(NamedTuple):
+class TextRange(NamedTuple):
     """Part of a text in a field: code points from the beginning of the value."""
 
     start: int
@@ -68,13 +68,13 @@ class Findings:
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
 
     def add(
-        self, rule: str, manifest: Manifest, path: str, message: str, *, hint: str = "", spot: Spot | None = None
+        self, rule: str, manifest: Manifest, path: str, message: str, *, hint: str = "", spot: TextRange | None = None
     ) -> None:
         """Enter a finding about a field, or about part of its text."""
         node, key, exact = find_node(manifest.node, path)
         file = manifest.file
         if spot is not None and exact and node.kind == "scalar":
-            places = TextPlaces(file, node)
+            places = TextPositions(file, node)
             line, column = places.place(spot.start)
             end_line, end = places.place(max(spot.end - 1, spot.start))
             length = end - column + 1 if end_line == line else len(file.line(line).rstrip()) - column + 1
@@ -116,7 +116,7 @@ _COMMENT: Final = re.compile(r"(?:#|//).*?\bcathedra:\s*allow\s+([\w-]+(?:\s*,\s
 _ONLY_COMMENT: Final = re.compile(r"\s*(?:#|//)")
 
 
-class Allowed:
+class Suppressions:
     """The rules that the comments of a file allow, by line."""
 
     def __init__(self, file: ManifestFile) -> None:
@@ -149,7 +149,7 @@ class Allowed:
         return found
 
 
-def check_comments(manifests: Iterable[Manifest], allowed: Allowed, findings: Findings) -> None:
+def check_comments(manifests: Iterable[Manifest], allowed: Suppressions, findings: Findings) -> None:
     """Enter names of rules that do not exist."""
     first = next(iter(manifests), None)
     if first is None:
@@ -158,7 +158,7 @@ def check_comments(manifests: Iterable[Manifest], allowed: Allowed, findings: Fi
         findings.at("unknown-rule", first, line, f"there is no rule {name}; docs/lint.md lists them")
 
 
-def _unknown(allowed: Allowed) -> Iterator[tuple[int, str]]:
+def _unknown(allowed: Suppressions) -> Iterator[tuple[int, str]]:
     for line, names in allowed.lines.items():
         for name in sorted(names - RULES.keys()):
             yield line, name
@@ -189,7 +189,7 @@ class SelectorGroup:
         return f"{self.path}.derivedAttributes[{number}].expression"
 
 
-def claim_spec_of(given: Given) -> tuple[ResourceClaimSpec, str] | None:
+def claim_spec_of(given: ManifestObject) -> tuple[ResourceClaimSpec, str] | None:
     """The spec of a claim or a template, and the path of its ``devices``; None for other kinds."""
     if isinstance(given.object, ResourceClaim):
         return given.object.spec, "spec.devices"
@@ -198,7 +198,7 @@ def claim_spec_of(given: Given) -> tuple[ResourceClaimSpec, str] | None:
     return None
 
 
-def selector_groups(given: Given) -> Iterator[SelectorGroup]:
+def selector_groups(given: ManifestObject) -> Iterator[SelectorGroup]:
     """The groups of a class, a claim or a template."""
     if isinstance(given.object, DeviceClass):
         yield SelectorGroup("spec", _texts(given.object.spec.selectors))

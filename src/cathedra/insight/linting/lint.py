@@ -11,7 +11,7 @@ from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTempl
 from cathedra.insight.linting.claims import check_claims
 from cathedra.insight.linting.devices import DeviceChecks
 from cathedra.insight.linting.expressions import ExpressionRules
-from cathedra.insight.linting.findings import Allowed, Findings, Given, check_comments, selector_groups
+from cathedra.insight.linting.findings import Findings, ManifestObject, Suppressions, check_comments, selector_groups
 from cathedra.insight.linting.objects import ObjectChecks
 from cathedra.insight.linting.report import RULES, LintFinding, LintReport
 from cathedra.insight.linting.slices import check_slices
@@ -60,12 +60,12 @@ class _Run:
         self._gates, self._state = gates, state
         self._findings = Findings()
         self._manifests: list[Manifest] = []
-        self._objects: list[Given] = []
-        self._allowed: dict[str, Allowed] = {}
+        self._objects: list[ManifestObject] = []
+        self._allowed: dict[str, Suppressions] = {}
 
     def read(self, file: ManifestFile) -> None:
         """Read the objects of a file."""
-        self._allowed[file.name] = Allowed(file)
+        self._allowed[file.name] = Suppressions(file)
         here: list[Manifest] = []
         for one in manifests_of(file):
             if isinstance(one, Unreadable):

@@ -12,7 +12,7 @@ from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.field import ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.expressions import CELExpressions
-from cathedra.insight.linting.findings import Findings, Given
+from cathedra.insight.linting.findings import Findings, ManifestObject
 from cathedra.insight.manifests.files import Manifest
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefinition
@@ -38,7 +38,7 @@ class ObjectChecks:
         self._served = {(one.group, one.kind): one for one in _definitions(gates)}
         self._expressions = CELExpressions(gates)
 
-    def check(self, manifest: Manifest, findings: Findings) -> Given | None:
+    def check(self, manifest: Manifest, findings: Findings) -> ManifestObject | None:
         """Add the server's errors and warnings. Return the object; None if it cannot be decoded or its kind is not
         known."""
         for text in manifest.repeated:
@@ -63,7 +63,7 @@ class ObjectChecks:
         obj = self._decoded(manifest, version, findings)
         if obj is None:
             return None
-        given = Given(manifest, definition, version.to_hub(obj))
+        given = ManifestObject(manifest, definition, version.to_hub(obj))
         self._validate(given, definition, findings)
         return given
 
@@ -79,7 +79,7 @@ class ObjectChecks:
             findings.add("unknown-field", manifest, known[1] if known else "", problem)
         return decoded.object
 
-    def _validate(self, given: Given, definition: AnyDefinition, findings: Findings) -> None:
+    def _validate(self, given: ManifestObject, definition: AnyDefinition, findings: Findings) -> None:
         """The steps of a create: defaults, what the release drops, validation, warnings."""
         context = self._context(given)
         obj: Any = given.object
@@ -89,9 +89,9 @@ class ObjectChecks:
         if not metadata.name and metadata.generate_name:
             metadata = replace(metadata, name=f"{metadata.generate_name}00000"[-63:])
         strategy = definition.strategy
-        filled = strategy.default(replace(obj, metadata=metadata), context)
-        kept = strategy.prepare_create(filled, context)
-        self._dropped(given, filled, kept, findings)
+        defaulted = strategy.default(replace(obj, metadata=metadata), context)
+        kept = strategy.prepare_create(defaulted, context)
+        self._dropped(given, defaulted, kept, findings)
         errors = strategy.validate_access(kept, context)
         errors.extend(validate_new_metadata(definition, metadata))
         errors.extend(strategy.validate_create(kept, context))
@@ -101,7 +101,7 @@ class ObjectChecks:
             for text in strategy.warnings(kept, None, context):
                 findings.add("server-warning", given.manifest, text.partition(":")[0], text)
 
-    def _context(self, given: Given) -> RequestContext:
+    def _context(self, given: ManifestObject) -> RequestContext:
         # Of a namespace that is not known, no label is known either: the benefit of the doubt.
         labels = self._namespaces.get(given.namespace, dict.fromkeys((ADMIN_LABEL, ADMIN_LABEL_OF_133), "true"))
         return RequestContext(
@@ -112,7 +112,7 @@ class ObjectChecks:
             expressions=self._expressions,
         )
 
-    def _dropped(self, given: Given, before: Any, after: Any, findings: Findings) -> None:
+    def _dropped(self, given: ManifestObject, before: Any, after: Any, findings: Findings) -> None:
         """Fields of the spec that are gone after the step that drops what closed gates forbid."""
         if not _is_ours(given.definition.group):
             return
@@ -135,7 +135,7 @@ def _is_ours(group: str) -> bool:
     return group == "resource.k8s.io"
 
 
-def _enter(given: Given, error: FieldError, findings: Findings) -> None:
+def _enter(given: ManifestObject, error: FieldError, findings: Findings) -> None:
     """Add a field error under the most specific rule; errors of expressions are reported by their own rules."""
     if _EXPRESSION.search(error.field) and error.type in (ErrorType.INVALID, ErrorType.INTERNAL):
         return

@@ -12,7 +12,7 @@ import msgspec
 from cathedra import __version__
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, filled, plain
+from cathedra.insight.rendering import API_VERSION, Style, counted, plain, wrapped
 from cathedra.printable import printable_values
 
 __all__ = ["RULES", "Level", "LintFinding", "LintReport", "Rule", "lint_text", "sarif"]
@@ -178,13 +178,13 @@ def lint_text(report: LintReport, width: int = 100, style: Style = plain) -> str
     report = printable_values(report)
     lines = [line for one in report.findings for line in _finding(one, width, style)]
     for note in report.notes:
-        lines += filled(f"! {note.text}", width, "", "  ")
+        lines += wrapped(f"! {note.text}", width, "", "  ")
     return "\n".join(line.rstrip() for line in [*lines, _summary(report, style)])
 
 
 def _finding(one: LintFinding, width: int, style: Style) -> Iterator[str]:
     place = f"{one.file}:{one.line}:{one.column}:"
-    lines = list(filled(f"{place} {one.level}: {one.message} [{one.rule}]", width, "", _INDENT))
+    lines = list(wrapped(f"{place} {one.level}: {one.message} [{one.rule}]", width, "", _INDENT))
     head = lines[0].removeprefix(place)
     shown = head.replace(f" {one.level}:", f" {style(f'{one.level}:', 'bad' if one.level == 'error' else 'title')}", 1)
     yield f"{style(place, 'title')}{shown}" if lines[0].startswith(place) else lines[0]
@@ -194,7 +194,7 @@ def _finding(one: LintFinding, width: int, style: Style) -> Iterator[str]:
         yield _INDENT + source
         yield _INDENT + " " * column + style("^" * length, "good")
     if one.hint:
-        yield from filled(f"hint: {one.hint}", width, _INDENT, _INDENT + "  ")
+        yield from wrapped(f"hint: {one.hint}", width, _INDENT, _INDENT + "  ")
 
 
 def _cut(one: LintFinding, width: int) -> tuple[str, int, int]:

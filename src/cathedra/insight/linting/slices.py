@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cathedra.api.resource import Counter, ResourceSlice
-from cathedra.insight.linting.findings import Findings, Given
+from cathedra.insight.linting.findings import Findings, ManifestObject
 from cathedra.insight.rendering import counted
 
 __all__ = ["check_slices"]
 
-Piece = tuple[Given, ResourceSlice]
+Piece = tuple[ManifestObject, ResourceSlice]
 
 
-def check_slices(objects: Iterable[Given], findings: Findings) -> None:
+def check_slices(objects: Iterable[ManifestObject], findings: Findings) -> None:
     """Enter what is wrong with the pools of the slices among ``objects``."""
     pools: dict[tuple[str, str], list[Piece]] = {}
     for one in objects:
@@ -76,7 +76,7 @@ def _counters(current: list[Piece], findings: Findings, *, complete: bool) -> No
                 findings.add("unused-counters", given.manifest, path, f"no device consumes {what}")
 
 
-def _consumed(current: list[Piece]) -> Iterator[tuple[Given, str, str, str, Counter]]:
+def _consumed(current: list[Piece]) -> Iterator[tuple[ManifestObject, str, str, str, Counter]]:
     for given, piece in current:
         for number, device in enumerate(piece.spec.devices or ()):
             for place, use in enumerate(device.consumes_counters or ()):

@@ -25,7 +25,7 @@ __all__ = [
     "STDIN",
     "Manifest",
     "ManifestFile",
-    "TextPlaces",
+    "TextPositions",
     "Unreadable",
     "Written",
     "find_node",
@@ -267,7 +267,7 @@ def _step(node: YAMLNode, index: str, name: str) -> tuple[YAMLNode, YAMLNode | N
     return (entry[1], entry[0]) if entry is not None else None
 
 
-class TextPlaces:
+class TextPositions:
     """Positions of the characters of a scalar's value, in each of YAML's styles.
 
     The characters of the value appear in the text in the same order, with line breaks, indentation, quotes and escapes

@@ -20,8 +20,8 @@ from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.selector import COST_LIMIT
 from cathedra.cel.values import CELValue, text
 from cathedra.insight.reading.state import ClusterState, Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, filled, plain, table_lines
-from cathedra.insight.selectors.devices import KnownDevices
+from cathedra.insight.rendering import API_VERSION, Style, counted, plain, table_lines, wrapped
+from cathedra.insight.selectors.devices import DeviceCatalog
 from cathedra.insight.selectors.reads import conjuncts, source_of
 from cathedra.printable import printable_values
 
@@ -33,9 +33,9 @@ __all__ = [
     "SelectorMatch",
     "compiled_expression",
     "devices_named",
+    "explained_parts",
     "match",
     "match_text",
-    "told",
 ]
 
 
@@ -45,14 +45,14 @@ def match(state: ClusterState, expression: str, *, driver: str = "") -> Selector
     Raises:
         InvalidInput: the expression does not compile or has no truth value, or there is no such driver.
     """
-    devices = KnownDevices(state, driver).devices
+    devices = DeviceCatalog(state, driver).devices
     if driver and not devices:
-        there = ", ".join(sorted({one.id[0] for one in KnownDevices(state).devices})) or "none"
+        there = ", ".join(sorted({one.id[0] for one in DeviceCatalog(state).devices})) or "none"
         raise InvalidInput(f"there is no device of driver {driver!r} in {state.source}; there are {there}")
     selector = compiled_expression(expression, state.features)
     if selector.type not in ("bool", "any", "dyn"):
         raise InvalidInput(f"a selector has to be true or false, and this expression is of type {selector.type}")
-    judged = [_Judged(one, selector) for one in devices]
+    judged = [_EvaluatedDevice(one, selector) for one in devices]
     matched = [one.device for one in judged if one.verdict is True]
     failed: dict[str, list[str]] = {}
     for one in judged:
@@ -72,7 +72,7 @@ def match(state: ClusterState, expression: str, *, driver: str = "") -> Selector
     )
 
 
-class _Judged:
+class _EvaluatedDevice:
     """A device, with the results of the selector and of each of its conditions."""
 
     __slots__ = ("alone", "device", "verdict", "verdicts")
@@ -99,7 +99,7 @@ def _verdict(selector: DeviceExpression, device: DeviceRecord) -> bool | str:
     return outcome.value if isinstance(outcome.value, bool) else f"the value {text(outcome.value)} is no bool"
 
 
-def _conditions(selector: DeviceExpression, judged: list[_Judged]) -> Iterator[MatchCondition]:
+def _conditions(selector: DeviceExpression, judged: list[_EvaluatedDevice]) -> Iterator[MatchCondition]:
     for place, part in enumerate(selector.conditions):
         verdicts = [one.verdicts[place] for one in judged]
         met, unmet = verdicts.count(True), verdicts.count(False)
@@ -107,7 +107,7 @@ def _conditions(selector: DeviceExpression, judged: list[_Judged]) -> Iterator[M
         yield MatchCondition(part.source, met, unmet, len(judged) - met - unmet, alone)
 
 
-def _near_misses(judged: Iterable[_Judged]) -> Iterator[NearMiss]:
+def _near_misses(judged: Iterable[_EvaluatedDevice]) -> Iterator[NearMiss]:
     """Devices that one condition keeps out, those with the same values together; the most first."""
     groups: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     for one in judged:
@@ -123,8 +123,8 @@ def _near_misses(judged: Iterable[_Judged]) -> Iterator[NearMiss]:
 
 def _values(part: DeviceExpression, device: DeviceRecord) -> tuple[tuple[str, str], ...]:
     """Return the values of the device that the condition reads."""
-    told_of = told(part.explain(device))
-    return tuple((one.source, one.shown) for one in told_of if one.source != part.source and "device" in one.source)
+    parts = explained_parts(part.explain(device))
+    return tuple((one.source, one.shown) for one in parts if one.source != part.source and "device" in one.source)
 
 
 def _by_node(state: ClusterState, matched: Iterable[DeviceRecord]) -> Mapping[str, int]:
@@ -216,7 +216,7 @@ def _first_reason(text: str, error: CompileError) -> str:
     return f"the expression does not compile: {where}{error.issues[0].message}{more}"
 
 
-def told(explanation: ExpressionExplanation) -> Iterator[Finding]:
+def explained_parts(explanation: ExpressionExplanation) -> Iterator[Finding]:
     """Return the parts worth showing: without the maps on the way to an attribute, and each text once."""
     seen: set[str] = set()
     for one in explanation.findings:
@@ -298,15 +298,15 @@ def _lines(found: SelectorMatch, width: int, style: Style, named: int) -> Iterat
     rest = f"; fails on {failed}" if failed else ""
     yield style(total, "good" if found.matched else "bad") + style(rest, "bad")
     if found.matched:
-        yield from filled(devices_named(found.matched, named), width, "  ", "  ")
+        yield from wrapped(devices_named(found.matched, named), width, "  ", "  ")
     if len(found.nodes) > 1:
         shown = [f"{name or 'several nodes'} {number}" for name, number in list(found.nodes.items())[:named]]
         more = f" and {len(found.nodes) - len(shown)} more" if len(found.nodes) > len(shown) else ""
-        yield from filled(f"by node: {', '.join(shown)}{more}", width, "  ", "    ")
+        yield from wrapped(f"by node: {', '.join(shown)}{more}", width, "  ", "    ")
     for failure in found.failures:
         yield ""
-        yield from filled(f"Fails on {counted(len(failure.devices), 'device')}: {failure.error}", width, "", "  ")
-        yield from filled(devices_named(failure.devices, named), width, "  ", "  ")
+        yield from wrapped(f"Fails on {counted(len(failure.devices), 'device')}: {failure.error}", width, "", "  ")
+        yield from wrapped(devices_named(failure.devices, named), width, "  ", "  ")
     if len(found.conditions) > 1:
         yield ""
         head = ("MET", "UNMET", "FAILS", "ONLY THIS", "CONDITION")
@@ -321,10 +321,10 @@ def _lines(found: SelectorMatch, width: int, style: Style, named: int) -> Iterat
             why = miss.error or ", ".join(
                 f"{' '.join(source.split())} is {value}" for source, value in miss.values.items()
             )
-            yield from filled(f"- {' '.join(miss.condition.split())}{f': {why}' if why else ''}", width, "  ", "    ")
-            yield from filled(devices_named(miss.devices, named), width, "      ", "      ")
+            yield from wrapped(f"- {' '.join(miss.condition.split())}{f': {why}' if why else ''}", width, "  ", "    ")
+            yield from wrapped(devices_named(miss.devices, named), width, "      ", "      ")
     for note in found.notes:
-        yield from filled(f"! {note.text}", width, "", "  ")
+        yield from wrapped(f"! {note.text}", width, "", "  ")
 
 
 def devices_named(names: Sequence[str], number: int = _NAMED) -> str:

@@ -9,12 +9,12 @@ from typing import Final
 from cathedra.allocation import InvalidInput
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.cel.values import text
-from cathedra.insight.matching.match import DeviceExpression, compiled_expression, devices_named, told
+from cathedra.insight.matching.match import DeviceExpression, compiled_expression, devices_named, explained_parts
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import attribute_text, counted, filled
-from cathedra.insight.selectors.devices import KnownDevices
+from cathedra.insight.rendering import attribute_text, counted, wrapped
+from cathedra.insight.selectors.devices import DeviceCatalog
 
-__all__ = ["Session", "SessionEnded"]
+__all__ = ["ReplSession", "SessionEnded"]
 
 HELP: Final = (
     ("EXPRESSION", "its value on every device; «it» is the last one"),
@@ -36,12 +36,12 @@ class SessionEnded(Exception):
     """The user has entered ``:quit``."""
 
 
-class Session:
+class ReplSession:
     """Answers lines about the devices of a state; remembers the last expression."""
 
     def __init__(self, state: ClusterState, driver: str = "") -> None:
         self._state = state
-        self._known = KnownDevices(state, driver)
+        self._known = DeviceCatalog(state, driver)
         self._last: DeviceExpression | None = None
 
     @property
@@ -61,7 +61,7 @@ class Session:
         try:
             return list(self._command(line, width) if line.startswith(":") else self._values(line, width))
         except InvalidInput as error:
-            return list(filled(f"! {error}", width, "", "  "))
+            return list(wrapped(f"! {error}", width, "", "  "))
 
     def completions(self, before: str) -> list[tuple[str, int]]:
         """Return possible continuations of ``before``: texts, and the number of characters before the cursor that they
@@ -99,7 +99,7 @@ class Session:
             case ":help" | ":h" | ":?":
                 size = max(len(usage) for usage, _ in HELP)
                 for usage, purpose in HELP:
-                    yield from filled(f"{usage.ljust(size)}  {purpose}", width, "", " " * (size + 2))
+                    yield from wrapped(f"{usage.ljust(size)}  {purpose}", width, "", " " * (size + 2))
             case ":devices":
                 yield from (str(one) for one in self._known.devices)
             case ":names":
@@ -124,8 +124,8 @@ class Session:
         if not groups:
             yield f"there are no devices; the expression compiles, its type is {expression.type}"
         for shown, names in sorted(groups.items(), key=lambda item: -len(item[1])):
-            yield from filled(f"{shown}  on {counted(len(names), 'device')}", width, "", "  ")
-            yield from filled(devices_named(names, _NAMES), width, "  ", "  ")
+            yield from wrapped(f"{shown}  on {counted(len(names), 'device')}", width, "", "  ")
+            yield from wrapped(devices_named(names, _NAMES), width, "  ", "  ")
 
     def _expression(self, line: str) -> DeviceExpression:
         if line == "it":
@@ -152,10 +152,10 @@ class Session:
         outcome = expression.explain(device)
         yield f"{device}: {f'error: {outcome.error}' if outcome.error is not None else text(outcome.value)}"
         for condition in expression.conditions:
-            for part in told(condition.explain(device)):
+            for part in explained_parts(condition.explain(device)):
                 indent = "  " * (min(part.depth, 6) + 1)
                 source = " ".join(part.source.split())
-                yield from filled(f"{source}  →  {part.shown}", width, indent, indent + "  ")
+                yield from wrapped(f"{source}  →  {part.shown}", width, indent, indent + "  ")
 
     def _show(self, device: DeviceRecord) -> Iterator[str]:
         yield str(device)

@@ -79,7 +79,7 @@ class DumpReader:
         Raises:
             InvalidInput: something in it is no Kubernetes object, or, of strict readers, has a field of the wrong type.
         """
-        for one in self._opened(given):
+        for one in self._read_input(given):
             try:
                 decoded = read_object(one)
             except UndecodableInput as error:
@@ -121,7 +121,7 @@ class DumpReader:
             self.notes.append(note_on(what))
         return bool(what.name)
 
-    def _opened(self, given: Input) -> Iterator[KubeObject | Plain]:
+    def _read_input(self, given: Input) -> Iterator[KubeObject | Plain]:
         if given == STDIN:
             self.sources.append("standard input")
             yield from plain_objects(read_input(sys.stdin.buffer, "standard input"), "standard input")
@@ -134,7 +134,7 @@ class DumpReader:
             self._note_list(given)
         if isinstance(given, Sequence) and given and all(isinstance(one, Path) for one in given):
             for one in given:
-                yield from self._opened(one)
+                yield from self._read_input(one)
             return
         yield from plain_objects(given)
 

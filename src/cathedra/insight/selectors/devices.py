@@ -13,7 +13,7 @@ from cathedra.cel.selector import CompiledSelector
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.selectors.reads import Read
 
-__all__ = ["KnownDevices", "ask"]
+__all__ = ["DeviceCatalog", "matching_devices"]
 
 _FIELDS = {
     "int_": "int",
@@ -27,7 +27,7 @@ _FIELDS = {
 }
 
 
-class KnownDevices:
+class DeviceCatalog:
     """The devices of the newest generation of every pool, and the names they have."""
 
     def __init__(self, state: ClusterState, driver: str = "") -> None:
@@ -88,7 +88,7 @@ class KnownDevices:
         return f'did you mean device.{read.map}["{meant.domain}"].{meant.name}?'
 
 
-def ask(
+def matching_devices(
     selector: CompiledSelector, devices: Iterable[DeviceRecord]
 ) -> tuple[list[DeviceRecord], list[tuple[DeviceRecord, str]]]:
     """The devices that match, and those on which the selector fails, with the error's text."""

@@ -36,7 +36,7 @@ from cathedra.insight.reading.state import READ_KINDS, ClusterState
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["PretendingNodes", "StateStorage", "TransportOfState", "complete"]
+__all__ = ["SimulatedNodes", "StateStorage", "StateTransport", "complete"]
 
 
 class StateStorage(MemoryStorage):
@@ -61,7 +61,7 @@ class StateStorage(MemoryStorage):
                 yield Record(f"/{kind.ref.group}/{kind.plural}/{'/'.join(parts)}", revision, encode(numbered))
 
 
-class TransportOfState:
+class StateTransport:
     """The way to a server on a `StateStorage`, which cannot hold what cannot be decoded: lists show it beside the rest,
     and so it stays as long as the copy does."""
 
@@ -140,7 +140,7 @@ def _consumers(state: ClusterState) -> Iterator[Pod]:
 _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
-class PretendingNodes:
+class SimulatedNodes:
     """The kubelets of all nodes. `run` until cancelled."""
 
     def __init__(self, client: Client, informers: SharedInformers, clock: Clock) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, filled, names_text, plain
+from cathedra.insight.rendering import API_VERSION, Style, counted, names_text, plain, wrapped
 from cathedra.printable import printable_values
 
 __all__ = ["Copies", "NodeChange", "PendingPods", "PodPlacement", "Simulation", "simulation_text"]
@@ -90,14 +90,14 @@ def simulation_text(found: Simulation, width: int = 100, style: Style = plain) -
 
 def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
     for one in found.gone:
-        yield from filled(f"- {one.pod} on {one.node}{_devices(one)}", width, "", "    ")
+        yield from wrapped(f"- {one.pod} on {one.node}{_devices(one)}", width, "", "    ")
     for one in found.placed:
         sign, moved = ("~", f", before on {one.before}") if one.before else ("+", "")
-        yield from filled(f"{sign} {one.pod} → {one.node}{_devices(one)}{moved}", width, "", "    ")
+        yield from wrapped(f"{sign} {one.pod} → {one.node}{_devices(one)}{moved}", width, "", "    ")
     for group in found.pending:
-        yield from filled(f"? {names_text(group.pods)}: {group.why}", width, "", "    ")
+        yield from wrapped(f"? {names_text(group.pods)}: {group.why}", width, "", "    ")
     for text in found.failures:
-        yield from filled(f"! {text}", width, "", "    ")
+        yield from wrapped(f"! {text}", width, "", "    ")
     if found.placed or found.gone or found.pending or found.failures:
         yield ""
     for change in found.nodes:
@@ -107,14 +107,14 @@ def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
     for copies in found.copies:
         more = f"at least {copies.more}" if copies.limited else str(copies.more)
         nodes = ", ".join(f"{number} on {node}" for node, number in list(copies.nodes.items())[:6])
-        yield from filled(f"{copies.of}: {more} more would fit" + (f" ({nodes})" if nodes else ""), width, "", "    ")
+        yield from wrapped(f"{copies.of}: {more} more would fit" + (f" ({nodes})" if nodes else ""), width, "", "    ")
     waiting = sum(len(group.pods) for group in found.pending)
     parts = [f"{counted(len(found.placed), 'pod')} placed"]
     parts += [f"{len(found.gone):,} gone"] if found.gone else []
     parts += [f"{waiting:,} pending"] if waiting else []
     yield style(", ".join(parts), "good" if found.fits else "bad") + f", settled after {found.seconds:g} s"
     for note in dict.fromkeys(note.text for note in found.notes):
-        yield from filled(f"! {note}", width, "", "  ")
+        yield from wrapped(f"! {note}", width, "", "  ")
 
 
 def _devices(one: PodPlacement) -> str:

@@ -29,12 +29,12 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.explanation.question import WORKLOADS, made_pod, validated
+from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, read_kind
-from cathedra.insight.simulation.copying import PretendingNodes, StateStorage, TransportOfState, complete
+from cathedra.insight.simulation.copying import SimulatedNodes, StateStorage, StateTransport, complete
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, NodeChange, PendingPods, PodPlacement, Simulation
 from cathedra.scheduler.judging import scheduler_over
@@ -188,7 +188,7 @@ class _Run:
         gates = self.state.gates
         config = ServerConfig(release=gates.release, gates=gates)
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
-        client = Client(TransportOfState(server.transport(), self.state), clock=clock)
+        client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
         scheduler = scheduler_over(client, clock=clock, random=random, gates=gates, informers=informers)
         controllers = ControllerManager(
@@ -200,7 +200,7 @@ class _Run:
                 informers=informers, controllers=[name for name in CONTROLLERS if name not in _IDLE]
             ),
         )
-        nodes = PretendingNodes(client, informers, clock)
+        nodes = SimulatedNodes(client, informers, clock)
         self.clock, self.client, self.informers = clock, client, informers
         for kind in READ_KINDS:
             if kind.plural != "events" and (kind.plural != "podgroups" or gates["GenericWorkload"]):
@@ -280,7 +280,7 @@ class _Run:
 
     async def _copies(self, one: KubeObject) -> Copies:
         """Count the further pods of the same kind that fit."""
-        pod = one if isinstance(one, Pod) else made_pod(one)  # type: ignore[arg-type]  # a workload
+        pod = one if isinstance(one, Pod) else next_pod(one)  # type: ignore[arg-type]  # a workload
         where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{_metadata(one).name}"
         pods = self.client.resource(PODS, pod.metadata.namespace)
         names: list[str] = []

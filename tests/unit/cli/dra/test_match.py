@@ -19,7 +19,7 @@ from prompt_toolkit.output import DummyOutput
 from cathedra.cli.dra.main import main
 from cathedra.cli.dra.repl import _prompt
 from cathedra.insight import read_dump
-from cathedra.insight.matching.session import Session
+from cathedra.insight.matching.session import ReplSession
 from tests.unit.cli.dra.dumps import gpu_cluster, write_dump
 
 MODEL = 'device.attributes["gpu.example.com"].model'
@@ -97,7 +97,7 @@ def test_control_c_drops_the_line(dump: str, keys: PipeInput, monkeypatch: pytes
 
 
 def test_the_terminal_completes_what_the_devices_have(keys: PipeInput) -> None:
-    completer = _prompt(Session(read_dump(gpu_cluster()))).completer
+    completer = _prompt(ReplSession(read_dump(gpu_cluster()))).completer
     found = completer.get_completions(Document('true && device.attributes["gpu'), CompleteEvent())
     assert [(one.text, one.start_position) for one in found] == [('gpu.example.com"]', -3)]
 

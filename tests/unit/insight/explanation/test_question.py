@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import Deployment
-from cathedra.insight.explanation.question import exceeded_quotas, find_workload, made_pod, pods_of, with_claims
+from cathedra.insight.explanation.question import exceeded_quotas, find_workload, next_pod, pods_of, with_claims
 from cathedra.insight.reading.dumps import read_dump
 from tests.insight.building import Object, claim, device_class, node, pod, quota, request, template
 
@@ -34,7 +34,7 @@ def owned(kind: str, name: str, owner: str, **more: Any) -> dict[str, Any]:
 
 def test_the_next_pod_of_a_workload_is_that_of_its_template() -> None:
     state = read_dump([deployment()])
-    made = made_pod(find_workload(Deployment, "web", "default", state))
+    made = next_pod(find_workload(Deployment, "web", "default", state))
     assert (made.metadata.name, made.metadata.labels, made.metadata.annotations) == ("web-new", {"a": "b"}, {"n": "1"})
     assert [one.name for one in made.metadata.owner_references] == ["web"]
     assert made.spec.resource_claims[0].resource_claim_template_name == "t"

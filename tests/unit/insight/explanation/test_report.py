@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.insight.explanation.report import Cause, Explanation, Remedy, explanation_text
-from cathedra.insight.rendering import filled, names_text
+from cathedra.insight.rendering import names_text, wrapped
 
 
 def answer(verdict: str, *parts: Explanation) -> Explanation:
@@ -41,7 +41,7 @@ WORDS = st.lists(st.text(alphabet="abcdef", min_size=1, max_size=12), max_size=4
 
 @given(WORDS, st.integers(40, 120))
 def test_lines_are_broken_between_words_and_lose_none(text: str, width: int) -> None:
-    lines = filled(text, width, "  ", "    ")
+    lines = wrapped(text, width, "  ", "    ")
     assert all(len(line) <= width for line in lines)
     assert " ".join(" ".join(lines).split()) == text
 

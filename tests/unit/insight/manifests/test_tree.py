@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.decoding import read_yaml_documents
-from cathedra.insight.manifests.files import ManifestFile, TextPlaces, find_node
+from cathedra.insight.manifests.files import ManifestFile, TextPositions, find_node
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
 TEXTS = st.one_of(
@@ -50,7 +50,7 @@ def test_nodes_and_values_are_of_the_same_shape_and_texts_stand_where_they_say(
         if not isinstance(item, str):
             continue
         assert node.text == item
-        places = TextPlaces(file, node)
+        places = TextPositions(file, node)
         for offset, letter in enumerate(item):
             line, column = places.place(offset)
             if not letter.isspace() and "\\" not in file.text[node.start : node.end]:

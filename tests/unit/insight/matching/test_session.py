@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.insight.matching.session import Session, SessionEnded
+from cathedra.insight.matching.session import ReplSession, SessionEnded
 from tests.unit.insight.matching.devices import ATTRIBUTES, devices_with
 
 STATE = devices_with(
@@ -13,7 +13,7 @@ STATE = devices_with(
 
 
 def said(*lines: str) -> str:
-    session = Session(STATE)
+    session = ReplSession(STATE)
     return "\n".join(answer for line in lines for answer in session.answer(line))
 
 
@@ -92,10 +92,10 @@ def test_quit_ends() -> None:
     ],
 )
 def test_names_of_the_devices_at_hand_are_completed(before: str, completed: list[str]) -> None:
-    assert [text for text, _ in Session(STATE).completions(before)] == completed
+    assert [text for text, _ in ReplSession(STATE).completions(before)] == completed
 
 
 def test_a_completion_replaces_what_was_begun() -> None:
     before = f"true && {ATTRIBUTES}.nu"
-    ((text, replaced),) = Session(STATE).completions(before)
+    ((text, replaced),) = ReplSession(STATE).completions(before)
     assert before[: len(before) - replaced] + text == f"true && {ATTRIBUTES}.numa"
