@@ -19,7 +19,8 @@ from cathedra.cel.device import DeviceView, environment
 from cathedra.cel.errors import CompileError
 from cathedra.cel.evaluation import compiler
 from cathedra.cel.selector import CompiledSelector, compile_selector, validate_selector
-from cathedra.cel.syntax import parser, printer
+from cathedra.cel.syntax import parser
+from tools import celprinter
 from tools.fuzzing import Layer
 from tools.recorded import recorded
 
@@ -170,7 +171,7 @@ def _hidden(data: Decisions, inner: str) -> str:
 def shape(source: str) -> Any:
     """A tree without places, as text; None if the source is not correct."""
     try:
-        return printer.show(parser.parse(source, {}))
+        return celprinter.show(parser.parse(source, {}))
     except parser.Invalid:
         return None
 

@@ -157,11 +157,6 @@ def path_segment(value: str) -> list[str]:
     return [f"may not contain '{part}'" for part in ("/", "%") if part in value]
 
 
-def dns_label_prefix(value: str) -> list[str]:
-    """What ``generateName`` may be where names are labels: a label, or one cut after a dash."""
-    return dns_label(masked(value))
-
-
 def dns_subdomain(value: str) -> list[str]:
     """Labels joined with dots; 1 to 253 characters."""
     if _SHORT_LABEL.fullmatch(value):
@@ -175,11 +170,6 @@ def in_bytes(form: Format) -> Format:
     return lambda value: [
         text.replace("characters", "bytes") if text.startswith("must be no more than") else text for text in form(value)
     ]
-
-
-def dns_subdomain_prefix(value: str) -> list[str]:
-    """What ``generateName`` may be where names are subdomains: one, or one cut after a dash."""
-    return dns_subdomain(masked(value))
 
 
 def masked(value: str) -> str:

@@ -98,11 +98,6 @@ class Quantity:
         """An amount given in whole units."""
         return Quantity.of_nanos(value * NANO, form)
 
-    @staticmethod
-    def of_milli(milli: int, form: Format = Format.DECIMAL_SI) -> Quantity:
-        """An amount given in thousandths of a unit."""
-        return Quantity.of_nanos(milli * 10**6, form)
-
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Quantity is immutable: {name} cannot be set")
 

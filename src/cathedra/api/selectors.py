@@ -28,7 +28,6 @@ __all__ = [
     "node_selector_term_matches",
     "parse_field_selector",
     "parse_label_selector",
-    "preferred_weight",
 ]
 
 IN: Final = "in"
@@ -401,8 +400,3 @@ def _field_requirement(expression: core_v1.NodeSelectorRequirement, name: str) -
     if expression.operator == "In":
         return name == expression.values[0]
     return expression.operator == "NotIn" and name != expression.values[0]
-
-
-def preferred_weight(terms: Iterable[core_v1.PreferredSchedulingTerm], node: core_v1.Node) -> int:
-    """The summed weights of the preferred terms that hold for ``node``."""
-    return sum(term.weight for term in terms if node_selector_term_matches(term.preference, node))

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from cathedra.cdi.errors import InvalidName
 
-__all__ = ["QualifiedName", "is_qualified", "validate_device_name", "validate_kind"]
+__all__ = ["QualifiedName", "validate_device_name", "validate_kind"]
 
 _KIND_PART: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 _DEVICE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?", re.ASCII)
@@ -45,15 +45,6 @@ class QualifiedName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.vendor}/{self.class_}={self.name}"
-
-
-def is_qualified(text: str) -> bool:
-    """Whether ``text`` is a well-formed qualified name."""
-    try:
-        QualifiedName.parse(text)
-    except InvalidName:
-        return False
-    return True
 
 
 def validate_kind(kind: str) -> tuple[str, str]:

@@ -35,7 +35,6 @@ __all__ = [
     "file_name",
     "minimum_version",
     "read_spec",
-    "remove_spec",
     "spec_from_plain",
     "validate",
     "write_spec",
@@ -305,8 +304,3 @@ def write_spec(directory: Path, name: str, spec: Spec) -> Path:
     path = directory / f"{name}.json"
     write_atomic(path, msgspec.json.format(msgspec.json.encode(spec)), mode=0o644)
     return path
-
-
-def remove_spec(directory: Path, name: str) -> None:
-    """Remove what `write_spec` wrote, if it is there."""
-    (directory / f"{name}.json").unlink(missing_ok=True)

@@ -29,7 +29,6 @@ __all__ = [
     "first_generation",
     "kept_metadata",
     "next_generation",
-    "without_generation",
 ]
 
 T = TypeVar("T", bound=KubeObject)
@@ -158,13 +157,6 @@ def next_generation(new: T, old: T) -> T:
         generation += 1
     metadata = _parts(new).metadata
     return replace(new, metadata=replace(metadata, generation=generation))
-
-
-def without_generation(new: T, old: T | None) -> T:
-    """The object with the stored generation, whatever the request says."""
-    generation = _parts(old).metadata.generation if old is not None else 0
-    metadata = _parts(new).metadata
-    return new if metadata.generation == generation else replace(new, metadata=replace(metadata, generation=generation))
 
 
 class CountedStrategy(DefaultedStrategy[Any]):

@@ -15,7 +15,6 @@ from cathedra.api.selectors import (
     node_selector_matches,
     parse_field_selector,
     parse_label_selector,
-    preferred_weight,
 )
 from cathedra.api.struct import from_dict
 
@@ -123,12 +122,6 @@ def test_a_node_selector_term_selects_nodes(term: object, matches: bool) -> None
 
 def test_one_term_of_a_node_selector_is_enough() -> None:
     assert node_selector_matches(selector(requirement("In", "x"), requirement("In", "a")), node(zone="a"))
-
-
-def test_preferred_terms_add_their_weights() -> None:
-    term = from_dict(core_v1.PreferredSchedulingTerm, {"weight": 7, "preference": requirement("In", "a")})
-    assert preferred_weight((term, term), node(zone="a")) == 14
-    assert preferred_weight((term,), node(zone="b")) == 0
 
 
 @pytest.mark.parametrize("digits", ["9223372036854775808", "9" * 5000])

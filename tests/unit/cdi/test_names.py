@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.cdi.annotations import annotation, devices_of
 from cathedra.cdi.errors import InvalidName
-from cathedra.cdi.names import QualifiedName, is_qualified
+from cathedra.cdi.names import QualifiedName
 
 LETTER = st.sampled_from("abzABZ")
 INNER = st.text("ab01_-.", max_size=5)
@@ -37,15 +36,5 @@ def test_a_qualified_name_reads_back_as_written(vendor: str, class_: str, name: 
     ],
 )
 def test_everything_else_is_unqualified(text: str) -> None:
-    assert not is_qualified(text)
-
-
-def test_annotations_carry_devices_to_a_runtime_and_back() -> None:
-    key, value = annotation("dra", "6f2d/gpu", ["v/c=a", "v/c=b"])
-    assert key == "cdi.k8s.io/dra_6f2d_gpu"
-    assert devices_of({"other": "x", key: value, "cdi.k8s.io/z": "v/c=a"}) == ("v/c=a", "v/c=b")
-
-
-def test_an_annotation_key_that_is_too_long_is_refused() -> None:
-    with pytest.raises(InvalidName, match="invalid annotation key"):
-        annotation("p" * 60, "device", ["v/c=a"])
+    with pytest.raises(InvalidName):
+        QualifiedName.parse(text)

@@ -12,7 +12,6 @@ from cathedra.api.decoding.bodies import (
     decode_json,
     decode_sound,
     decode_values,
-    encode_with_kind,
     has_known_fields,
     written_keys,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "decode_json",
     "decode_sound",
     "decode_values",
-    "encode_with_kind",
     "has_known_fields",
     "read_envelope",
     "read_yaml",

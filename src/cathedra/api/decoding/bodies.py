@@ -12,7 +12,7 @@ from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.reader import DecodeError, Reader, parse, well_formed
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct, decoder_of, encode, from_dict, replace
+from cathedra.api.struct import KubeStruct, decoder_of, from_dict, replace
 from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
@@ -22,7 +22,6 @@ __all__ = [
     "decode_json",
     "decode_sound",
     "decode_values",
-    "encode_with_kind",
     "has_known_fields",
     "written_keys",
 ]
@@ -210,11 +209,6 @@ _STRING: Final = Form.STRING
 _HOLDING: Final = frozenset({Form.STRUCT, Form.LIST, Form.MAP, Form.OPAQUE, Form.ONE_OF_SEVERAL})
 """Of values that may have keys below them."""
 _LOOSE: Final = re.compile(rb'"\s+:')
-
-
-def encode_with_kind(obj: KubeStruct, gvk: GroupVersionKind) -> bytes:
-    """The JSON of an object with its kind and apiVersion in front; the object itself carries none."""
-    return head_of(gvk) + encode(obj)[1:]
 
 
 def head_of(gvk: GroupVersionKind) -> bytes:
