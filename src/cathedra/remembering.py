@@ -11,7 +11,7 @@ Set ``CATHEDRA_REMEMBER=0`` to compute every result each time. Nothing but speed
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, MutableMapping, MutableSet, Sequence
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from functools import lru_cache, wraps
 from itertools import count
 from operator import attrgetter
@@ -22,9 +22,12 @@ import msgspec
 __all__ = [
     "IDENTITY",
     "IS_ON",
+    "LARGE",
     "Memory",
+    "ObjectKeys",
     "everything_but",
     "forget",
+    "forget_large",
     "forget_objects",
     "hold",
     "numbered",
@@ -81,7 +84,14 @@ class Memory:
 
         return decorate
 
-    def hold(self, table: MutableMapping[Any, Any] | MutableSet[Any], *, objects: bool) -> None:
+    def numbered(self, name: str, *, size: int) -> ObjectKeys:
+        """Return keys for up to ``size`` objects at a time. ``name`` is their name in `statistics`."""
+        keys = ObjectKeys(size)
+        self._entries[name] = keys.__len__
+        self._clear_objects.append(keys.clear)
+        return keys
+
+    def hold(self, table: MutableMapping[Any, Any], *, objects: bool) -> None:
         """Have `forget` clear a table, and `forget_objects` as well if it keeps ``objects`` alive."""
         (self._clear_objects if objects else self._clear).append(table.clear)
 
@@ -104,7 +114,7 @@ class Memory:
     ) -> Callable[..., R]:
         known: dict[tuple[int, ...], tuple[R, tuple[object, ...]]] = {}
         self._entries[name] = known.__len__
-        self.hold(known, objects=True)
+        self._clear_objects.append(known.clear)
 
         @wraps(function)
         def found(*args: Any) -> R:
@@ -126,7 +136,7 @@ class Memory:
     ) -> Callable[..., R]:
         known: dict[Hashable, R] = {}
         self._entries[name] = known.__len__
-        self.hold(known, objects=False)
+        self._clear.append(known.clear)
 
         @wraps(function)
         def found(*args: Any) -> R:
@@ -158,24 +168,61 @@ remembered = _PROCESS.remembered
 forget = _PROCESS.forget
 forget_objects = _PROCESS.forget_objects
 hold = _PROCESS.hold
+numbered = _PROCESS.numbered
 statistics = _PROCESS.statistics
+
+
+LARGE: Final = 64 * 1024
+"""Bytes of JSON from which an object is large."""
+
+
+def forget_large(size: int) -> None:
+    """Drop all memos that hold objects if an object of ``size`` bytes of JSON is large.
+
+    Call it for each object from outside. A decoded object takes twelve times the memory of its JSON, and memos keep
+    objects alive: without this, a few requests of three megabytes would hold hundreds of megabytes.
+    """
+    if size > LARGE:
+        forget_objects()
 
 
 _NUMBERS: Final = count(1)
 
 
-def numbered(name: str, *, size: int) -> Callable[[object], int]:
-    """Return a function that gives an object a number, as a part of a key in place of the object.
+class ObjectKeys:
+    """Parts of keys in place of objects: a number for each object, or one key for several that are equivalent.
 
-    Equal numbers mean the same object. An object that is met again after ``size`` others gets a new number, which
-    costs its entries in the memo and is never wrong.
+    Equal keys mean the same object, or objects that were declared equivalent. An object that is met again after
+    ``size`` others gets a new number, which costs its entries in the memo and is never wrong.
     """
 
-    @remembered(name, key=IDENTITY, size=size)
-    def number(_: object) -> int:
-        return next(_NUMBERS)
+    __slots__ = ("_keys", "_size")
 
-    return number
+    def __init__(self, size: int) -> None:
+        self._size = size
+        # The objects are held, because the next object at the address of a freed one would get its key.
+        self._keys: dict[int, tuple[Hashable, object]] = {}
+
+    def __call__(self, obj: object) -> Hashable:
+        """Return the object's key."""
+        try:
+            return self._keys[id(obj)][0]
+        except KeyError:
+            number = next(_NUMBERS)
+            self.declare(obj, number)
+            return number
+
+    def declare(self, obj: object, key: Hashable) -> None:
+        """Give the object the key of others. Results that are remembered by this key must be the same for all."""
+        _make_room(self._keys, self._size)
+        self._keys[id(obj)] = key, obj
+
+    def clear(self) -> None:
+        """Drop all keys."""
+        self._keys.clear()
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def everything_but(kind: type[msgspec.Struct], reasons: Mapping[str, str]) -> Callable[[Any], Hashable]:

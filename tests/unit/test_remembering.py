@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 import cathedra
-from cathedra.remembering import IDENTITY, Memory, everything_but
+from cathedra.remembering import IDENTITY, LARGE, Memory, everything_but, forget_large, remembered
+from tests.requirements import with_memos
 
 SOURCES = Path(cathedra.__file__).parent
 
@@ -114,6 +115,47 @@ def test_what_holds_objects_is_forgotten_apart() -> None:
     assert [one.calls for one in counted] == [2, 1]
 
 
+def test_an_object_has_one_key_and_no_other_object_has_it() -> None:
+    keys = Memory(is_on=True).numbered("keys", size=1000)
+    things = [Thing() for _ in range(1000)]
+    found = list(map(keys, things))
+    assert list(map(keys, things)) == found
+    assert len(set(found)) == 1000
+
+
+def test_objects_that_are_gone_do_not_leave_their_keys_to_others() -> None:
+    keys = Memory(is_on=True).numbered("keys", size=2)
+    assert len({keys(Thing()) for _ in range(100)}) == 100
+
+
+def test_objects_that_are_declared_equivalent_have_one_key() -> None:
+    keys = Memory(is_on=True).numbered("keys", size=8)
+    first, second, other = Thing(), Thing(), Thing()
+    for one in (first, second):
+        keys.declare(one, (keys(other), "changed"))
+    assert keys(first) == keys(second) != keys(other)
+
+
+def test_keys_are_dropped_with_what_holds_objects() -> None:
+    memory, thing = Memory(is_on=True), Thing()
+    keys = memory.numbered("keys", size=8)
+    before = keys(thing)
+    assert memory.statistics() == {"keys": 1}
+    memory.forget_objects()
+    assert memory.statistics() == {"keys": 0}
+    assert keys(thing) != before
+
+
+@with_memos
+def test_only_a_large_object_drops_what_holds_objects() -> None:
+    found, thing = remembered("a memo of a test", key=IDENTITY, size=8)(Counting()), Thing()
+    result = found(thing)
+    forget_large(LARGE)
+    assert found(thing) is result
+    forget_large(LARGE + 1)
+    assert found(thing) is not result
+
+
 def test_a_memory_that_is_off_returns_functions_as_they_are() -> None:
     function = Counting()
     off = Memory(is_on=False)
@@ -124,18 +166,16 @@ def test_a_memory_that_is_off_returns_functions_as_they_are() -> None:
 def test_the_environment_variable_switches_all_memos_of_a_process_off() -> None:
     program = """
 from cathedra.releases import FeatureGates
-from cathedra.kinds.identity import KnownObjects, KnownValues, Likeness, by_identity
-made = by_identity(lambda one: object())
-objects, values, alike = KnownObjects(), KnownValues(), Likeness()
-objects.add(made); values.note(1); alike.note(made, 1)
-print(made(1) is made(1), objects.knows(made), 1 in values, alike.pattern(made) == 1)
+from cathedra.remembering import IDENTITY, remembered
+by_identity, by_value = (remembered("x", size=1, key=key)(lambda one: object()) for key in (IDENTITY, None))
+print(by_identity(1) is by_identity(1), by_value(1) is by_value(1))
 """
     for switch, expected in (("0", "False"), ("1", "True"), ("", "True")):
         environment = {**os.environ, "CATHEDRA_REMEMBER": switch}
         printed = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
         )
-        assert printed.stdout.split() == [expected] * 4
+        assert printed.stdout.split() == [expected] * 2
 
 
 def test_a_key_reads_every_field_that_is_not_excluded() -> None:

@@ -1,7 +1,7 @@
 """Objects read part by part: a part with the bytes that it had before is the very same object as before.
 
 In one process a part hands on frozen objects, and what a change leaves alone stays the object that it was; much of what
-is remembered goes by that (`cathedra.kinds.identity`). An object that comes as bytes would be new in all its parts. So
+is remembered goes by that (`cathedra.remembering`). An object that comes as bytes would be new in all its parts. So
 its JSON is cut at its fields, and at those of the structs in them, which costs a microsecond or two, and a field is
 decoded only where its bytes differ from those of an earlier state of the object. New objects of a kind share specs.
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from operator import attrgetter
 from typing import Final
 
@@ -21,7 +22,6 @@ from cathedra.api.formats import (
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.kinds.identity import KnownValues
 
 __all__ = [
     "METADATA",
@@ -43,14 +43,6 @@ _IMMUTABLE: Final = (
 )
 _fixed: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE))
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
-_LONGEST: Final = 317
-"""Characters of the longest name with a prefix: a key or a finalizer with more is not sound."""
-_SOUND_FINALIZERS: Final = KnownValues()
-"""Finalizers, one alone on an object, in which no rule found anything wrong."""
-_SOUND_KEYS: Final = KnownValues()
-"""Keys of annotations, the same."""
-_SOUND_LABELS: Final = KnownValues()
-"""Keys of labels with their values, the same."""
 
 
 def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> ErrorList:
@@ -76,8 +68,8 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
     if metadata.generation < 0:
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
     _shared_errors(errors, metadata)
-    if metadata.finalizers:
-        _all_finalizer_errors(errors, metadata.finalizers)
+    _finalizer_errors(errors, metadata.finalizers)
+    _standard_finalizer_errors(errors, metadata.finalizers)
     return errors
 
 
@@ -90,40 +82,29 @@ def validate_path_name(metadata: ObjectMeta) -> ErrorList:
 
 
 def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) -> ErrorList:
-    """What is wrong with a change of metadata, told as often as Kubernetes looks at it.
+    """Return the errors of changed metadata, each as often as Kubernetes reports it.
 
-    What is common to all kinds takes it as if it were new, and compares it with the old one. Then the kind compares
-    once more; with two ``rounds`` it also takes it as if it were new once more; with none, for sub-resources that
-    cannot change it, all that is done is to compare. Only kinds know the finalizers of Kubernetes itself.
+    The rules of all kinds apply first: those of new metadata, then the comparison with the old. The kind then compares
+    again. With two ``rounds`` it also applies the rules of new metadata again. With none, as for sub-resources that
+    cannot change metadata, only the comparisons are made. Only kinds know Kubernetes' own finalizers.
     """
-    errors = ErrorList()
-    if old.deletion_timestamp is not None or new.generation < old.generation or _fixed(new) != _fixed(old):
-        _compare(errors, new, old)
-    elif new.labels or new.annotations or new.owner_references:
-        _shared_errors(errors, new)
-    if rounds and new.finalizers:
-        _all_finalizer_errors(errors, new.finalizers)
-    return _as_often_as_told(new, old, rounds) if errors else errors
-
-
-def _as_often_as_told(new: ObjectMeta, old: ObjectMeta, rounds: int) -> ErrorList:
-    """Everything that is wrong, with the repetitions. It is worked out for metadata in which something is wrong alone:
-    what is fine at the first look is so at every other."""
-    errors = ErrorList()
+    # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
+    shared, own, standard = ErrorList(), ErrorList(), ErrorList()
+    _shared_errors(shared, new)
     if rounds:
-        _shared_errors(errors, new)
-        _finalizer_errors(errors, new.finalizers)
-    _compare(errors, new, old)
-    if rounds > 1:
-        _shared_errors(errors, new)
-        _all_finalizer_errors(errors, new.finalizers)
-    _compare(errors, new, old)
-    if rounds:
-        _standard_finalizer_errors(errors, new.finalizers)
-    return errors
+        _finalizer_errors(own, new.finalizers)
+        _standard_finalizer_errors(standard, new.finalizers)
+    compared = _changes(new, old)
+    compared.extend(shared)
+    if not (compared or own or standard):
+        return compared
+    first = (shared, own) if rounds else ()
+    second = (shared, own, standard) if rounds > 1 else ()
+    return ErrorList(chain(*first, compared, *second, compared, standard))
 
 
-def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
+def _changes(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
+    errors = ErrorList()
     if old.deletion_timestamp is not None:
         known = frozenset(old.finalizers)
         added = [finalizer for finalizer in new.finalizers if finalizer not in known]
@@ -140,7 +121,7 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
         for attribute, name in _IMMUTABLE:
             if getattr(new, attribute) != getattr(old, attribute):
                 errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
-    _shared_errors(errors, new)
+    return errors
 
 
 def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
@@ -179,17 +160,6 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
             controller = owner
 
 
-def _all_finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
-    """What the rules of all kinds find, and then what those of Kubernetes' own kinds do."""
-    if len(finalizers) == 1 and finalizers[0] in _SOUND_FINALIZERS:
-        return
-    before = len(errors)
-    _finalizer_errors(errors, finalizers)
-    _standard_finalizer_errors(errors, finalizers)
-    if len(finalizers) == 1 and len(errors) == before:
-        _SOUND_FINALIZERS.note(finalizers[0])
-
-
 def _finalizer_errors(errors: ErrorList, finalizers: tuple[str, ...]) -> None:
     path = METADATA.child("finalizers")
     for finalizer in finalizers:
@@ -215,35 +185,21 @@ def _shown(owner: OwnerReference) -> JSONObject:
 
 def validate_labels(errors: ErrorList, path: FieldPath, labels: Mapping[str, str]) -> None:
     """Keys and values of labels."""
-    if _SOUND_LABELS.issuperset(labels.items()):
-        return
-    before = len(errors)
     for key, value in sorted(labels.items()):
         check(errors, path, key, label_key)
         check(errors, path, value, label_value)
-    if len(errors) == before:
-        _SOUND_LABELS.note(*labels.items())
 
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
     """Keys of annotations, and the size of all together."""
-    is_known = _SOUND_KEYS.issuperset(annotations)
-    if not is_known:
-        _key_errors(errors, path, annotations)
-    # A character is four bytes at most; to encode them all would cost more than the rest.
-    longest = _LONGEST * len(annotations) if is_known else sum(map(len, annotations))
-    if 4 * (longest + sum(map(len, annotations.values()))) > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
-        errors.too_long(path, MAX_ANNOTATIONS)
-
-
-def _key_errors(errors: ErrorList, path: FieldPath, keys: Iterable[str]) -> None:
-    before = len(errors)
-    for key in sorted(keys):
+    for key in sorted(annotations):
         # Annotation keys may have upper-case letters in their prefix.
         for problem in qualified_name(key.lower()):
             errors.invalid(path, key, problem)
-    if len(errors) == before:
-        _SOUND_KEYS.note(*keys)
+    # A character has at most four bytes. Encoding every text would cost more than all other rules of metadata.
+    longest = 4 * (sum(map(len, annotations)) + sum(map(len, annotations.values())))
+    if longest > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
+        errors.too_long(path, MAX_ANNOTATIONS)
 
 
 def _bytes(annotations: Mapping[str, str]) -> int:

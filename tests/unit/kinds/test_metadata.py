@@ -12,14 +12,12 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.struct import from_dict
 from cathedra.kinds.metadata import (
-    _SOUND_FINALIZERS,
-    _SOUND_KEYS,
-    _SOUND_LABELS,
     MAX_ANNOTATIONS,
     validate_changed_metadata,
     validate_new_metadata,
     validate_path_name,
 )
+from cathedra.remembering import forget
 from tests.unit.kinds.objects import definition_of, texts
 
 
@@ -139,8 +137,3 @@ def test_what_was_sound_before_changes_nothing_in_what_is_found(
     forget()
     assert texts(validate_new_metadata(definition_of("pods"), new)) == before
     assert texts(validate_new_metadata(definition_of("pods"), new)) == before
-
-
-def forget() -> None:
-    for known in (_SOUND_FINALIZERS, _SOUND_KEYS, _SOUND_LABELS):
-        known.clear()

@@ -36,8 +36,8 @@ from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems, unfit
-from cathedra.kinds.identity import forget_large
 from cathedra.releases import NEWEST
+from cathedra.remembering import forget_large
 
 __all__ = [
     "PROTOBUF",

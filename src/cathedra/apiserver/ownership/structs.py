@@ -35,8 +35,7 @@ from cathedra.apiserver.ownership.fieldset import (
 )
 from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_text, field_shape, is_leaf
 from cathedra.apiserver.patches.schema import STRING, Leaf, ListShape, MapShape, Shape, StructShape, struct_shape
-from cathedra.kinds.identity import by_identity
-from cathedra.remembering import remembered
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["Field", "created_fields", "fields_of", "struct_changes"]
 
@@ -471,7 +470,7 @@ def _json_key(before: Any, after: Any, field: Field) -> tuple[Field, bytes] | No
 
 _part_by_json: Final = remembered("apiserver.ownership.structs.part", size=KNOWN, key=_json_key)(_new_part)
 # Objects of one template have the same object as their spec, which need not be encoded for the key.
-_part_of_shared: Final = by_identity(_part_by_json)
+_part_of_shared: Final = remembered("apiserver.ownership.structs.shared part", size=64, key=IDENTITY)(_part_by_json)
 
 
 class _EmptyField(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.kinds.definition import VersionDefinition
-from cathedra.kinds.identity import forget_large
+from cathedra.remembering import forget_large
 
 __all__ = ["StoredObject", "split_key"]
 

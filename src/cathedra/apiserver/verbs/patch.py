@@ -44,7 +44,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create_defaulted, in_namespace
 from cathedra.apiserver.verbs.update import Written, as_addressed, change
 from cathedra.client.transport import PatchType
-from cathedra.kinds.identity import forget_large
+from cathedra.remembering import forget_large
 
 __all__ = ["patch", "patched_part"]
 

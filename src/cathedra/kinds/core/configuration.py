@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
@@ -13,7 +13,6 @@ from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.identity import KnownValues
 from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
@@ -75,8 +74,11 @@ def _file_name(key: str) -> list[str]:
 def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
     """Keys are file names, no key is in both maps, all together fit into a mebibyte."""
     errors, data, binary = ErrorList(), config.data, config.binary_data
-    if binary or not _SOUND_KEYS.issuperset(data):
-        _key_errors(errors, data, binary)
+    for key in sorted(data):
+        _validate_key(errors, _DATA, key)
+        if key in binary:
+            errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
+    validate_keys(errors, _BINARY_DATA, binary)
     size = sum(map(len, binary.values())) if binary else 0
     # A character is four bytes at most; to encode the texts would cost more than the rest.
     if size + 4 * sum(map(len, data.values())) > MAX_SIZE:
@@ -86,18 +88,6 @@ def validate_config_map(config: core_v1.ConfigMap) -> ErrorList:
     return errors
 
 
-def _key_errors(errors: ErrorList, data: Mapping[str, str], binary: Mapping[str, bytes]) -> None:
-    for key in sorted(data):
-        _validate_key(errors, _DATA, key)
-        if key in binary:
-            errors.invalid(_DATA.key(key), key, "duplicate of key present in binaryData")
-    validate_keys(errors, _BINARY_DATA, binary)
-    if not errors:
-        _SOUND_KEYS.note(*data)
-
-
-_SOUND_KEYS: Final = KnownValues()
-"""Keys in which no rule found anything wrong."""
 _DATA: Final = FieldPath("data")
 _BINARY_DATA: Final = FieldPath("binaryData")
 

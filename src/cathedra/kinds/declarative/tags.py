@@ -49,7 +49,5 @@ class FieldTags(msgspec.Struct, frozen=True, kw_only=True):
     """``unique=map``, ``listType=map``: JSON names of the fields that tell elements apart; none of them for a set."""
     of: TypeTags | None = None
     """The tags of the field's own type, or of its elements' or values'."""
-    recurring: bool = False
-    """Whether elements come again and again with the same in their fields that have tags; these are short."""
     stable: bool = False
     """Whether the rules are enforced without ``DeclarativeValidationBeta``."""

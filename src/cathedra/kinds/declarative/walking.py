@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import KubeStruct, json_names, to_dict
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.identity import KnownObjects, KnownValues
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = [
@@ -48,26 +47,12 @@ def _is_unchanged(tags: TypeTags, new: KubeStruct, old: KubeStruct) -> bool:
     return read(new) == read(old)
 
 
-_SOUND: Final = {True: KnownObjects(), False: KnownObjects()}
-"""Specs and their tags, in which nothing was found wrong, with the rules that are not stable and without."""
-
-
-_RECURRING: Final = {True: KnownValues(), False: KnownValues()}
-"""Tags, and what the fields that have them said in elements of lists in which nothing was found wrong; kept apart in
-the same way."""
-_ELEMENT: Final = FieldPath("element")
-_FEW: Final = 8
-"""Entries of lists in such an element up to which it is remembered."""
-
-
 class _Walk:
     """What only beta rules find while they are off is dropped."""
 
     def __init__(self, *, beta: bool) -> None:
         self.errors = ErrorList()
         self._beta = beta
-        self._sound = _SOUND[beta]
-        self._recurring = _RECURRING[beta]
 
     def struct(self, path: FieldPath, tags: TypeTags, obj: Any, old: Any) -> None:
         if tags.union:
@@ -80,7 +65,7 @@ class _Walk:
                     continue
                 name, pointer, its = field
                 if before is None and (pointer or value) and not its.immutable:
-                    self._new(path, name, its, value)
+                    self._given(path.child(name), its, value)
                 else:
                     self._changed(path, field, value, before)
             return
@@ -90,14 +75,7 @@ class _Walk:
                 if its.required:
                     self._errors_of(its).required(path.child(name))
             else:
-                self._new(path, name, its, value)
-
-    def _new(self, path: FieldPath, name: str, tags: FieldTags, value: Any) -> None:
-        """Look at a field that was not there before, and is not empty."""
-        if path or not isinstance(value, KubeStruct):
-            self._given(path.child(name), tags, value)
-        elif not self._sound.knows(value, tags):
-            self._new_part(path.child(name), tags, value)
+                self._given(path.child(name), its, value)
 
     def _errors_of(self, tags: FieldTags | TypeTags) -> ErrorList:
         return self.errors if self._beta or tags.stable else ErrorList()
@@ -112,13 +90,6 @@ class _Walk:
         is_too_long = not is_empty and _is_too_long(errors, where, tags, value)
         if not (_is_frozen(errors, where, tags, value, before) or is_empty or is_too_long):
             self._value(errors, where, tags, value, before)
-
-    def _new_part(self, path: FieldPath, tags: FieldTags, value: Any) -> None:
-        """Look at a new part of the top level, as a spec is; it is known from then on if nothing is wrong with it."""
-        before = len(self.errors)
-        self._given(path, tags, value)
-        if len(self.errors) == before:
-            self._sound.add(value, tags)
 
     def _given(self, path: FieldPath, tags: FieldTags, value: Any) -> None:
         """Look at a field that is not empty, and new."""
@@ -155,23 +126,8 @@ class _Walk:
                 continue
             for check in tags.checks:
                 check(errors, path.index(position), item)
-            if tags.of is not None and not (tags.recurring and old is None and self._is_sound(tags.of, item)):
+            if tags.of is not None:
                 self.struct(path.index(position), tags.of, item, old)
-
-    def _is_sound(self, tags: TypeTags, item: KubeStruct) -> bool:
-        """Whether nothing is wrong with what the fields of a recurring element say that have tags."""
-        read, _ = _plan(type(item), tags)
-        values = read(item)
-        key = tags, values
-        if key in self._recurring:
-            return True
-        alone = _Walk(beta=self._beta)
-        alone.struct(_ELEMENT, tags, item, None)
-        if alone.errors:
-            return False
-        if all(len(value) <= _FEW for value in values if isinstance(value, tuple)):
-            self._recurring.note(key)
-        return True
 
     def _map(
         self, errors: ErrorList, path: FieldPath, tags: FieldTags, items: Mapping[str, Any], before: Mapping[str, Any]

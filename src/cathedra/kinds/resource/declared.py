@@ -107,7 +107,7 @@ _ALLOCATION: Final = TypeTags(
         "devices": FieldTags(
             of=TypeTags(
                 {
-                    "results": FieldTags(max_items=32, of=_RESULT, recurring=True),
+                    "results": FieldTags(max_items=32, of=_RESULT),
                     "config": FieldTags(
                         max_items=64,
                         of=TypeTags({"source": _SOURCE, "requests": _REFERENCES, "opaque": _OPAQUE}),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.struct import KubeStruct, always
 from cathedra.kinds.declarative import walking
-from cathedra.kinds.declarative.formats import max_length, maximum, minimum, short_name
+from cathedra.kinds.declarative.formats import max_length, minimum, short_name
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.declarative.walking import declared_errors, merged
 from tests.unit.kinds.objects import gates, texts
@@ -68,25 +66,6 @@ def test_a_part_that_was_sound_is_looked_at_again_where_it_may_be_otherwise() ->
         assert found(one(part=wanted), Whole(part=faulty), beta=False) == []
         assert found(one(part=wanted), Whole(part=sound), Whole(part=faulty)) == []
         assert found(one(part=wanted), Whole(part=faulty), Whole(part=sound)) == [too_long]
-
-
-def test_an_element_that_recurs_is_looked_at_again_where_it_may_be_otherwise() -> None:
-    recurring = one(parts=FieldTags(of=NAMED, recurring=True))
-    sound, faulty = Part(name="ab"), Part(name="abc")
-    too_long = "parts[1].name: Too long: may not be more than 2 characters"
-    for _ in range(2):
-        assert found(recurring, Whole(parts=(sound, faulty))) == [too_long]
-        assert found(recurring, Whole(parts=(sound, faulty)), beta=False) == []
-        assert found(
-            one(parts=FieldTags(of=one(size=FieldTags(required=True)), recurring=True)), Whole(parts=(sound,))
-        ) == ["parts[0].size: Required value"]
-
-
-@given(st.lists(st.tuples(st.sampled_from(["", "a", "ab", "abc", "A"]), st.integers(0, 2)), max_size=4))
-def test_of_elements_that_recur_the_same_is_said_as_of_others(parts: list[tuple[str, int]]) -> None:
-    whole = Whole(parts=tuple(Part(name=name, size=size) for name, size in parts))
-    sized = TypeTags({**NAMED.fields, "size": FieldTags(checks=(maximum(1),))})
-    assert found(one(parts=FieldTags(of=sized, recurring=True)), whole) == found(one(parts=FieldTags(of=sized)), whole)
 
 
 def test_the_checks_of_a_field_come_in_their_order() -> None:

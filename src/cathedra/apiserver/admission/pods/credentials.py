@@ -26,7 +26,6 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.struct import replace
 from cathedra.apiserver.names import generate_name
-from cathedra.kinds.identity import by_identity
 
 __all__ = ["MOUNT_PATH", "mentions_credentials", "with_credentials"]
 
@@ -74,7 +73,6 @@ def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_modu
     )
 
 
-@by_identity
 def mentions_credentials(spec: PodSpec) -> bool:
     """Whether a spec that was sent has a name in it that the volume with credentials may get."""
     names = [one.name for one in spec.volumes]
@@ -82,7 +80,6 @@ def mentions_credentials(spec: PodSpec) -> bool:
     return any(name.startswith(_PREFIX) for name in names)
 
 
-@by_identity
 def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
     wanted = spec.automount_service_account_token
     if wanted is None:

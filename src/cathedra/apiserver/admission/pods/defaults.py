@@ -25,9 +25,9 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.resources import PODS
 from cathedra.clock import Clock
-from cathedra.kinds.core.pods.patterns import SPECS
+from cathedra.kinds.core.pods.equivalence import declare_credentials
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.kinds.identity import by_identity
+from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.tolerations import concerns_taint
 
 __all__ = ["DefaultTolerations", "PodCredentials", "PodPriority", "PodServiceAccount"]
@@ -94,7 +94,8 @@ class PodServiceAccount(AdmissionPlugin):
         return None
 
 
-@by_identity
+# Pods of a workload share their spec, and still do after each of these steps: memos of later steps find it by identity.
+@remembered("specs of pods with their accounts", key=IDENTITY, size=64)
 def _acting(spec: PodSpec, account: ServiceAccount | None) -> PodSpec:
     """The spec of a pod that acts as the account it names, or as the default one."""
     name = spec.service_account_name or DEFAULT_ACCOUNT
@@ -124,11 +125,13 @@ class PodCredentials(AdmissionPlugin):
         if MIRROR_ANNOTATION in pod.metadata.annotations:
             return pod
         account = self._registry.find(SERVICE_ACCOUNTS, f"{request.call.namespace}/{spec.service_account_name}")
-        made = spec if account is None else with_credentials(spec, account, self._random)
+        if account is None:
+            return pod
+        made = with_credentials(spec, account, self._random)
         if made is spec:
             return pod
         if not mentions_credentials(spec):
-            SPECS.follow(spec, made, account)
+            declare_credentials(made, spec, account)
         return replace(pod, spec=made)
 
 
@@ -215,7 +218,7 @@ class PodPriority(AdmissionPlugin):
         self._default = None
 
 
-@by_identity
+@remembered("specs of pods with priorities", key=IDENTITY, size=64)
 def _prioritized(spec: PodSpec, name: str, value: int, policy: str) -> PodSpec:
     return replace(spec, priority_class_name=name, priority=value, preemption_policy=policy)
 
@@ -239,7 +242,7 @@ class DefaultTolerations(AdmissionPlugin):
         return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
-@by_identity
+@remembered("specs of pods with default tolerations", key=IDENTITY, size=64)
 def _tolerating(spec: PodSpec) -> PodSpec:
     tolerations = spec.tolerations
     added = tuple(

@@ -23,8 +23,8 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.resources import NAMESPACES, PODS
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.kinds.identity import by_identity
 from cathedra.releases import FeatureGates
+from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.owners import controller_of
 
 __all__ = ["PodSecurity"]
@@ -43,7 +43,7 @@ _WORKLOADS: Final = frozenset(
 )
 
 
-@by_identity
+@remembered("pod security policies of namespaces", key=IDENTITY, size=64)
 def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList, bool]:
     """What holds in a namespace, what is wrong with its labels, and whether that asks for nothing at all."""
     policy, errors = policy_of(namespace.metadata.labels)

@@ -7,11 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
-from cathedra.api.struct import replace
+from cathedra.api.struct import encode, replace
 from cathedra.kinds.defaults import absent, changed, each
-from cathedra.kinds.identity import by_identity, by_json
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["default_new_pod", "default_pod", "default_pod_spec", "default_pod_template"]
+
+_LARGEST_KEY: Final = 16 * 1024
+"""Bytes of JSON up to which specs are compared by it: 64 of them stay in memory."""
 
 
 def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
@@ -20,8 +23,11 @@ def default_pod(pod: core_v1.Pod) -> core_v1.Pod:
 
 
 def default_new_pod(pod: core_v1.Pod) -> core_v1.Pod:
-    """`default_pod` of a pod that is being made: the pods of one workload get the very same spec."""
-    spec = _filled_alike(pod.spec)
+    """Return a new pod with its defaults. Pods with equal specs share one object as their spec.
+
+    Memos of later steps compare specs by identity, so the pods of a workload must share theirs.
+    """
+    spec = _shared(pod.spec)
     return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
@@ -37,7 +43,15 @@ def _filled(spec: core_v1.PodSpec) -> core_v1.PodSpec:
     )
 
 
-_filled_alike = by_identity(by_json(_filled))
+def _json_of(spec: core_v1.PodSpec) -> bytes | None:
+    body = encode(spec)
+    return body if len(body) <= _LARGEST_KEY else None
+
+
+# By identity first, because clients in the process send one object many times; JSON is encoded for other clients alone.
+_shared = remembered("defaulted specs of pods", key=IDENTITY, size=64)(
+    remembered("defaulted specs of pods by JSON", key=_json_of, size=64)(_filled)
+)
 
 
 def _requests_from_limits(container: core_v1.Container) -> core_v1.Container:

@@ -11,8 +11,8 @@ import msgspec
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import replace
-from cathedra.kinds.identity import by_identity
 from cathedra.releases import FeatureGates
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = ["enabled_pod_spec", "enabled_pod_status"]
 
@@ -57,7 +57,7 @@ class _Closed(msgspec.Struct, frozen=True):
     messages: bool
 
 
-@by_identity
+@remembered("fields of pod statuses that gates close", key=IDENTITY, size=8)
 def _closed(gates: FeatureGates) -> _Closed:
     gated = {
         "DynamicResourceAllocation": ("resource_claim_statuses", ()),

@@ -24,7 +24,6 @@ from cathedra.kinds.definition import (
     Strategy,
 )
 from cathedra.kinds.deletion import DeletionRules
-from cathedra.kinds.identity import by_identity
 from cathedra.kinds.strategies import GenerationStrategy, next_generation
 from cathedra.semantics.pods import is_terminal
 
@@ -224,7 +223,6 @@ def qos_class(spec: core_v1.PodSpec) -> str:
     return _class_of(*[container.resources for container in (*spec.containers, *spec.init_containers)])
 
 
-@by_identity
 def _class_of(*sources: core_v1.ResourceRequirements) -> str:
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}

@@ -7,6 +7,7 @@ when they change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import not_
 from typing import Any, Final
 
 from cathedra.api.core import core_v1, meta_v1
@@ -14,8 +15,8 @@ from cathedra.api.field import FieldPath
 from cathedra.api.formats import dns_label
 from cathedra.api.goquote import go_quote
 from cathedra.api.quantity import NANO
-from cathedra.kinds.core.pods.patterns import SPECS
-from cathedra.kinds.identity import KnownObjects
+from cathedra.kinds.core.pods.equivalence import spec_key
+from cathedra.remembering import remembered
 
 __all__ = ["name_warnings", "named_workload_warnings", "pod_warnings", "template_warnings", "workload_warnings"]
 
@@ -61,16 +62,13 @@ def pod_warnings(pod: core_v1.Pod) -> Iterator[str]:
     """What is to be said of a new pod."""
     if problems := dns_label(pod.metadata.name):
         yield f"metadata.name: this is used in the Pod's hostname, {_RECOMMENDED}: [{' '.join(problems)}]"
-    pattern = SPECS.pattern(pod.spec)
-    if pod.metadata.annotations or not _QUIET.knows(pattern):
-        found = list(_warnings(FieldPath(""), pod.metadata.annotations, pod.spec))
-        if not found and not pod.metadata.annotations:
-            _QUIET.add(pattern)
-        yield from found
+    annotations = pod.metadata.annotations
+    yield from _warnings(FieldPath(""), annotations, pod.spec) if annotations else _spec_warnings(pod.spec)
 
 
-_QUIET: Final = KnownObjects()
-"""Patterns of specs of which nothing is to be said."""
+@remembered("specs of pods without warnings", key=spec_key, size=64, keep=not_)
+def _spec_warnings(spec: core_v1.PodSpec) -> tuple[str, ...]:
+    return tuple(_warnings(FieldPath(""), {}, spec))
 
 
 def template_warnings(path: FieldPath, template: core_v1.PodTemplateSpec) -> Iterator[str]:

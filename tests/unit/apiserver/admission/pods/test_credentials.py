@@ -20,7 +20,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.kinds.identity import Likeness
+from cathedra.remembering import ObjectKeys
 
 
 def pod(account: str = "") -> Pod:
@@ -127,7 +127,7 @@ def outcomes(bodies: list[dict[str, Any]]) -> list[object]:
 def test_pods_that_are_alike_are_made_and_refused_as_if_each_were_the_first(bodies: list[dict[str, Any]]) -> None:
     remembering = outcomes(bodies * 2)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Likeness, "pattern", lambda *_: object())
+        patched.setattr(ObjectKeys, "__call__", lambda *_: object())
         assert remembering == outcomes(bodies * 2)
 
 

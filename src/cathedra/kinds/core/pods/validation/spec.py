@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
+from operator import not_
 from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList, FieldPath
+from cathedra.api.field import ErrorList, FieldError, FieldPath
 from cathedra.api.formats import check, dns_subdomain
-from cathedra.kinds.core.pods.patterns import SPECS
+from cathedra.kinds.core.pods.equivalence import spec_key
 from cathedra.kinds.core.pods.validation.containers import (
     PodReferences,
     validate_containers,
@@ -29,9 +30,9 @@ from cathedra.kinds.core.pods.validation.resources import (
 )
 from cathedra.kinds.core.pods.validation.security import validate_pod_security, validate_system
 from cathedra.kinds.core.pods.validation.volumes import validate_volumes
-from cathedra.kinds.identity import KnownObjects
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.nodeselectors import validate_node_selector
+from cathedra.remembering import remembered
 
 __all__ = [
     "SPEC",
@@ -69,21 +70,18 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     errors = ErrorList()
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         validate_mirror(errors, pod)
-    pattern = SPECS.pattern(pod.spec)
-    if not _SOUND.knows(pattern):
-        found = ErrorList()
-        _validate_spec(found, SPEC, pod.spec)
-        _validate_images(found, pod.spec)
-        if not found:
-            _SOUND.add(pattern)
-        errors.extend(found)
+    errors.extend(_spec_errors(pod.spec))
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         return ErrorList(error for error in errors if not str(error.field).startswith(_CLAIMS))
     return errors
 
 
-_SOUND: Final = KnownObjects()
-"""Patterns of specs in which nothing was found wrong."""
+@remembered("specs of pods without errors", key=spec_key, size=64, keep=not_)
+def _spec_errors(spec: core_v1.PodSpec) -> tuple[FieldError, ...]:
+    errors = ErrorList()
+    _validate_spec(errors, SPEC, spec)
+    _validate_images(errors, spec)
+    return tuple(errors)
 
 
 def _validate_images(errors: ErrorList, spec: core_v1.PodSpec) -> None:

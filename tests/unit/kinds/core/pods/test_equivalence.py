@@ -1,36 +1,49 @@
-"""What was found out about a spec holds for all that are like it, and for no other."""
+"""Results for a spec hold for all that are equivalent to it, and for no other."""
 
 from __future__ import annotations
 
+from cathedra.api.core.core_v1 import ServiceAccount
 from cathedra.api.struct import replace
-from cathedra.kinds.core.pods.patterns import SPECS
+from cathedra.kinds.core.pods.equivalence import declare_credentials, spec_key
 from cathedra.kinds.core.pods.validation import validate_pod
 from cathedra.kinds.core.pods.warnings import pod_warnings
 from tests.requirements import with_memos
 from tests.unit.kinds.objects import defaulted, pod
 
 
-def test_what_is_wrong_with_a_spec_is_said_of_each_that_is_like_it() -> None:
+def test_errors_of_a_spec_are_computed_for_each_that_is_equivalent() -> None:
     bad, worse = (defaulted("pods", pod({"image": image})) for image in (" bad", " worse"))
-    SPECS.follow(bad.spec, worse.spec)
+    declare_credentials(worse.spec, bad.spec, ServiceAccount())
     found = [str(error) for one in (bad, worse, bad) for error in validate_pod(one)]
     assert [" bad" in text for text in found] == [True, False, True]
 
 
 @with_memos
-def test_of_a_spec_that_is_like_a_sound_one_nothing_is_to_be_said() -> None:
+def test_a_spec_that_is_equivalent_to_one_without_errors_has_none() -> None:
     sound = defaulted("pods", pod({}))
     second, other = (replace(sound, spec=replace(sound.spec, restart_policy="Sometimes")) for _ in range(2))
-    SPECS.note(second.spec, sound.spec)
+    spec_key.declare(second.spec, spec_key(sound.spec))
     assert not validate_pod(sound)
     assert not validate_pod(second)
     assert validate_pod(other)
 
 
-def test_warnings_about_annotations_are_given_for_specs_that_are_alike_as_well() -> None:
+def test_annotations_are_warned_of_beside_a_spec_without_warnings() -> None:
     quiet = defaulted("pods", pod({}))
     annotations = {"security.alpha.kubernetes.io/sysctls": "a=b"}
     noted = replace(quiet, metadata=replace(quiet.metadata, annotations=annotations))
     assert not list(pod_warnings(quiet))
     assert len(list(pod_warnings(noted))) == 1
     assert not list(pod_warnings(quiet))
+
+
+@with_memos
+def test_specs_made_from_one_for_one_account_are_equivalent() -> None:
+    shared = defaulted("pods", pod({})).spec
+    before, first, second, third = (replace(shared, hostname=name) for name in "abcd")
+    account = ServiceAccount()
+    declare_credentials(first, before, account)
+    declare_credentials(second, before, account)
+    declare_credentials(third, before, ServiceAccount())
+    assert spec_key(first) == spec_key(second)
+    assert len({spec_key(before), spec_key(first), spec_key(third)}) == 3
