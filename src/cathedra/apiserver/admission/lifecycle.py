@@ -22,8 +22,8 @@ class NamespaceLifecycle(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """What is new."""
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Creations."""
         return operation == "CREATE"
 
     async def admit(self, request: AdmissionAttributes) -> Any:

@@ -43,9 +43,9 @@ class LimitRanger(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        """There is no LimitRange."""
-        return not self._registry.count(_LIMIT_RANGES)
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Everything while there is a LimitRange."""
+        return bool(self._registry.count(_LIMIT_RANGES))
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The pod, with the requests and limits that it left out."""

@@ -64,7 +64,7 @@ class NodeRestriction(AdmissionPlugin):
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
 
-    def concerns_user(self, user: UserInfo) -> bool:
+    def handles_user(self, user: UserInfo) -> bool:
         """Node agents."""
         return node_of(user) is not None
 

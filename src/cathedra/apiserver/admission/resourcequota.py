@@ -54,9 +54,9 @@ class ResourceQuotaCheck(AdmissionPlugin):
         self._lookups = _StoredObjects(registry)
         self._extended = gates.get("DRAExtendedResource", False)
 
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        """There is no quota."""
-        return not self._registry.count(_QUOTAS)
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Everything while there is a quota."""
+        return bool(self._registry.count(_QUOTAS))
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Charge the object.

@@ -1,7 +1,8 @@
-"""The chain asks those, and only those, who have something to say."""
+"""The chain calls the plugins that handle a write, and no others."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ DEFINITIONS = {one.plural: one for one in all_definitions(FeatureGates.for_relea
 
 
 class Appending(AdmissionPlugin):
-    """Appends its letter to the object, and notes what it was asked."""
+    """Appends its letter to the object, and records what it validated."""
 
     def __init__(self, letter: str) -> None:
         self.letter = letter
@@ -39,7 +40,7 @@ class OfPods(Appending):
 
 
 class Silent(AdmissionPlugin):
-    """Has nothing to say."""
+    """Handles nothing."""
 
 
 def request(plural: str, obj: str, user: str = "ann") -> AdmissionAttributes:
@@ -55,19 +56,19 @@ def request(plural: str, obj: str, user: str = "ann") -> AdmissionAttributes:
     return AdmissionAttributes(call, "CREATE", obj, None)
 
 
-async def test_each_sees_what_those_before_it_made_of_the_object() -> None:
+async def test_each_plugin_gets_the_object_of_the_one_before() -> None:
     chain = AdmissionChain([Appending("a"), Silent(), OfPods("p"), Appending("b")])
     assert await chain.admit(request("pods", "")) == "apb"
     assert await chain.admit(request("configmaps", "")) == "ab"
 
 
-def test_a_chain_is_idle_where_none_has_anything_to_say() -> None:
+def test_a_chain_is_idle_if_no_plugin_handles_the_write() -> None:
     chain = AdmissionChain([Silent(), OfPods("p")])
     assert chain.is_idle(request("configmaps", "").call, "CREATE")
     assert not chain.is_idle(request("pods", "").call, "CREATE")
 
 
-async def test_who_is_about_other_kinds_is_not_asked() -> None:
+async def test_a_plugin_of_other_kinds_is_not_called() -> None:
     pods = OfPods("p")
     chain = AdmissionChain([pods])
     await chain.validate(request("configmaps", "one"))
@@ -82,11 +83,11 @@ async def test_all_plugins_run_again_if_a_webhook_changed_the_object() -> None:
 
 
 class OfNewOnes(Appending):
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         return operation == "CREATE" and not subresource
 
 
-async def test_who_is_about_other_requests_is_not_asked() -> None:
+async def test_a_plugin_that_does_not_handle_an_operation_is_not_called() -> None:
     chain = AdmissionChain([OfNewOnes("n"), Appending("a")])
     new = request("pods", "")
     assert await chain.admit(new) == "na"
@@ -98,13 +99,13 @@ class OfLimits(Appending):
     rules = frozenset({GroupResource("", "limitranges")})
     limits = 0
 
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        return not self.limits
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        return bool(self.limits)
 
 
-async def test_whom_a_user_does_not_concern_is_not_asked_about_it() -> None:
+async def test_a_plugin_that_does_not_handle_a_user_is_not_called() -> None:
     class OfBob(Appending):
-        def concerns_user(self, user: UserInfo) -> bool:
+        def handles_user(self, user: UserInfo) -> bool:
             return user.name == "bob"
 
     chain = AdmissionChain([OfBob("b")])
@@ -115,7 +116,7 @@ async def test_whom_a_user_does_not_concern_is_not_asked_about_it() -> None:
         assert not chain.is_idle(request("pods", "", "bob").call, "CREATE")
 
 
-async def test_who_is_idle_is_asked_again_after_a_rule_was_written() -> None:
+async def test_handlers_are_found_again_after_a_rule_was_written() -> None:
     observers: dict[GroupResource, Callable[[StoredChange], None]] = {}
     plugin = OfLimits("l")
     chain = AdmissionChain([plugin], observe=observers.__setitem__)
@@ -126,25 +127,30 @@ async def test_who_is_idle_is_asked_again_after_a_rule_was_written() -> None:
     assert await chain.admit(request("pods", "")) == "l"
 
 
-def test_every_plugin_that_may_be_idle_names_what_decides_that() -> None:
+def test_a_plugin_that_reads_stored_objects_names_their_resources() -> None:
+    """The result of `handles` is kept until an object of `rules` is written."""
     assert accesscontrol  # it puts the chain together, so all plugins are there
     known = {plugin for plugin in _plugins(AdmissionPlugin) if plugin.__module__.startswith("cathedra.")}
-    idle = {plugin for plugin in known if plugin.is_idle is not AdmissionPlugin.is_idle}
-    assert {PolicyCheck, MutatingWebhooks} < idle
-    assert all(plugin.rules for plugin in idle)
+    reading = {plugin for plugin in known if _reads_its_state(plugin)}
+    assert {PolicyCheck, MutatingWebhooks} < reading
+    assert all(plugin.rules for plugin in reading)
+
+
+def _reads_its_state(plugin: type[AdmissionPlugin]) -> bool:
+    return "self" in inspect.getsource(plugin.handles).partition(":\n")[2]
 
 
 def _plugins(of: type[AdmissionPlugin]) -> set[type[AdmissionPlugin]]:
     return {of}.union(*(_plugins(below) for below in of.__subclasses__()))
 
 
-class IdleOnPods(Appending):
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        return definition.plural == "pods"
+class NotOfPods(Appending):
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        return definition.plural != "pods"
 
 
-async def test_who_is_idle_on_a_resource_is_not_asked_about_it() -> None:
-    plugin = IdleOnPods("i")
+async def test_a_plugin_that_does_not_handle_a_resource_is_not_called() -> None:
+    plugin = NotOfPods("i")
     chain = AdmissionChain([plugin, Appending("a")])
     assert await chain.admit(request("pods", "")) == "a"
     assert await chain.admit(request("configmaps", "")) == "ia"

@@ -57,7 +57,7 @@ class PodServiceAccount(AdmissionPlugin):
         self._clock = clock
         self._random = random
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """New pods."""
         return operation == "CREATE" and not subresource
 
@@ -114,7 +114,7 @@ class PodCredentials(AdmissionPlugin):
         self._registry = registry
         self._random = random
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """New pods."""
         return operation == "CREATE" and not subresource
 
@@ -160,7 +160,7 @@ class PodPriority(AdmissionPlugin):
         """What pods get that name no class, until a class is written."""
         registry.observe(PRIORITY_CLASSES, self._forget_default)
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """New pods."""
         return operation == "CREATE" and not subresource
 
@@ -231,7 +231,7 @@ class DefaultTolerations(AdmissionPlugin):
 
     kinds = frozenset({PODS})
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """Pods themselves."""
         return operation in {"CREATE", "UPDATE"} and not subresource
 

@@ -32,7 +32,7 @@ class RuntimeClasses(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """New pods."""
         return operation == "CREATE" and not subresource
 

@@ -27,7 +27,7 @@ class PodTopologyLabels(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """New pods and bindings."""
         return operation == "CREATE" and subresource in {"", "binding"}
 

@@ -59,8 +59,8 @@ class PodSecurity(AdmissionPlugin):
         self._registry = registry
         self._newest = int(gates.release.partition(".")[2])
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """What is written, but for the sub-resources of a pod that leave its security as it is, and of all others."""
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Creations and updates, except on sub-resources that leave the security of a pod as it is."""
         if operation not in {"CREATE", "UPDATE"}:
             return False
         return not subresource or (definition.group_resource == PODS and subresource not in _IGNORED)

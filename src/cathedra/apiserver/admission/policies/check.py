@@ -97,16 +97,12 @@ class PolicyCheck(AdmissionPlugin):
         self._bound: BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, CompiledPolicy]
         self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile, computations)
 
-    def concerns(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Policies themselves, and what some bound policy names."""
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Policies and bindings themselves, and what a bound policy matches."""
         return definition.group == _GROUP or any(
             may_match(policy.object.spec.match_constraints, definition, subresource, operation)
             for policy in self._bound()
         )
-
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        """No policy is bound, and what is written is none."""
-        return definition.group != _GROUP and not self._bound()
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the policies.

@@ -109,9 +109,9 @@ class MutatingPolicies(AdmissionPlugin):
         self._bound: BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, CompiledMutations]
         self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile, computations)
 
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        """No policy is bound, and what is written is none."""
-        return definition.group != _GROUP and not self._bound()
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Policies and bindings themselves, and everything while a policy is bound."""
+        return definition.group == _GROUP or bool(self._bound())
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Check policies and bindings that are written.

@@ -36,9 +36,9 @@ class MutatingWebhooks(AdmissionPlugin):
         self._dispatcher = dispatcher
         self._rebuilder = rebuilder
 
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        """There is no webhook."""
-        return not self._hooks
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Everything while there is a webhook."""
+        return bool(self._hooks)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The object as the webhooks want it.

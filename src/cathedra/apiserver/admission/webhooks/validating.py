@@ -25,9 +25,9 @@ class ValidatingWebhooks(AdmissionPlugin):
         self._hooks = hooks
         self._dispatcher = dispatcher
 
-    def is_idle(self, definition: AnyDefinition) -> bool:
-        """There is no webhook, and what is written is none."""
-        return not self._hooks and definition.group != MUTATING.group
+    def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
+        """Webhook configurations themselves, and everything while there is a webhook."""
+        return definition.group == MUTATING.group or bool(self._hooks)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Ask them.
