@@ -19,19 +19,16 @@ from cathedra.api.status import failure
 from cathedra.apiserver.accesscontrol import access_control
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
-from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens, authenticated
-from cathedra.apiserver.authentication.bootstraptokens import BootstrapTokens
+from cathedra.apiserver.authentication.authenticator import Authenticator, BootstrapTokens, StaticTokens, authenticated
 from cathedra.apiserver.authentication.pki import PKI, FrontProxyTLS, KubeletTLS
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
-from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
-from cathedra.apiserver.bootstrap.clusterinfo import cluster_info
+from cathedra.apiserver.bootstrap.clusterinfo import authentication_info, cluster_info
 from cathedra.apiserver.bootstrap.danglingschemas import DanglingSchemas
-from cathedra.apiserver.bootstrap.eventexpiry import EventExpiry
+from cathedra.apiserver.bootstrap.expiry import EventExpiry, HistoryTrimming
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
-from cathedra.apiserver.bootstrap.historytrimming import HistoryTrimming
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
 from cathedra.apiserver.bootstrap.namespaces import create_namespaces

@@ -10,8 +10,7 @@ from cathedra.api.core.core_v1 import ConfigMap, Event, ObjectReference
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
-from cathedra.apiserver.bootstrap.eventexpiry import EVENT_SECONDS, PASS_SECONDS
-from cathedra.apiserver.bootstrap.historytrimming import TRIM_SECONDS
+from cathedra.apiserver.bootstrap.expiry import EVENT_SECONDS, PASS_SECONDS, TRIM_SECONDS
 from cathedra.apiserver.config import ServeOptions
 from cathedra.client.resources import CONFIGMAPS, EVENTS
 from tests.unit.apiserver.guarded import Guarded, guarded

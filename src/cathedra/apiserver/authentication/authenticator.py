@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Mapping
 from typing import Final, Protocol
 
 from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.scheme import GroupResource
 from cathedra.api.status import unauthorized
 from cathedra.apiserver.authentication.signing import TOKEN_LIMIT
 from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
+from cathedra.apiserver.registry.registry import Registry
 from cathedra.asgi.headers import RequestHeaders
+from cathedra.clock import Clock
+from cathedra.semantics.bootstraptokens import AUTHENTICATION, NAMESPACE, token_of
 
-__all__ = ["PUBLIC_PATHS", "Authenticator", "KnownTokens", "StaticTokens", "as_json", "authenticated"]
+__all__ = [
+    "PUBLIC_PATHS",
+    "Authenticator",
+    "BootstrapTokens",
+    "KnownTokens",
+    "StaticTokens",
+    "as_json",
+    "authenticated",
+    "certificate_user",
+]
 
 _AUTHORIZATION: Final = b"authorization"
 _CERTIFICATES_KEPT: Final = 8192
@@ -92,9 +107,6 @@ class Authenticator:
         raise unauthorized()
 
     def _certificate_user(self, certificate: bytes) -> UserInfo:
-        # With the first certificate that is shown: it loads the cryptography library.
-        from cathedra.apiserver.authentication.certificates import certificate_user
-
         user = authenticated(certificate_user(certificate))
         return self._certificates.keep(certificate, user, len(certificate))
 
@@ -132,3 +144,45 @@ def as_json(user: UserInfo) -> JSONObject:
     if user.extra:
         shown["extra"] = {key: list(values) for key, values in user.extra.items()}
     return shown
+
+
+CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+
+
+def certificate_user(certificate: bytes) -> UserInfo:
+    """The user that a verified client certificate (DER) names: CN is the name, each O a group."""
+    # Start-up time: the cryptography library is loaded with the first certificate that is shown.
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.load_der_x509_certificate(certificate).subject
+    names = [str(a.value) for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    groups = tuple(str(a.value) for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+    fingerprint = hashlib.sha256(certificate).hexdigest()
+    return UserInfo(names[0] if names else "", groups, "", {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)})
+
+
+_SECRETS: Final = GroupResource("", "secrets")
+_LENGTH: Final = 23
+
+
+class BootstrapTokens:
+    """Knows the tokens of secrets of type ``bootstrap.kubernetes.io/token``."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+
+    def user_of(self, token: str) -> UserInfo | None:
+        """Whose token it is, or None if it is none that is good now."""
+        token_id, dot, key = token.partition(".")
+        if not dot or len(token) != _LENGTH or len(token_id) != 6 or not token.isascii():
+            return None
+        try:
+            secret = self._registry.find(_SECRETS, f"{NAMESPACE}/bootstrap-token-{token_id}")
+        except KeyError:
+            return None  # no secrets are served
+        found = token_of(secret, AUTHENTICATION, self._clock.now()) if secret is not None else None
+        if found is None or not hmac.compare_digest(found.secret, key):
+            return None
+        return UserInfo(found.user, found.groups)

@@ -1,6 +1,6 @@
 """What a cluster holds before the first request.
 
-The system's `namespaces` and the default `roles`; and what the server keeps while it runs (`keeping`): the way to
-itself (`kubernetesservice`), what others may know of authentication (`authenticationinfo`) and of the cluster
-(`clusterinfo`), and the objects of priority and fairness (`flowcontrol`, `danglingschemas`).
+The system's `namespaces` and the default `roles`; and the objects that the server keeps while it runs (`keeping`): its
+own Service (`kubernetesservice`), public facts about authentication and the cluster (`clusterinfo`), and those of
+priority and fairness (`flowcontrol`, `danglingschemas`). `expiry` removes old events and changes.
 """

@@ -1,13 +1,18 @@
-"""What is told of the cluster to those who join it: ConfigMap ``kube-public/cluster-info``, as kubeadm makes it.
+"""ConfigMaps with public facts: ``kube-public/cluster-info`` and ``kube-system/extension-apiserver-authentication``.
 
-It holds a kubeconfig without users: where the API server is, and whose certificates to trust. The bootstrap signer adds
-a signature for each bootstrap token that may sign; a Role lets anonymous users read it, for those servers that take
-anonymous requests on that path.
+The first is kubeadm's, for nodes that join: a kubeconfig without users, with the address of the API server and the
+authority of its certificate. The bootstrap signer adds a signature for each bootstrap token that may sign. A Role lets
+anonymous users read it, for those servers that take anonymous requests on that path.
+
+The second is for servers that let the API server authenticate for them (metrics servers, webhooks with client
+certificates, the health ports of scheduler and controller manager); the Role
+``extension-apiserver-authentication-reader`` lets them read it.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,10 +21,11 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.rbac_v1 import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
+from cathedra.apiserver.authentication.pki import FRONT_PROXY_CLIENT
 from cathedra.apiserver.authentication.user import ANONYMOUS
 from cathedra.apiserver.bootstrap.keeping import KeptObject
 
-__all__ = ["CLUSTER_INFO", "cluster_info"]
+__all__ = ["AUTHENTICATION_INFO", "CLUSTER_INFO", "authentication_info", "cluster_info"]
 
 CLUSTER_INFO: Final = "cluster-info"
 _NAMESPACE: Final = "kube-public"
@@ -63,3 +69,27 @@ def _kubeconfig(url: str, authority: bytes) -> str:
         "preferences: {}\n"
         "users: null\n"
     )
+
+
+# --- authentication -------------------------------------------------------------------------------------------------
+
+
+AUTHENTICATION_INFO: Final = "extension-apiserver-authentication"
+
+
+def authentication_info(authority: bytes, front_proxy: bytes) -> KeptObject:
+    """The ConfigMap of a server that trusts clients' certificates which ``authority`` (PEM) has signed, and that passes
+    requests on with a certificate of the authority ``front_proxy`` (PEM)."""
+    config = ConfigMap(
+        metadata=ObjectMeta(name=AUTHENTICATION_INFO, namespace="kube-system"),
+        data={
+            "client-ca-file": authority.decode(),
+            "requestheader-allowed-names": json.dumps([FRONT_PROXY_CLIENT]),
+            "requestheader-client-ca-file": front_proxy.decode(),
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-uid-headers": '["X-Remote-Uid"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+        },
+    )
+    return KeptObject(GroupResource("", "configmaps"), config, ("data",))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.api.core.apiextensions_v1 import CustomResourceConversion
 from cathedra.api.core.apiextensions_v1 import WebhookConversion as ConversionConfig
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
@@ -26,7 +27,7 @@ from cathedra.apiserver.custom.objects import CustomObject, content, normalized,
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.kinds.metadata import METADATA, validate_annotations, validate_labels
 
-__all__ = ["REVIEW_VERSIONS", "Caller", "WebhookConversion"]
+__all__ = ["REVIEW_VERSIONS", "Caller", "WebhookConversion", "check_conversion", "with_port"]
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _GROUP: Final = "apiextensions.k8s.io"
@@ -211,3 +212,45 @@ def _metadata_problem(given: dict[str, Any]) -> str:
     validate_labels(errors, METADATA.child("labels"), given.get("labels") or {})
     validate_annotations(errors, METADATA.child("annotations"), given.get("annotations") or {})
     return str(errors[0]) if errors else ""
+
+
+# --- configuration --------------------------------------------------------------------------------------------------
+
+
+def with_port(conversion: CustomResourceConversion) -> CustomResourceConversion:
+    """The conversion, its webhook's service with a port."""
+    webhook = conversion.webhook
+    config = webhook.client_config if webhook is not None else None
+    if webhook is None or config is None or config.service is None or config.service.port is not None:
+        return conversion
+    config = replace(config, service=replace(config.service, port=443))
+    return replace(conversion, webhook=replace(webhook, client_config=config))
+
+
+def check_conversion(errors: ErrorList, conversion: CustomResourceConversion) -> None:
+    """What is wrong with a strategy and its webhook."""
+    path = "spec.conversion"
+    webhook = conversion.webhook
+    if conversion.strategy not in {"None", "Webhook"}:
+        errors.string_not_among(f"{path}.strategy", conversion.strategy, ["None", "Webhook"])
+    if conversion.strategy != "Webhook":
+        for name, given in (
+            ("webhookClientConfig", webhook is not None and webhook.client_config is not None),
+            ("conversionReviewVersions", webhook is not None and bool(webhook.conversion_review_versions)),
+        ):
+            if given:
+                errors.forbidden(f"{path}.{name}", "should not be set when strategy is not set to Webhook")
+        return
+    config = webhook.client_config if webhook is not None else None
+    if config is None:
+        errors.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+    elif (config.url is None) is (config.service is None):
+        errors.required(f"{path}.webhookClientConfig", "exactly one of url or service is required")
+    elif config.url is not None and not config.url.startswith("https://"):
+        scheme = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        errors.invalid(f"{path}.webhookClientConfig.url", config.url, scheme)
+    versions = webhook.conversion_review_versions if webhook is not None else ()
+    if not versions:
+        errors.required(f"{path}.conversionReviewVersions")
+    elif not set(versions) & set(REVIEW_VERSIONS):
+        errors.invalid(f"{path}.conversionReviewVersions", list(versions), "must include at least one of v1, v1beta1")

@@ -19,9 +19,8 @@ from cathedra.api.formats import dns_label, dns_subdomain
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.columns import parse_path
-from cathedra.apiserver.custom.conversionconfig import check_conversion, with_port
-from cathedra.apiserver.custom.formatwarnings import unrecognized_formats
-from cathedra.apiserver.custom.patterns import pattern_problem
+from cathedra.apiserver.custom.conversion import check_conversion, with_port
+from cathedra.apiserver.custom.formats import pattern_problem, unrecognized_formats
 from cathedra.apiserver.custom.rules import compile_rules
 from cathedra.apiserver.custom.schema import MAX_DEPTH, deeper_than, read_schema
 from cathedra.kinds.definition import AnyDefinition, RequestContext, Strategy

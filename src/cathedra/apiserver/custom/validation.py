@@ -17,8 +17,7 @@ from cathedra.api.decoding.reader import Place, place_text
 from cathedra.api.field import MAX_TEXT, OMITTED, ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import MAX_CAUSES
-from cathedra.apiserver.custom.formats import FORMATS
-from cathedra.apiserver.custom.patterns import Pattern, compiled_pattern
+from cathedra.apiserver.custom.formats import FORMATS, Pattern, compiled_pattern
 from cathedra.apiserver.custom.schema import Schema, identity, read_schema
 
 __all__ = ["MAX_ERRORS", "Validator", "validate"]

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.openapi.descriptions import Descriptions
-from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
-from cathedra.apiserver.openapi.schemas import META, Schemas
+from cathedra.apiserver.openapi.schemas import META, Descriptions, OpenAPIObject, Schemas
 from cathedra.apiserver.routes import METRICS_GROUP, VirtualResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 

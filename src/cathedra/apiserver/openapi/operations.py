@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from cathedra.apiserver.openapi.fragments import OpenAPIObject
+from cathedra.apiserver.openapi.schemas import OpenAPIObject
 
 __all__ = ["Operations", "group_words", "parameter", "watch_parameters"]
 

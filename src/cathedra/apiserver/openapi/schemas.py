@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
-from cathedra.apiserver.openapi.descriptions import Descriptions
-from cathedra.apiserver.openapi.enums import values_of
-from cathedra.apiserver.openapi.fragments import OpenAPIObject
 from cathedra.apiserver.patches.schema import ATOMIC_TYPES
 from cathedra.releases.fields import REQUIRED_UNTIL, is_known
 
-__all__ = ["Schemas", "schema_name"]
+__all__ = ["Descriptions", "OpenAPIObject", "Schemas", "schema_name", "values_of"]
 
 META: Final = "meta/v1"
 _META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -273,3 +271,139 @@ def _ordered(release: str) -> tuple[int, ...]:
 
 def _is_required(info: FieldInfo) -> bool:
     return info.required or not (info.optional or info.omitempty)
+
+
+# --- enumerations ---------------------------------------------------------------------------------------------------
+
+
+_CORE: Final = {
+    "AppArmorProfileType": ("Localhost", "RuntimeDefault", "Unconfined"),
+    "AzureDataDiskCachingMode": ("None", "ReadOnly", "ReadWrite"),
+    "AzureDataDiskKind": ("Dedicated", "Managed", "Shared"),
+    "DNSPolicy": ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+    "HostPathType": (
+        "",
+        "BlockDevice",
+        "CharDevice",
+        "Directory",
+        "DirectoryOrCreate",
+        "File",
+        "FileOrCreate",
+        "Socket",
+    ),
+    "IPFamilyPolicy": ("PreferDualStack", "RequireDualStack", "SingleStack"),
+    "MountPropagationMode": ("Bidirectional", "HostToContainer", "None"),
+    "NamespacePhase": ("Active", "Terminating"),
+    "NodeInclusionPolicy": ("Honor", "Ignore"),
+    "NodePhase": ("Pending", "Running", "Terminated"),
+    "NodeSelectorOperator": ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"),
+    "PersistentVolumeClaimPhase": ("Bound", "Lost", "Pending"),
+    "PersistentVolumeMode": ("Block", "Filesystem"),
+    "PersistentVolumePhase": ("Available", "Bound", "Failed", "Pending", "Released"),
+    "PersistentVolumeReclaimPolicy": ("Delete", "Recycle", "Retain"),
+    "PodFSGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "PodPhase": ("Failed", "Pending", "Running", "Succeeded", "Unknown"),
+    "PodQOSClass": ("BestEffort", "Burstable", "Guaranteed"),
+    "PreemptionPolicy": ("Never", "PreemptLowerPriority"),
+    "ProcMountType": ("Default", "Unmasked"),
+    "Protocol": ("SCTP", "TCP", "UDP"),
+    "PullPolicy": ("Always", "IfNotPresent", "Never"),
+    "ResourceQuotaScope": (
+        "BestEffort",
+        "CrossNamespacePodAffinity",
+        "NotBestEffort",
+        "NotTerminating",
+        "PriorityClass",
+        "Terminating",
+        "VolumeAttributesClass",
+    ),
+    "RestartPolicy": ("Always", "Never", "OnFailure"),
+    "ScopeSelectorOperator": ("DoesNotExist", "Exists", "In", "NotIn"),
+    "SeccompProfileType": ("Localhost", "RuntimeDefault", "Unconfined"),
+    "ServiceAffinity": ("ClientIP", "None"),
+    "ServiceExternalTrafficPolicy": ("Cluster", "Local"),
+    "ServiceInternalTrafficPolicy": ("Cluster", "Local"),
+    "ServiceType": ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
+    "SupplementalGroupsPolicy": ("Merge", "Strict"),
+    "TaintEffect": ("NoExecute", "NoSchedule", "PreferNoSchedule"),
+    "TerminationMessagePolicy": ("FallbackToLogsOnError", "File"),
+    "TolerationOperator": ("Equal", "Exists", "Gt", "Lt"),
+    "URIScheme": ("HTTP", "HTTPS"),
+    "UnsatisfiableConstraintAction": ("DoNotSchedule", "ScheduleAnyway"),
+}
+_RESOURCE: Final = {
+    "AllocationConfigSource": ("FromClaim", "FromClass"),
+    "DeviceAllocationMode": ("All", "ExactCount"),
+    "DeviceTaintEffect": ("NoExecute", "NoSchedule", "None"),
+    "DeviceTolerationOperator": ("Equal", "Exists"),
+}
+_GROUPS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "admissionregistration": {
+        "FailurePolicyType": ("Fail", "Ignore"),
+        "MatchPolicyType": ("Equivalent", "Exact"),
+        "OperationType": ("*", "CONNECT", "CREATE", "DELETE", "UPDATE"),
+        "ReinvocationPolicyType": ("IfNeeded", "Never"),
+        "ScopeType": ("*", "Cluster", "Namespaced"),
+        "SideEffectClass": ("None", "NoneOnDryRun", "Some", "Unknown"),
+    },
+    "apps": {
+        "DaemonSetUpdateStrategyType": ("OnDelete", "RollingUpdate"),
+        "DeploymentStrategyType": ("Recreate", "RollingUpdate"),
+        "PodManagementPolicyType": ("OrderedReady", "Parallel"),
+        "StatefulSetUpdateStrategyType": ("OnDelete", "RollingUpdate"),
+    },
+    "batch": {
+        "CompletionMode": ("Indexed", "NonIndexed"),
+        "ConcurrencyPolicy": ("Allow", "Forbid", "Replace"),
+        "PodFailurePolicyAction": ("Count", "FailIndex", "FailJob", "Ignore"),
+        "PodFailurePolicyOnExitCodesOperator": ("In", "NotIn"),
+        "PodReplacementPolicy": ("Failed", "TerminatingOrFailed"),
+    },
+    "core": _CORE,
+    "networking": {
+        "PathType": ("Exact", "ImplementationSpecific", "Prefix"),
+        "PolicyType": ("Egress", "Ingress"),
+    },
+    "resource": _RESOURCE,
+}
+
+
+def values_of(package: str, name: str) -> tuple[str, ...]:
+    """The values of a named text, sorted; none if it is no enumeration. ``package`` is as ``resource/v1``."""
+    return _GROUPS.get(package.partition("/")[0], {}).get(name, ())
+
+
+# --- descriptions ---------------------------------------------------------------------------------------------------
+
+
+class Descriptions:
+    """Texts, loaded when the first document is made."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, dict[str, str]] = json.loads(
+            (Path(__file__).parent / "descriptions.json").read_text(encoding="utf-8")
+        )
+
+    def type(self, name: str, package: str = "") -> str:
+        """What a type is; ``package`` (``core/v1``) tells types of the same name apart."""
+        return self._entry(name, package).get("") or f"{name} holds the {_words(name)} of an object."
+
+    def field(self, owner: str, field: str, package: str = "") -> str:
+        """What a field means."""
+        own = self._entry(owner, package).get(field)
+        if own is not None:
+            return own
+        everywhere = self._texts["*"].get(field)
+        return everywhere if everywhere is not None else f"The {_words(field)}."
+
+    def _entry(self, name: str, package: str) -> dict[str, str]:
+        return self._texts.get(f"{package.partition('/')[0]}.{name}") or self._texts.get(name, {})
+
+
+def _words(name: str) -> str:
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name) or [name]
+    return " ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts)
+
+
+OpenAPIObject: TypeAlias = dict[str, Any]
+"""A part of a document: a schema, an operation, a response. It is made of literals and only ever encoded as JSON."""

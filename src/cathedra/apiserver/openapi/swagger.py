@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cathedra.api.struct import encode
-from cathedra.apiserver.openapi.fragments import OpenAPIObject
+from cathedra.apiserver.openapi.schemas import OpenAPIObject
 
 __all__ = ["SwaggerPart", "joined", "kept_path", "swagger_part"]
 

@@ -14,8 +14,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupResource, kind_of
 from cathedra.api.status import bad_request, invalid
 from cathedra.api.struct import Time, replace, reshape
-from cathedra.apiserver.authentication.authenticator import authenticated
-from cathedra.apiserver.authentication.bootstraptokens import BootstrapTokens
+from cathedra.apiserver.authentication.authenticator import BootstrapTokens, authenticated
 from cathedra.apiserver.authentication.serviceaccounts import ISSUER
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Decision, Verdict

@@ -7,19 +7,20 @@ from typing import Any, Final
 from cathedra.api.core.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.field import ErrorList
+from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import invalid
 from cathedra.api.struct import replace
-from cathedra.apiserver.custom.objects import CustomObject
-from cathedra.apiserver.custom.scale import custom_numbers, with_replicas
+from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.objects import CustomObject, content, with_content
 from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
 
-__all__ = ["SCALE", "scale_of", "set_scale"]
+__all__ = ["SCALE", "custom_numbers", "scale_of", "set_scale", "with_replicas"]
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
@@ -75,3 +76,36 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
 
     entry = await change(server, main, scaled)
     return scale_of(entry.object)
+
+
+# --- custom resources -----------------------------------------------------------------------------------------------
+
+
+def custom_numbers(obj: CustomObject) -> tuple[int, int, str]:
+    """Replicas wanted, replicas present, and the selector of the pods."""
+    paths = type(obj).scale
+    if paths is None:
+        return 0, 0, ""
+    values = content(obj)
+    wanted, present = (parse_path(path).one(values) for path in (paths.spec_replicas, paths.status_replicas))
+    selector = parse_path(paths.selector).one(values) if paths.selector else ""
+    return _number(wanted), _number(present), selector if isinstance(selector, str) else ""
+
+
+def with_replicas(obj: CustomObject, replicas: int) -> CustomObject:
+    """The object with another number of replicas wanted."""
+    paths = type(obj).scale
+    assert paths is not None, "a kind without a scale has no such sub-resource"
+    steps = paths.spec_replicas.strip(".").split(".")
+    return with_content(type(obj), obj.metadata, _set(content(obj), steps, replicas))
+
+
+def _set(values: JSONObject, steps: list[str], replicas: int) -> JSONObject:
+    first, *rest = steps
+    inner = values.get(first)
+    changed = _set(inner if isinstance(inner, dict) else {}, rest, replicas) if rest else replicas
+    return {**values, first: changed}
+
+
+def _number(value: JSONValue) -> int:
+    return value if isinstance(value, int) else 0

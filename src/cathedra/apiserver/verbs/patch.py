@@ -29,7 +29,6 @@ from cathedra.apiserver.ownership.tracking import (
 )
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch, malformed_operation
 from cathedra.apiserver.patches.merge_patch import merge_patch
-from cathedra.apiserver.patches.restoring import unrestorable
 from cathedra.apiserver.patches.schema import Shape, struct_shape
 from cathedra.apiserver.patches.strategic import (
     ListOfListsError,
@@ -37,6 +36,7 @@ from cathedra.apiserver.patches.strategic import (
     StrategicPatchError,
     go_map,
     strategic_patch,
+    unrestorable,
 )
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from cathedra.api.core.authentication_v1 import TokenRequest
 from cathedra.api.status import StatusError
-from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS, Authenticator, StaticTokens
+from cathedra.apiserver.authentication.authenticator import (
+    CREDENTIAL_ID,
+    PUBLIC_PATHS,
+    Authenticator,
+    StaticTokens,
+    certificate_user,
+)
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.asgi.headers import RequestHeaders
 from cathedra.certificates.authority import Authority
-from cathedra.client.resources import SERVICEACCOUNTS
+from cathedra.client.resources import SECRETS, SERVICEACCOUNTS
 from tests.unit.apiserver.asgi import TOKEN, ASGIClient
 from tests.unit.apiserver.guarded import Guarded, guarded, rule, service_account, user
+from tests.unit.semantics.test_bootstraptokens import secret
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -115,5 +125,63 @@ def test_impersonating_groups_alone_is_refused() -> None:
         assert "without impersonating a user" in await whoami(ASGIClient(api.server), **{"impersonate-group": "devs"})
         found = await whoami(ASGIClient(api.server), **{"impersonate-user": "system:anonymous"})
         assert "is forbidden" in found
+
+    guarded(body)
+
+
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(("name", "groups"), [("alice", ("devs", "ops")), ("system:node:n1", ()), ("Ä", ("ö",))])
+def test_the_common_name_is_the_user_and_each_organization_a_group(name: str, groups: tuple[str, ...]) -> None:
+    pair = Authority.make(NOW).client(name, groups, NOW)
+    der = x509.load_pem_x509_certificate(pair.certificate).public_bytes(serialization.Encoding.DER)
+    user = certificate_user(der)
+    assert (user.name, user.groups, user.uid) == (name, groups, "")
+    assert user.extra == {CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)}
+
+
+BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+
+def test_a_token_of_a_secret_is_a_bootstrapper_until_the_secret_is_gone() -> None:
+    async def body(api: Guarded) -> None:
+        secrets = api.admin.resource(SECRETS, "kube-system")
+        await secrets.create(secret(auth_extra_groups="system:bootstrappers:workers"))
+        asgi = ASGIClient(api.server)
+        answer = await asgi("POST", REVIEW, BODY, user="abcdef.0123456789abcdef")
+        assert answer.status == 201, answer.body
+        assert answer.json["status"]["userInfo"] == {
+            "username": "system:bootstrap:abcdef",
+            "groups": ["system:bootstrappers", "system:bootstrappers:workers", "system:authenticated"],
+        }
+        await secrets.delete("bootstrap-token-abcdef")
+        assert (await asgi("POST", REVIEW, BODY, user="abcdef.0123456789abcdef")).status == 401
+
+    guarded(body)
+
+
+@pytest.mark.parametrize(
+    "token", ["abcdef.0123456789abcdeg", "abcdeg.0123456789abcdef", "abcdef", "../../x.0123456789abcdef"]
+)
+def test_other_tokens_are_refused(token: str) -> None:
+    async def body(api: Guarded) -> None:
+        await api.admin.resource(SECRETS, "kube-system").create(secret())
+        assert (await ASGIClient(api.server)("POST", REVIEW, BODY, user=token)).status == 401
+
+    guarded(body)
+
+
+def test_a_token_review_knows_the_tokens_of_nodes_that_join() -> None:
+    async def body(api: Guarded) -> None:
+        await api.admin.resource(SECRETS, "kube-system").create(secret())
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
+        asgi = ASGIClient(api.server)
+        known = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdef"}})).json["status"]
+        assert (known["authenticated"], known["user"]["username"]) == (True, "system:bootstrap:abcdef")
+        other = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdeg"}})).json["status"]
+        assert "authenticated" not in other
 
     guarded(body)

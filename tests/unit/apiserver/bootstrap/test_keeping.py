@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.bootstrap.authenticationinfo import authentication_info
+from cathedra.apiserver.bootstrap.clusterinfo import authentication_info
 from cathedra.apiserver.bootstrap.keeping import INTERVAL, KeptObject, ObjectKeeper
 from cathedra.apiserver.bootstrap.kubernetesservice import kubernetes_service
 from cathedra.client.resources import CONFIGMAPS

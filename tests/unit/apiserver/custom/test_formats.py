@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from cathedra.apiserver.custom.formats import FORMATS
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.custom.formats import FORMATS, compiled_pattern, pattern_problem
+from cathedra.releases import FeatureGates
 from tests.costs import costs_less_than
+from tests.unit.apiserver.asgi import open_asgi
+from tests.unit.apiserver.custom.test_custom_resources import CRDS, definition
 
 CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bsonobjectid": (("507f1f77bcf86cd799439011",), ("507f1f77bcf86cd79943901", "g" * 24)),
@@ -63,3 +69,52 @@ def test_long_texts_cost_time_by_their_length(name: str) -> None:
     with costs_less_than(1):
         for letter in '0a1A-.:@"<( \\':
             FORMATS[name](letter * 20_000 + "\x00")
+
+
+def with_formats(*names: str) -> dict[str, Any]:
+    """A definition with a field of each format."""
+    fields = {f"f{position}": {"type": "string", "format": name} for position, name in enumerate(names)}
+    made = definition()
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] |= fields
+    return made
+
+
+async def test_unknown_formats_and_those_of_numbers_are_named() -> None:
+    async with open_asgi() as asgi:
+        made = await asgi("POST", CRDS, with_formats("date-time", "uuid", "quantity", "int64", "strange", "int64"))
+        assert made.status == 201, made.body
+        assert made.warnings == ['299 - "unrecognized format \\"int64\\""', '299 - "unrecognized format \\"strange\\""']
+
+
+async def test_an_update_warns_of_what_is_new() -> None:
+    async with open_asgi() as asgi:
+        made = await asgi("POST", CRDS, with_formats("odd"))
+        changed = made.json | {"spec": with_formats("odd", "strange")["spec"]}
+        del changed["metadata"]["resourceVersion"]  # meanwhile the definition has been established
+        answer = await asgi("PUT", f"{CRDS}/gpuconfigs.d.x", changed)
+        assert answer.warnings == ['299 - "unrecognized format \\"strange\\""']
+
+
+async def test_older_releases_say_nothing() -> None:
+    config = ServerConfig(release="1.33", gates=FeatureGates.for_release("1.33"))
+    async with open_asgi(config) as asgi:
+        assert (await asgi("POST", CRDS, with_formats("strange"))).warnings == []
+
+
+def test_a_pattern_is_searched_for() -> None:
+    assert compiled_pattern("^x").matches("xy")
+    assert not compiled_pattern("^x").matches("ax")
+    assert pattern_problem("^x") == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("+", "error parsing regexp: missing argument to repetition operator: `+`"),
+        (r"(a)\1", r"error parsing regexp: invalid escape sequence: `\1`"),
+        ("(?=a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
+    ],
+)
+def test_what_re2_does_not_know_is_refused_in_the_words_of_go(pattern: str, problem: str) -> None:
+    assert compiled_pattern(pattern) is None
+    assert pattern_problem(pattern) == problem

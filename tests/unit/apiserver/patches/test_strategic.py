@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.decoding.gotypes import go_type_of
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.apiserver.patches.schema import struct_shape
 from cathedra.apiserver.patches.strategic import (
     ListOfListsError,
     PatchFormatError,
     StrategicPatchError,
     strategic_patch,
+    unrestorable,
 )
 from tests.costs import costs_less_than
 
@@ -106,3 +109,26 @@ def test_large_lists_merge_within_two_seconds() -> None:
                 "spec": {"containers": many[::-1], "$setElementOrder/containers": order},
             },
         )
+
+
+POD = go_type_of(GroupVersionKind("", "v1", "Pod"))
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"metadata": {"labels": {"a": "b"}}, "spec": {"priority": 3}}, ""),
+        ({"metadata": "x"}, "cannot restore struct from: string"),
+        ({"metadata": {"labels": []}}, "cannot restore map from slice"),
+        ({"metadata": {"labels": {"a": 5}}}, "cannot convert int64 to string"),
+        ({"metadata": {"labels": {"a": True}}}, "unrecognized type: string"),
+        ({"spec": {"containers": {}}}, "cannot restore slice from map"),
+        ({"spec": {"hostNetwork": "yes"}}, "unrecognized type: bool"),
+        ({"spec": {"priority": "high"}}, "unrecognized type: int32"),
+        ({"spec": {"priority": 1.5}}, "cannot convert float64 to int32"),
+        ({"spec": {"containers": [{"resources": {"limits": {"cpu": []}}}]}}, ""),
+    ],
+)
+def test_the_first_misfit_is_told(value: dict[str, Any], why: str) -> None:
+    """Values with a decoder of their own (the last case) are JSON's business."""
+    assert unrestorable(value, POD) == why

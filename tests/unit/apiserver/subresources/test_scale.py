@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.apiserver.custom.objects import CustomObject, ScalePaths, content, make_type, with_content
+from cathedra.apiserver.custom.schema import read_schema
+from cathedra.apiserver.subresources.scale import custom_numbers, with_replicas
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -90,3 +94,29 @@ async def test_a_dry_run_changes_nothing(asgi: ASGIClient) -> None:
     body = {"spec": {"replicas": 5}}
     await asgi("PATCH", f"{SCALE}?dryRun=All", body, content_type="application/merge-patch+json")
     assert await replicas(asgi) == 2
+
+
+PATHS = ScalePaths(".spec.size.replicas", ".status.replicas", ".status.selector")
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def instance(scale: ScalePaths | None = PATHS, **values: Any) -> CustomObject:
+    kind = make_type("Thing", read_schema({"type": "object", "properties": {"spec": OPEN, "status": OPEN}}), scale)
+    return with_content(kind, ObjectMeta(name="a"), values)
+
+
+def test_numbers_are_found_where_the_definition_says() -> None:
+    found = instance(spec={"size": {"replicas": 3}}, status={"replicas": 2, "selector": "app=a"})
+    assert custom_numbers(found) == (3, 2, "app=a")
+
+
+@pytest.mark.parametrize("scale", [None, PATHS])
+def test_what_is_not_there_counts_as_none(scale: ScalePaths | None) -> None:
+    assert custom_numbers(instance(scale)) == (0, 0, "")
+
+
+def test_scaling_changes_the_one_number_and_makes_the_way_to_it() -> None:
+    before = instance(spec={"size": {"replicas": 3, "max": 9}, "other": 1})
+    assert content(with_replicas(before, 5)) == {"spec": {"size": {"replicas": 5, "max": 9}, "other": 1}}
+    assert content(before)["spec"]["size"]["replicas"] == 3
+    assert content(with_replicas(instance(), 5)) == {"spec": {"size": {"replicas": 5}}}

@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from cathedra.api.struct import replace
-from cathedra.apiserver.authentication.certificates import certificate_user
+from cathedra.apiserver.authentication.authenticator import certificate_user
 from cathedra.client.resources import CERTIFICATESIGNINGREQUESTS
 from cathedra.controllers.certificates.signers import CLIENT
 from tests.unit.apiserver.guarded import Guarded, guarded

@@ -11,15 +11,31 @@ from __future__ import annotations
 import random as random_module
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Pod, PodSpec, ServiceAccount, Toleration
+from cathedra.api.core.core_v1 import (
+    ConfigMapProjection,
+    Container,
+    DownwardAPIProjection,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    ObjectFieldSelector,
+    Pod,
+    PodSpec,
+    ProjectedVolumeSource,
+    ServiceAccount,
+    ServiceAccountTokenProjection,
+    Toleration,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
+)
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.admission.pods.credentials import mentions_credentials, with_credentials
 from cathedra.apiserver.authorization.noderelations import references
+from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.watching import StoredChange
@@ -30,7 +46,15 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.tolerations import concerns_taint
 
-__all__ = ["DefaultTolerations", "PodCredentials", "PodPriority", "PodServiceAccount"]
+__all__ = [
+    "MOUNT_PATH",
+    "DefaultTolerations",
+    "PodCredentials",
+    "PodPriority",
+    "PodServiceAccount",
+    "mentions_credentials",
+    "with_credentials",
+]
 
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
@@ -251,3 +275,80 @@ def _tolerating(spec: PodSpec) -> PodSpec:
         if not any(concerns_taint(toleration, key, "NoExecute") for toleration in tolerations)
     )
     return replace(spec, tolerations=(*tolerations, *added)) if added else spec
+
+
+# --- credentials ----------------------------------------------------------------------------------------------------
+
+
+MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_PREFIX: Final = "kube-api-access-"
+_TOKEN_SECONDS: Final = 3607
+"""A little over an hour, by which API servers tell the tokens that pods get unasked."""
+_MODE: Final = 0o644
+_SOURCE: Final = ProjectedVolumeSource(
+    sources=(
+        VolumeProjection(
+            service_account_token=ServiceAccountTokenProjection(expiration_seconds=_TOKEN_SECONDS, path="token")
+        ),
+        VolumeProjection(
+            config_map=ConfigMapProjection(name="kube-root-ca.crt", items=(KeyToPath(key="ca.crt", path="ca.crt"),))
+        ),
+        VolumeProjection(
+            downward_api=DownwardAPIProjection(
+                items=(
+                    DownwardAPIVolumeFile(
+                        path="namespace",
+                        field_ref=ObjectFieldSelector(api_version="v1", field_path="metadata.namespace"),
+                    ),
+                )
+            )
+        ),
+    ),
+    default_mode=_MODE,
+)
+
+
+def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_module.Random) -> PodSpec:
+    """The pod's spec with its credentials, unless it or its account does not want them, or it mounts something else
+    there."""
+    if not _wants(spec, account):
+        return spec
+    existing = _existing(spec.volumes) if spec.volumes else ""
+    name = existing or generate_name(_PREFIX, random)
+    mount = VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
+    return replace(
+        spec,
+        containers=_mounted(spec.containers, mount),
+        init_containers=_mounted(spec.init_containers, mount) if spec.init_containers else spec.init_containers,
+        volumes=spec.volumes if existing else (*spec.volumes, Volume(name=name, projected=_SOURCE)),
+    )
+
+
+def mentions_credentials(spec: PodSpec) -> bool:
+    """Whether a spec that was sent has a name in it that the volume with credentials may get."""
+    names = [one.name for one in spec.volumes]
+    names += [mount.name for one in (*spec.containers, *spec.init_containers) for mount in one.volume_mounts]
+    return any(name.startswith(_PREFIX) for name in names)
+
+
+def _wants(spec: PodSpec, account: ServiceAccount) -> bool:
+    wanted = spec.automount_service_account_token
+    if wanted is None:
+        wanted = account.automount_service_account_token
+    return wanted is not False and not all(map(_has_mount, (*spec.containers, *spec.init_containers)))
+
+
+def _existing(volumes: tuple[Volume, ...]) -> str:
+    """The volume with credentials that the pod brings along."""
+    return next((one.name for one in volumes if one.name.startswith(_PREFIX)), "")
+
+
+def _mounted(containers: tuple[Container, ...], mount: VolumeMount) -> tuple[Container, ...]:
+    return tuple(
+        [one if _has_mount(one) else replace(one, volume_mounts=(*one.volume_mounts, mount)) for one in containers]
+    )
+
+
+def _has_mount(container: Container) -> bool:
+    mounts = container.volume_mounts
+    return bool(mounts) and any(mount.mount_path == MOUNT_PATH for mount in mounts)

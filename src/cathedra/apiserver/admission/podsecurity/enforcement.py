@@ -16,8 +16,16 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden, internal_error, invalid
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
-from cathedra.apiserver.admission.podsecurity.evaluation import in_detail, in_short, violations
-from cathedra.apiserver.admission.podsecurity.standards import PREFIX, PRIVILEGED, LevelVersion, Policy, policy_of
+from cathedra.apiserver.admission.podsecurity.evaluation import (
+    PREFIX,
+    PRIVILEGED,
+    LevelVersion,
+    Policy,
+    in_detail,
+    in_short,
+    policy_of,
+    violations,
+)
 from cathedra.apiserver.admission.podsecurity.violations import Violation, containers
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection

@@ -25,8 +25,8 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy, compiled_in_time
-from cathedra.apiserver.admission.policies.mutatingerrors import mutating_binding_errors, mutating_policy_errors
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
+from cathedra.apiserver.admission.policies.policyerrors import mutating_binding_errors, mutating_policy_errors
 from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.versioned import VersionedAttributes, size_of
 from cathedra.apiserver.authorization.authorizer import Authorizer

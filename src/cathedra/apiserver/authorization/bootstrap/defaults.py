@@ -18,9 +18,13 @@ from cathedra.api.core.rbac_v1 import (
     Subject,
 )
 from cathedra.apiserver.authorization.bootstrap.controllerroles import CONTROLLER_PREFIX, CONTROLLER_ROLES
-from cathedra.apiserver.authorization.bootstrap.namespacedroles import NAMESPACED_BINDINGS, NAMESPACED_ROLES
 from cathedra.apiserver.authorization.bootstrap.rulebook import DefaultRole, GatedRule
-from cathedra.apiserver.authorization.bootstrap.systemroles import NODE_RULES, SYSTEM_ROLES
+from cathedra.apiserver.authorization.bootstrap.systemroles import (
+    NAMESPACED_BINDINGS,
+    NAMESPACED_ROLES,
+    NODE_RULES,
+    SYSTEM_ROLES,
+)
 from cathedra.apiserver.authorization.bootstrap.userroles import USER_ROLES
 from cathedra.releases import FeatureGates
 

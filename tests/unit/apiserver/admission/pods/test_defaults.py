@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
-from cathedra.api.core.core_v1 import Container, Pod, PodSpec, Toleration
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cathedra.api.core.core_v1 import Container, Namespace, Pod, PodSpec, ServiceAccount, Toleration
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.struct import replace
+from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.status import StatusError
+from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.remembering import ObjectKeys
 
 KEYS = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
 
@@ -54,3 +63,141 @@ def test_tolerations_that_are_written_anew_need_not_repeat_them() -> None:
         await server.close()
 
     run_virtual(body())
+
+
+def pod_of(account: str = "") -> Pod:
+    container = Container(name="main", image="example.com/main")
+    return Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(containers=(container,), service_account_name=account))
+
+
+async def opened_with_accounts() -> tuple[APIServer, Client, LoopClock]:
+    clock = LoopClock(asyncio.get_running_loop())
+    server = await APIServer.open(ServerConfig(service_accounts=True), clock=clock, random=random.Random(1))
+    client = Client(server.transport(), clock=clock)
+    await client.resource(resources.NAMESPACES).create(Namespace(metadata=ObjectMeta(name="new")))
+    return server, client, clock
+
+
+def test_a_pod_is_accepted_when_the_default_account_appears_meanwhile() -> None:
+    async def body() -> None:
+        server, client, clock = await opened_with_accounts()
+
+        async def controller() -> None:
+            await clock.sleep(0.45)
+            account = ServiceAccount(metadata=ObjectMeta(name="default"))
+            await client.resource(resources.SERVICEACCOUNTS, "new").create(account)
+
+        making = asyncio.create_task(controller())
+        created = await client.resource(resources.PODS, "new").create(pod_of())
+        assert created.spec.service_account_name == "default"
+        await making
+        await server.close()
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize(("account", "least", "most"), [("", 0.9, 1.8), ("robot", 0.0, 0.0)])
+def test_a_missing_account_is_an_error_at_once_or_after_ten_looks(account: str, least: float, most: float) -> None:
+    """Only ``default`` is made by a controller, so only that is waited for."""
+
+    async def body() -> None:
+        server, client, clock = await opened_with_accounts()
+        began = clock.monotonic()
+        with pytest.raises(StatusError) as refused:
+            await client.resource(resources.PODS, "new").create(pod_of(account))
+        name = account or "default"
+        assert f'error looking up service account new/{name}: serviceaccount "{name}" not found' in str(refused.value)
+        assert least <= clock.monotonic() - began <= most
+        await server.close()
+
+    run_virtual(body())
+
+
+CONTAINERS: list[dict[str, Any]] = [
+    {},
+    {"volumeMounts": [{"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]},
+    {"volumeMounts": [{"name": "kube-api-access-bcdfg", "mountPath": "/x"}]},
+    {"resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1500m"}}},
+    {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}},
+    {"image": " i"},
+    {"ports": [{"containerPort": 80}, {"containerPort": 80}]},
+]
+SPECS: list[dict[str, Any]] = [
+    {},
+    {"automountServiceAccountToken": False},
+    {"volumes": [{"name": "own"}]},
+    {"volumes": [{"name": "kube-api-access-bcdfg"}]},
+    {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}]},
+    {"nodeSelector": {"beta.kubernetes.io/os": "linux"}},
+    {"priorityClassName": "system-node-critical"},
+    {"restartPolicy": "Sometimes"},
+]
+BODIES = st.builds(
+    lambda spec, container, annotations: {
+        "metadata": {"annotations": annotations},
+        "spec": {"containers": [{"name": "c", "image": "i", **container}], **spec},
+    },
+    st.sampled_from(SPECS),
+    st.sampled_from(CONTAINERS),
+    st.sampled_from([{}, {"security.alpha.kubernetes.io/sysctls": "a=b"}]),
+)
+
+
+def outcomes(bodies: list[dict[str, Any]]) -> list[object]:
+    """What becomes of pods, one after the other: the answer, or why there is none, and the warnings."""
+
+    async def body() -> list[object]:
+        server, client, _ = await opened_with_accounts()
+        account = ServiceAccount(metadata=ObjectMeta(name="default"))
+        await client.resource(resources.SERVICEACCOUNTS, "new").create(account)
+        found: list[object] = []
+        for number, sent in enumerate(bodies):
+            made = from_dict(Pod, {**sent, "metadata": {"name": f"p-{number}", **sent["metadata"]}})
+            try:
+                created = await client.resource(resources.PODS, "new").create(made)
+                found.append(to_dict(created))
+            except StatusError as error:
+                found.append(to_dict(error.status))
+        await server.close()
+        return found
+
+    return run_virtual(body())
+
+
+@settings(max_examples=25)
+@given(st.lists(BODIES, min_size=1, max_size=4))
+def test_pods_that_are_alike_are_made_and_refused_as_if_each_were_the_first(bodies: list[dict[str, Any]]) -> None:
+    remembering = outcomes(bodies * 2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ObjectKeys, "__call__", lambda *_: object())
+        assert remembering == outcomes(bodies * 2)
+
+
+def test_each_pod_of_a_workload_has_a_volume_of_its_own_name() -> None:
+    made: list[Any] = outcomes([{"metadata": {}, "spec": {"containers": [{"name": "c", "image": "i"}]}}] * 3)
+    names = {one["spec"]["volumes"][0]["name"] for one in made}
+    mounted = {one["spec"]["containers"][0]["volumeMounts"][0]["name"] for one in made}
+    assert len(names) == 3
+    assert names == mounted
+
+
+def test_a_class_that_becomes_the_default_counts_for_the_next_pod() -> None:
+    async def body() -> None:
+        server, client, _ = await opened_with_accounts()
+        await client.resource(resources.SERVICEACCOUNTS, "new").create(
+            ServiceAccount(metadata=ObjectMeta(name="default"))
+        )
+        pods, classes = client.resource(resources.PODS, "new"), client.resource(resources.PRIORITYCLASSES)
+        priorities = [(await pods.create(named(pod_of(), "a"))).spec.priority]
+        await classes.create(PriorityClass(metadata=ObjectMeta(name="usual"), value=7, global_default=True))
+        priorities.append((await pods.create(named(pod_of(), "b"))).spec.priority)
+        await classes.delete("usual")
+        priorities.append((await pods.create(named(pod_of(), "c"))).spec.priority)
+        assert priorities == [0, 7, 0]
+        await server.close()
+
+    run_virtual(body())
+
+
+def named(made: Pod, name: str) -> Pod:
+    return replace(made, metadata=replace(made.metadata, name=name))

@@ -1,8 +1,10 @@
-"""Events end an hour after they were last written (docs/spec/apimachinery.md §18); else a busy cluster would grow for
-ever.
+"""Removal of old events and of old changes, without which a busy cluster would grow for ever.
 
-Kubernetes has etcd end them, with a lease that the events of a minute share. Here the server removes them itself,
-whatever the store, a minute's events at a time.
+Events end an hour after they were last written (docs/spec/apimachinery.md §18). In Kubernetes etcd ends them, with a
+lease that the events of a minute share. Here the server removes them, whatever the store, a minute's events at a time.
+
+The history of every resource is kept for five to ten minutes (docs/spec/apimachinery.md §9), in which a watch or a list
+can be resumed, as between two compactions of Kubernetes' etcd. Each change holds two states of an object, 3 KB.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.verbs.context import ServerContext
 
-__all__ = ["EVENT_SECONDS", "PASS_SECONDS", "EventExpiry"]
+__all__ = ["EVENT_SECONDS", "PASS_SECONDS", "TRIM_SECONDS", "EventExpiry", "HistoryTrimming"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,3 +93,28 @@ def _last_written(event: Any) -> float:
     metadata = event.metadata
     times = [metadata.creation_timestamp, *(one.time for one in metadata.managed_fields)]
     return max((one.timestamp for one in times if one is not None), default=0.0)
+
+
+# --- history of changes ---------------------------------------------------------------------------------------------
+
+
+TRIM_SECONDS: Final = 300.0
+"""The interval of kube-apiserver's compaction."""
+
+
+class HistoryTrimming:
+    """Drops what is older; `run` until cancelled."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._registry = server.registry
+        self._clock = server.clock
+
+    async def run(self) -> None:
+        """At each interval, drop the changes up to where the one before it ended."""
+        until = self._registry.revision
+        while True:
+            await self._clock.sleep(TRIM_SECONDS)
+            reached = self._registry.revision
+            for table in self._registry.tables():
+                table.trim(until)
+            until = reached
