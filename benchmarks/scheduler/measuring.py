@@ -18,7 +18,7 @@ from benchmarks.scheduler.staging import Arrangement, Stage, cluster, stage
 from benchmarks.scheduler.workloads import WORKLOADS, Shape, Workload
 from cathedra.client.resources import NAMESPACES
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
-from cathedra.cluster.process.switching import switch_soon
+from cathedra.cluster.process.signals import switch_soon
 
 __all__ = ["alone", "clear_namespace", "measure", "rows"]
 

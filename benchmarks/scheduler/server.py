@@ -17,7 +17,7 @@ from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
-from cathedra.cluster.process.switching import switch_soon
+from cathedra.cluster.process.signals import switch_soon
 from cathedra.releases import FeatureGates
 
 

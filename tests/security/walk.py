@@ -23,8 +23,7 @@ from cathedra.apiserver.routes import Route
 from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.clock import SystemClock
-from cathedra.cluster.identity.driverpermissions import install_driver_permissions
-from cathedra.cluster.identity.permissions import driver_user, node_user
+from cathedra.cluster.identity.permissions import driver_user, install_driver_permissions, node_user
 from tests.unit.apiserver.asgi import TOKEN, Answer, ASGIClient, open_asgi
 
 EXPECTED: Final = Path(__file__).parent / "authorization_walk.txt"

@@ -1,7 +1,16 @@
-"""The parts composed: a whole cluster in one process, or each part alone.
+"""Composition of the parts: a whole cluster in one process, or each part alone.
 
-`config` and `partconfig` hold the options (`invalidoption` refuses them); `data` is the cluster on disk, `identity` its
-users. `cluster` composes all `parts` in one process, `standalone` and `nodeparts` run one part beside an API server
-elsewhere, and `process` starts and stops either. `serving` opens the API server of a data directory, `manifests`
-applies what the user wrote, `draining` empties a node, `views` show what there is.
+`config` holds the options of a cluster; `cluster` composes all `parts` in one process, and `standalone` runs one part
+beside an API server elsewhere. `serving` opens the API server of a data directory, and `apiservers` runs more of them.
+`data` is the cluster on disk, `identity` its users and their credentials, `process` starts and stops processes, and
+`views` are what commands show. `manifests` applies YAML, `drivermanifest` prints the manifests of a driver, and
+`draining` evicts the pods of a node.
 """
+
+from __future__ import annotations
+
+__all__ = ["InvalidOption"]
+
+
+class InvalidOption(ValueError):
+    """An option cannot be satisfied. The text names it, and valid values."""

@@ -1,7 +1,7 @@
 """A whole cluster: API server, controllers, scheduler, and nodes with their drivers.
 
-Every part is the one that also runs alone (`cathedra.cluster.standalone`, `cathedra.cluster.nodeparts`). Here they
-share an event loop and the in-process transport. With ``--apiserver-count`` further API servers run in child processes
+Every part is the one that also runs alone (`cathedra.cluster.standalone`). Here they share an event loop and the
+in-process transport. With ``--apiserver-count`` further API servers run in child processes
 (`cathedra.cluster.apiservers`). Node agents and drivers use sockets of their own, as everywhere.
 """
 
@@ -26,16 +26,12 @@ from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.sockets import forget_short_root
 from cathedra.cluster.draining import drain, remove_node
-from cathedra.cluster.identity.driverpermissions import install_driver_permissions
-from cathedra.cluster.identity.installing import install
-from cathedra.cluster.parts.controlplane import control_plane
-from cathedra.cluster.parts.earlyruntimes import early_runtimes
-from cathedra.cluster.parts.foundation import Foundation, Served
+from cathedra.cluster.identity.permissions import install, install_driver_permissions
+from cathedra.cluster.parts.controlplane import Foundation, Served, control_plane
 from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.parts.generations import generation_of
-from cathedra.cluster.parts.inprocessnodes import InProcessNodes
-from cathedra.cluster.process.signals import stop_event
-from cathedra.cluster.process.switching import switch_soon
+from cathedra.cluster.parts.inprocessnodes import InProcessNodes, early_runtimes
+from cathedra.cluster.process.signals import stop_event, switch_soon
 from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import served_resources

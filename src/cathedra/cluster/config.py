@@ -12,8 +12,8 @@ from msgspec.structs import force_setattr
 
 from cathedra.api.formats import dns_subdomain
 from cathedra.api.quantity import Quantity, QuantityError
+from cathedra.cluster import InvalidOption
 from cathedra.cluster.identity.reach import Reach
-from cathedra.cluster.invalidoption import InvalidOption
 from cathedra.profiles import HardwareProfile
 from cathedra.releases import NEWEST, RELEASES, FeatureGates
 

@@ -15,8 +15,7 @@ from cathedra.api.core import apps_v1, core_v1
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.decoding.yaml import write_yaml
 from cathedra.api.struct import to_dict
-from cathedra.cluster.identity.driverpermissions import driver_objects
-from cathedra.cluster.identity.fabricpermissions import controller_account, fabric_objects
+from cathedra.cluster.identity.permissions import controller_account, driver_objects, fabric_objects
 
 __all__ = ["driver_manifest", "fabric_manifest"]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from cathedra.cli.configuration import data_dir, which
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.data.backup import Backup, back_up
+from cathedra.cluster.data.backup import Backup, back_up, check_backup, restore
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.restoring import check_backup, restore
 from cathedra.cluster.process import background
 
 __all__ = ["run"]

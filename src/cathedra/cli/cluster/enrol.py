@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cathedra.cli.configuration import data_dir
 from cathedra.clock import SystemClock
-from cathedra.cluster.identity.enrolment import enrol
+from cathedra.cluster.identity.credentials import enrol
 
 __all__ = ["run"]
 

@@ -16,8 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from cathedra.cli.terminal import styled
-from cathedra.cluster.views.devicestates import DeviceRow
-from cathedra.cluster.views.overview import NodeRow, Overview
+from cathedra.cluster.views.overview import DeviceRow, NodeRow, Overview
 from cathedra.cluster.views.wording import counted
 from cathedra.printable import printable_values
 

@@ -12,9 +12,9 @@ import uvloop
 from cathedra.cli.configuration import absolute
 from cathedra.cli.options import KUBECONFIG, LOGGING, add_all
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.fabricpart import FabricConfig, lease_namespace, run_fabric
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.process.plainhealth import endpoint_of
+from cathedra.cluster.standalone.fabric import FabricConfig, lease_namespace, run_fabric
 from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.loading import load_driver
 

@@ -13,13 +13,13 @@ import uvloop
 from cathedra.classic.testdriver.resources import TestResources, read_resources
 from cathedra.cli.configuration import absolute, pairs
 from cathedra.cluster.config import InvalidOption, default_data_dir
-from cathedra.cluster.parts.classicprograms import (
+from cathedra.cluster.process.logs import configure_logging
+from cathedra.cluster.standalone.classicprograms import (
     TestControllerConfig,
     TestPluginConfig,
     run_test_controller,
     run_test_plugin,
 )
-from cathedra.cluster.process.logs import configure_logging
 from cathedra.releases.table import CLASSIC_RELEASES
 
 __all__ = ["run"]

@@ -14,16 +14,16 @@ import uvloop
 
 from cathedra.cli.configuration import absolute, driver_config, gate_overrides, reserved_resources, server_config
 from cathedra.client.leaderelection import JITTER_FACTOR, LeaseTiming
-from cathedra.cluster import nodeparts, standalone
 from cathedra.cluster.config import InvalidOption, default_data_dir
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 from cathedra.cluster.data.sockets import node_of
 from cathedra.cluster.identity.reach import LOOPBACK
-from cathedra.cluster.partconfig import PartConfig, ServingOptions
 from cathedra.cluster.process.health import HealthOptions
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.process.plainhealth import PlainEndpoint, endpoint_of
+from cathedra.cluster.standalone import controlplane, node
+from cathedra.cluster.standalone.config import PartConfig, ServingOptions
 
 __all__ = ["run"]
 
@@ -38,11 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
     if arguments.part == "apiserver":
-        return standalone.run_apiserver(server_config(arguments), say=_say)
+        return controlplane.run_apiserver(server_config(arguments), say=_say)
     if arguments.part == "scheduler":
-        return standalone.run_scheduler(_elected(arguments), say=_say)
+        return controlplane.run_scheduler(_elected(arguments), say=_say)
     if arguments.part == "controller-manager":
-        return standalone.run_controllers(_elected(arguments), say=_say)
+        return controlplane.run_controllers(_elected(arguments), say=_say)
     if arguments.part == "node":
         config = PartConfig(
             kubeconfig=arguments.kubeconfig,
@@ -66,7 +66,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
                 client_authority=absolute(arguments.client_ca_file),
             ),
         )
-        return nodeparts.run_node(config, say=_say)
+        return node.run_node(config, say=_say)
     kubeconfig, root = _surroundings(arguments)
     config = PartConfig(
         kubeconfig=kubeconfig,
@@ -79,7 +79,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         pod_uid=arguments.pod_uid,
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
-    return nodeparts.run_driver(config, say=_say)
+    return node.run_driver(config, say=_say)
 
 
 def _surroundings(arguments: argparse.Namespace) -> tuple[Path | None, Path]:

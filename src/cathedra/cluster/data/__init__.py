@@ -1,5 +1,5 @@
-"""What a cluster is on disk: its directory among others, its description, its backup.
+"""The cluster on disk: its directory, its description, its backup.
 
-`directories` finds the directory of a cluster by name, `datadir` says who may use it, `description` what it holds,
-`sockets` gives it a short name; `backup` writes all of it into one file, and `restoring` puts that back.
+`directories` finds the directory of a cluster by name, `datadir` locks it, `description` records the cluster's options,
+`sockets` gives its sockets short paths, `backup` writes and restores backups, and `verification` checks objects.
 """

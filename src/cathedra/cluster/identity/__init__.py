@@ -1,5 +1,5 @@
-"""Who the parts of a cluster are: users with permissions, their credentials, and how nodes elsewhere get theirs.
+"""Users of a cluster's parts: permissions, credentials, and addresses of the API server.
 
-`permissions` names the users, `credentials` writes their kubeconfigs, `reach` says where they find the API server,
-`enrolment` packs what a node on another machine needs, `noderotation` renews its certificates.
+`permissions` installs the roles of parts and drivers, `credentials` writes kubeconfigs and the files that a node on
+another machine needs to join, and `reach` computes the addresses at which the API server is reached.
 """

@@ -3,11 +3,18 @@
 Scheduler, controller manager and nodes get certificates of the users that Kubernetes gives them. A driver is a service
 account, and what it may write depends on its node; so it gets a token that is bound to the Node object, from an API
 server that runs. The keys of the authorities stay in the data directory.
+
+What a node on another machine, or in another process, needs to join a cluster: a folder of files.
+
+A kubeconfig for the node's own user, a serving certificate under its name and addresses, and the authority of the
+certificate that the API server shows. The authorities' keys stay in the data directory.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,12 +30,12 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, SERVICEACCOUNTS
 from cathedra.clock import Clock
+from cathedra.cluster import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.identity.driverpermissions import install_driver_permissions
-from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, node_user
-from cathedra.cluster.invalidoption import InvalidOption
+from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, install_driver_permissions, node_user
+from cathedra.files.atomic import write_durable
 
-__all__ = ["PARTS", "Part", "administrator_of", "parse_part", "part_target"]
+__all__ = ["PARTS", "Part", "administrator_of", "enrol", "parse_part", "part_target"]
 
 PARTS: Final = "admin, scheduler, controller-manager, node:NAME or driver:NAME@NODE"
 """What a part is called on a command line."""
@@ -137,3 +144,40 @@ async def _driver_token(administrator: Target, part: Part, clock: Clock) -> str:
                 f"does not answer: {error}"
             ) from error
     return answer.status.token
+
+
+def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, clock: Clock) -> None:
+    """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
+
+    Raises:
+        InvalidOption: no API server has been started on ``data_dir`` yet, or name or addresses are none.
+        OSError: a file cannot be read or written.
+    """
+    if problems := dns_subdomain(node):
+        raise InvalidOption(f"--node-name {node!r}: {problems[0]}")
+    for address in addresses:
+        _check_address(address)
+    administrator = administrator_of(DataDir(data_dir))
+    pki = PKI(data_dir / "pki", clock.now())
+    user = pki.client(f"system:node:{node}", ("system:nodes",))
+    serving = pki.node_certificate(node, tuple(addresses))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kubeconfig.write(
+        folder / "kubeconfig",
+        Target(
+            server=administrator.server,
+            certificate_authority=pki.authority_certificate,
+            client_certificate=user.certificate,
+            client_key=user.key,
+        ),
+    )
+    write_durable(folder / "kubelet.key", serving.key)
+    write_durable(folder / "kubelet.crt", serving.certificate, mode=0o644)
+    write_durable(folder / "client-ca.crt", pki.kubelet_client_authority, mode=0o644)
+
+
+def _check_address(address: str) -> None:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError as error:
+        raise InvalidOption(f"--address must be an IP address under which the node is reached: {error}") from error

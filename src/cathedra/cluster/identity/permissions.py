@@ -2,28 +2,62 @@
 
 Scheduler, controllers and nodes have the users and roles that every Kubernetes cluster has; what a driver may do is in
 `driverpermissions`.
+
+Objects that a cluster brings along for its parts.
+
+Permissions of a driver: its account, its role, and the policy that restricts each instance to its own slices.
+
+An instance may write only ResourceSlices of its own node and under its own driver name.
+
+Installing a driver also installs these (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1): a cluster that runs a
+driver creates them, and ``cathedra driver-manifest`` prints them.
+
+What the controller of a fabric driver may do: all slices of the cluster, the status of any claim, its own lease.
+
+It is another account than the one of the driver's nodes, which may write slices of their own node alone
+(docs/spec/driver-sdk.md §14 and §15; docs/spec/api.md §B.1).
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from cathedra.api.core.admissionregistration_v1 import (
+    MatchCondition,
+    MatchResources,
+    NamedRuleWithOperations,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec,
+    Validation,
+    Variable,
+)
+from cathedra.api.core.core_v1 import ServiceAccount
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import KUBELET_CLIENT
 from cathedra.apiserver.authentication.serviceaccounts import service_account_user
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
-from cathedra.cluster.identity.driverpermissions import NODE_NAME_EXTRA, SYSTEM
-from cathedra.cluster.identity.installing import install
 
 __all__ = [
     "CONTROLLER_MANAGER",
+    "NODE_NAME_EXTRA",
     "SCHEDULER",
+    "SYSTEM",
+    "controller_account",
     "controller_user",
+    "driver_objects",
     "driver_user",
+    "fabric_objects",
+    "install",
+    "install_driver_permissions",
     "install_kubelet_permissions",
     "node_user",
 ]
@@ -90,4 +124,201 @@ def _kubelet_client_binding() -> ClusterRoleBinding:
         metadata=ObjectMeta(name=f"cathedra:{KUBELET_CLIENT}"),
         subjects=(Subject(kind="User", api_group=_RBAC, name=KUBELET_CLIENT),),
         role_ref=RoleRef(api_group=_RBAC, kind="ClusterRole", name="system:kubelet-api-admin"),
+    )
+
+
+async def install(client: Client, wanted: Iterable[tuple[ResourceRef[Any], Any]]) -> None:
+    """Create these objects, all at once so that they share a commit; what is there already stays as it is.
+
+    Raises:
+        StatusError: one of them was refused.
+    """
+    await asyncio.gather(*(_create(client, ref, obj) for ref, obj in wanted))
+
+
+async def _create(client: Client, ref: ResourceRef[Any], obj: Any) -> None:
+    try:
+        await client.resource(ref, obj.metadata.namespace).create(obj)
+    except StatusError as error:
+        if not error.is_already_exists:
+            raise
+
+
+SYSTEM: Final = "kube-system"
+"""Where the accounts of parts are."""
+NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
+"""What a pod's token says of the node that the pod is on."""
+
+_DRA: Final = "resource.k8s.io"
+_WRONG_NODE: Final = (
+    """"this user running on node '" + variables.userNodeName + "' may not modify " + """
+    """(variables.objectNodeName == '' ? 'cluster resourceslices' : """
+    """"resourceslices on node '" + variables.objectNodeName + "'")"""
+)
+_WRONG_DRIVER: Final = (
+    """"this user may only modify resourceslices of driver '{driver}', not of driver '" """
+    """+ variables.objectDriver + "'\""""
+)
+
+
+async def install_driver_permissions(client: Client, driver: str, *, binds: bool = False) -> None:
+    """Create a driver's account, role, binding and policy; what is there already stays as it is.
+
+    Args:
+        binds: whether it satisfies binding conditions, for which it has to watch claims.
+    """
+    await install(client, driver_objects(driver, SYSTEM, binds=binds))
+
+
+def driver_objects(
+    driver: str, namespace: str, *, binds: bool = False
+) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    """Account, role, binding and policy of a driver whose pods are in ``namespace``.
+
+    ``binds``: whether it satisfies binding conditions, for which it has to watch claims.
+    """
+    metadata = ObjectMeta(name=driver)
+    account = Subject(kind="ServiceAccount", name=driver, namespace=namespace)
+    yield resources.SERVICEACCOUNTS, ServiceAccount(metadata=ObjectMeta(name=driver, namespace=namespace))
+    yield from _granted(driver, account, _rules(driver))
+    if binds:
+        watch = PolicyRule(verbs=("list", "watch"), api_groups=(_DRA,), resources=("resourceclaims",))
+        yield from _granted(f"{driver}:binding-conditions", account, (watch,))
+    registration = "admissionregistration.k8s.io"
+    yield _ref(ValidatingAdmissionPolicy, registration, "validatingadmissionpolicies"), _policy(driver, namespace)
+    yield (
+        _ref(ValidatingAdmissionPolicyBinding, registration, "validatingadmissionpolicybindings"),
+        ValidatingAdmissionPolicyBinding(
+            metadata=metadata,
+            spec=ValidatingAdmissionPolicyBindingSpec(policy_name=driver, validation_actions=("Deny",)),
+        ),
+    )
+
+
+def _granted(
+    name: str, account: Subject, rules: tuple[PolicyRule, ...]
+) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    """A role with these rules, and its binding to the driver's account."""
+    metadata = ObjectMeta(name=name)
+    yield resources.CLUSTERROLES, ClusterRole(metadata=metadata, rules=rules)
+    role = RoleRef(api_group=_RBAC, kind="ClusterRole", name=name)
+    yield (
+        resources.CLUSTERROLEBINDINGS,
+        ClusterRoleBinding(metadata=metadata, subjects=(account,), role_ref=role),
+    )
+
+
+def _ref(kind: type[Any], group: str, plural: str) -> ResourceRef[KubeObject]:
+    return ResourceRef(group, "v1", plural, kind.__name__, False, kind)
+
+
+def _rules(driver: str) -> tuple[PolicyRule, ...]:
+    write = ("create", "update", "patch", "delete")
+    return (
+        PolicyRule(verbs=("get",), api_groups=(_DRA,), resources=("resourceclaims",)),
+        PolicyRule(verbs=("get",), api_groups=("",), resources=("nodes",)),
+        PolicyRule(verbs=("get", "list", "watch", *write), api_groups=(_DRA,), resources=("resourceslices",)),
+        PolicyRule(verbs=("update", "patch"), api_groups=(_DRA,), resources=("resourceclaims/status",)),
+        PolicyRule(
+            verbs=("associated-node:update", "associated-node:patch"),
+            api_groups=(_DRA,),
+            resources=("resourceclaims/driver",),
+            resource_names=(driver,),
+        ),
+    )
+
+
+def _policy(driver: str, namespace: str) -> ValidatingAdmissionPolicy:
+    user = f"system:serviceaccount:{namespace}:{driver}"
+    slices = NamedRuleWithOperations(
+        api_groups=(_DRA,),
+        api_versions=("*",),
+        operations=("CREATE", "UPDATE", "DELETE"),
+        resources=("resourceslices",),
+    )
+    return ValidatingAdmissionPolicy(
+        metadata=ObjectMeta(name=driver),
+        spec=ValidatingAdmissionPolicySpec(
+            failure_policy="Fail",
+            match_constraints=MatchResources(resource_rules=(slices,)),
+            match_conditions=(MatchCondition("is-the-driver", f"request.userInfo.username == '{user}'"),),
+            variables=(
+                Variable(
+                    "userNodeName",
+                    f"request.userInfo.extra[?'{NODE_NAME_EXTRA}'][0].orValue('')",
+                ),
+                Variable(
+                    "objectNodeName",
+                    "(request.operation == 'DELETE' ? oldObject : object).spec.?nodeName.orValue('')",
+                ),
+                Variable("objectDriver", "(request.operation == 'DELETE' ? oldObject : object).spec.driver"),
+            ),
+            validations=(
+                Validation(
+                    expression="variables.userNodeName != ''",
+                    message="no node association found for user, this user must run in a pod on a node and "
+                    "ServiceAccountTokenPodNodeInfo must be enabled",
+                ),
+                Validation(
+                    expression="variables.userNodeName == variables.objectNodeName",
+                    message_expression=_WRONG_NODE,
+                ),
+                # Without this rule, the account of one driver could publish devices under the name of another one, and
+                # pods would be scheduled to devices that do not exist.
+                Validation(
+                    expression=f"variables.objectDriver == '{driver}'",
+                    message_expression=_WRONG_DRIVER.format(driver=driver),
+                ),
+            ),
+        ),
+    )
+
+
+_READ: Final = ("get", "list", "watch")
+
+
+def controller_account(driver: str) -> str:
+    """The service account of the driver's controller."""
+    return f"{driver}-controller"
+
+
+def fabric_objects(driver: str, namespace: str) -> Iterator[tuple[ResourceRef[KubeObject], Any]]:
+    """Account, roles and bindings of the controller of ``driver``, whose pods are in ``namespace``."""
+    name = controller_account(driver)
+    metadata, local = ObjectMeta(name=name), ObjectMeta(name=name, namespace=namespace)
+    account = Subject(kind="ServiceAccount", name=name, namespace=namespace)
+    yield resources.SERVICEACCOUNTS, ServiceAccount(metadata=local)
+    yield resources.CLUSTERROLES, ClusterRole(metadata=metadata, rules=_fabric_rules(driver))
+    everywhere = RoleRef(api_group=_RBAC, kind="ClusterRole", name=name)
+    yield (
+        resources.CLUSTERROLEBINDINGS,
+        ClusterRoleBinding(metadata=metadata, subjects=(account,), role_ref=everywhere),
+    )
+    yield resources.ROLES, Role(metadata=local, rules=_lease_rules(driver))
+    here = RoleRef(api_group=_RBAC, kind="Role", name=name)
+    yield resources.ROLEBINDINGS, RoleBinding(metadata=local, subjects=(account,), role_ref=here)
+
+
+def _fabric_rules(driver: str) -> tuple[PolicyRule, ...]:
+    write = ("create", "update", "patch", "delete")
+    return (
+        # Updating is for the record of what is attached, and its finalizer.
+        PolicyRule(verbs=(*_READ, "update"), api_groups=(_DRA,), resources=("resourceclaims",)),
+        PolicyRule(verbs=(*_READ, *write), api_groups=(_DRA,), resources=("resourceslices",)),
+        PolicyRule(verbs=("get",), api_groups=(_DRA,), resources=("deviceclasses",), resource_names=(driver,)),
+        PolicyRule(verbs=("update", "patch"), api_groups=(_DRA,), resources=("resourceclaims/status",)),
+        PolicyRule(
+            verbs=("arbitrary-node:update", "arbitrary-node:patch"),
+            api_groups=(_DRA,),
+            resources=("resourceclaims/driver",),
+            resource_names=(driver,),
+        ),
+    )
+
+
+def _lease_rules(driver: str) -> tuple[PolicyRule, ...]:
+    group = "coordination.k8s.io"
+    return (
+        PolicyRule(verbs=("create",), api_groups=(group,), resources=("leases",)),
+        PolicyRule(verbs=("get", "update"), api_groups=(group,), resources=("leases",), resource_names=(driver,)),
     )

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from cathedra.cluster.invalidoption import InvalidOption
+from cathedra.cluster import InvalidOption
 
 __all__ = ["LOOPBACK", "Reach", "own_address"]
 

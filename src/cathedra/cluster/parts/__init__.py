@@ -1,4 +1,6 @@
-"""The parts as a cluster composes them: `nodes` with their drivers, the `generations` of a release, `classicprograms`.
+"""Parts as a cluster composes them: the control plane, and nodes with their drivers.
 
-`gctuning` sets up the garbage collector.
+`controlplane` makes scheduler and controllers, `nodes` makes nodes with drivers and injected faults, and
+`inprocessnodes` runs and supervises them. `generations` has the differences of releases with classic DRA, and
+`gctuning` configures the garbage collector.
 """

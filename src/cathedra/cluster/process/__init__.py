@@ -1,5 +1,5 @@
-"""What every process of a cluster does beside its work: start in the background, stop when asked, log, tell its health.
+"""What every process of a cluster needs beside its work: background start, signals, logs, health.
 
-`background` starts and stops processes, `signals` hears that one is to end, `logs` writes their lines, `health` and
-`plainhealth` answer probes, `switching` says how soon its threads take turns.
+`background` starts and stops processes, `signals` handles termination and the switch interval of threads, `logs`
+formats log lines, `health` and `plainhealth` serve probes and metrics.
 """

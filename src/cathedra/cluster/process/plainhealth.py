@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from cathedra.client.denials import Denials
-from cathedra.cluster.invalidoption import InvalidOption
+from cathedra.cluster import InvalidOption
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

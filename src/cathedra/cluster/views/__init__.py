@@ -1,1 +1,3 @@
-"""A cluster as people see it: `overview`, `devicestates`, why a pod waits (`waiting`), counts in words (`wording`)."""
+"""Views of a cluster for commands: `overview` (nodes, devices, claims, pods), `waiting` (reasons of pending pods),
+`wording` (counts as text).
+"""

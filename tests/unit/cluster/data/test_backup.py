@@ -20,10 +20,9 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.data.backup import back_up
+from cathedra.cluster.data.backup import BUMP, back_up, check_backup, restore
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse
 from cathedra.cluster.data.description import Description, read_description, write_description
-from cathedra.cluster.data.restoring import BUMP, check_backup, restore
 
 CLOCK = SystemClock()
 

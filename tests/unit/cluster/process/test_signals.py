@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cathedra.cluster.process.signals import held_back
+from cathedra.cluster.process.signals import held_back, switch_soon
 
 PROGRAM = """
 import signal
@@ -58,3 +58,16 @@ def test_a_signal_that_is_ignored_is_ignored_when_it_has_been_held_back() -> Non
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+PYTHONS_OWN = 0.005
+
+
+def test_a_thread_waits_no_longer_than_a_step_of_the_loop_takes() -> None:
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(PYTHONS_OWN)
+        switch_soon()
+        assert sys.getswitchinterval() < PYTHONS_OWN / 2
+    finally:
+        sys.setswitchinterval(before)

@@ -233,8 +233,7 @@ def test_a_policy_in_another_version_sees_the_object_in_that_version() -> None:
 
 def test_a_driver_is_kept_to_its_own_node_and_name() -> None:
     """The policy that ``cathedra up`` installs for its driver."""
-    from cathedra.cluster.identity.driverpermissions import install_driver_permissions
-    from cathedra.cluster.identity.permissions import driver_user
+    from cathedra.cluster.identity.permissions import driver_user, install_driver_permissions
 
     async def body(api: Guarded) -> None:
         await install_driver_permissions(api.admin, "gpu.example.com")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.cluster.parts.supervisednode import SupervisedNode
+from cathedra.cluster.parts.inprocessnodes import SupervisedNode
 from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
 

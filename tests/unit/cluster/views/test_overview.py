@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
-from cathedra.cluster.views.devicestates import DeviceRow, device_rows
+from cathedra.cluster.views.overview import DeviceRow, device_rows
 from cathedra.cluster.views.waiting import Surroundings
 from cathedra.releases import FeatureGates
 

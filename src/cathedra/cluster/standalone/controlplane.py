@@ -1,7 +1,7 @@
 """Each part in a process of its own: the API server on a data directory, the others wherever a kubeconfig points.
 
 That is how a part is put in the place of its Kubernetes counterpart, or beside it, as the scheduler against a real API
-server. What runs on a node is in `cathedra.cluster.nodeparts`.
+server. What runs on a node is in `cathedra.cluster.standalone.node`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from cathedra.client.opening import open_transport
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.partconfig import PartConfig
 from cathedra.cluster.parts.gctuning import collected_by_memory, tune_collection
 from cathedra.cluster.process.health import serving_health
-from cathedra.cluster.process.signals import run_until, stop_event
-from cathedra.cluster.process.switching import switch_soon
+from cathedra.cluster.process.signals import run_until, stop_event, switch_soon
+from cathedra.cluster.standalone.config import PartConfig
 from cathedra.releases import FeatureGates
 
 if TYPE_CHECKING:

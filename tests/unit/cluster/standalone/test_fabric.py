@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.cli.main import main
-from cathedra.cluster.fabricpart import lease_namespace
+from cathedra.cluster.standalone.fabric import lease_namespace
 
 
 def test_the_option_comes_before_the_pods_variable_and_that_before_its_account(tmp_path: Path) -> None:

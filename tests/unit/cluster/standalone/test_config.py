@@ -6,7 +6,7 @@ import pytest
 
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.identity.reach import own_address
-from cathedra.cluster.partconfig import ServingOptions
+from cathedra.cluster.standalone.config import ServingOptions
 
 
 @pytest.mark.parametrize("address", ["localhost", ""])

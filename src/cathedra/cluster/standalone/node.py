@@ -1,4 +1,7 @@
-"""What runs on a node, in processes of their own: the node agent under any control plane, a driver at any kubelet."""
+"""What runs on a node, in processes of their own: the node agent under any control plane, a driver at any kubelet.
+
+The certificates of a node in a process of its own: which ones it begins with, and who renews them.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,30 @@ from random import Random
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import msgspec
+
 from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
-from cathedra.clock import SystemClock
-from cathedra.cluster.identity.noderotation import NodeRotation
-from cathedra.cluster.partconfig import PartConfig
+from cathedra.clock import Clock, SystemClock
+from cathedra.cluster import InvalidOption
 from cathedra.cluster.process.plainhealth import serving_plain_health
 from cathedra.cluster.process.signals import run_until, stop_event
+from cathedra.cluster.standalone.config import PartConfig
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
+from cathedra.node.config import NodeConfig
 from cathedra.releases import git_version
+
+if TYPE_CHECKING:
+    from cathedra.node.agent import NodeAgent
 
 if TYPE_CHECKING:
     from cathedra.driver.driver import Driver
 
-__all__ = ["run_driver", "run_node"]
+__all__ = ["NodeRotation", "run_driver", "run_node"]
 
 Say = Callable[[str], None]
 """Where a line of progress goes."""
@@ -165,3 +174,64 @@ def _authority_file(root: Path, target: Target) -> Path | None:
     file = private_directory(root / "pki") / "client-ca.crt"
     write_durable(file, target.certificate_authority, mode=0o644)
     return file
+
+
+class NodeRotation:
+    """Nothing at all, unless the options ask for it."""
+
+    def __init__(self, config: PartConfig, target: Target, clock: Clock, random: Random) -> None:
+        """Check the options.
+
+        Raises:
+            InvalidOption: the kubeconfig has no certificate that could be renewed.
+        """
+        self._client_wanted = config.serving.rotate_client
+        self._server_wanted = config.serving.rotate_server
+        self._given = target.client_certificate
+        self._clock = clock
+        self._random = random
+        if self._client_wanted and not self._given:
+            raise InvalidOption("--rotate-certificates: the kubeconfig's user has no client certificate to renew")
+
+    def prepared(self, node: NodeConfig, transport: HTTPTransport) -> NodeConfig:
+        """Begin with what an earlier process has renewed, where that holds longer than what is given."""
+        if not (self._client_wanted or self._server_wanted) or node.root is None:
+            return node
+        from cathedra.node.rotation import (  # start-up time: with the options alone
+            CLIENT_FILE,
+            SERVER_FILE,
+            newest_pair,
+        )
+
+        now, folder = self._clock.now(), node.root / "pki"
+        if self._client_wanted and (kept := newest_pair(folder / CLIENT_FILE, self._given, now)):
+            self._given = kept
+            transport.show_certificate(folder / CLIENT_FILE)
+        if self._server_wanted:
+            given = node.certificate.read_bytes() if node.certificate is not None else b""
+            if newest_pair(folder / SERVER_FILE, given, now):
+                return msgspec.structs.replace(node, certificate=folder / SERVER_FILE, key=folder / SERVER_FILE)
+        return node
+
+    async def run(self, client: Client, node: NodeConfig, agent: NodeAgent, transport: HTTPTransport) -> None:
+        """Renew what is to be renewed, until cancelled; ``node`` is what `prepared` answered."""
+        if not (self._client_wanted or self._server_wanted) or node.root is None:
+            return
+        from cathedra.node.rotation import CertificateRotation, RotatedCertificate  # as above
+
+        await agent.wait_ready()
+        async with asyncio.TaskGroup() as group:
+            if self._client_wanted:
+                which = RotatedCertificate.of_client(node.name, node.root)
+                rotation = CertificateRotation(
+                    client, which, self._given, clock=self._clock, random=self._random, show=transport.show_certificate
+                )
+                group.create_task(rotation.run(), name="client certificate")
+            if self._server_wanted:
+                shown = node.certificate or node.root / "pki" / "kubelet.crt"
+                which = RotatedCertificate.of_server(node.name, node.address, node.root)
+                current = await asyncio.to_thread(shown.read_bytes)
+                rotation = CertificateRotation(
+                    client, which, current, clock=self._clock, random=self._random, show=agent.show_certificate
+                )
+                group.create_task(rotation.run(), name="serving certificate")

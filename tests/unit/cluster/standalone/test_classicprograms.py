@@ -22,13 +22,13 @@ from cathedra.client.client import Client
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig
-from cathedra.cluster.parts.classicprograms import (
+from cathedra.cluster.serving import open_server, write_kubeconfig
+from cathedra.cluster.standalone.classicprograms import (
     TestControllerConfig,
     TestPluginConfig,
     run_test_controller,
     run_test_plugin,
 )
-from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.releases import FeatureGates
 
 PATIENCE = 120.0

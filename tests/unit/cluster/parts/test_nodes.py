@@ -19,7 +19,7 @@ from cathedra.cluster.config import (
     InvalidOption,
     NodeFault,
 )
-from cathedra.cluster.parts.failures import DEAD_SECONDS, PREPARE_SECONDS, NodeFailures, SlowPlugin, fails
+from cathedra.cluster.parts.nodes import DEAD_SECONDS, PREPARE_SECONDS, NodeFailures, SlowPlugin, fails
 from cathedra.driver import Health
 from cathedra.drivers.example.controls import Controls
 from cathedra.node.plugins.client import ClaimReference, PrepareOutcome
