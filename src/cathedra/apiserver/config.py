@@ -9,8 +9,8 @@ import msgspec
 
 from cathedra.apiserver.authentication.pki import KubeletTLS
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.traffic.audit import AuditPolicy
-from cathedra.apiserver.traffic.flow import SEATS
+from cathedra.apiserver.pipeline.audit import AuditPolicy
+from cathedra.apiserver.pipeline.flowcontrol import SEATS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import NEWEST, FeatureGates
 

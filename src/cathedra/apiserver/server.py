@@ -40,20 +40,22 @@ from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.customresources import DefinitionController, DefinitionFollower, ServedDefinitions
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.http.about.discovery import Discovery
-from cathedra.apiserver.http.about.health import HealthAndVersion
 from cathedra.apiserver.http.about.openapi import OpenAPI
+from cathedra.apiserver.http.about.server import About, HealthAndVersion
 from cathedra.apiserver.http.app import Application
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
-from cathedra.apiserver.local.limits import Traffic
 from cathedra.apiserver.local.listener import LocalListener
-from cathedra.apiserver.local.records import Recorder
+from cathedra.apiserver.local.requests import Requests
 from cathedra.apiserver.local.sessionstate import LocalServer
 from cathedra.apiserver.local.upgrades import Sessions
+from cathedra.apiserver.pipeline.audit import AuditLog
+from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.metrics import Metrics
+from cathedra.apiserver.pipeline.operations import Operations
+from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.traffic.audit import AuditLog
-from cathedra.apiserver.traffic.flow import Flow
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections
@@ -305,27 +307,24 @@ class APIServer:
         self._proxy = Proxy(self.context, self._kubelet)
         self._proxy.own_summary = lambda name: self._own_summary(name)
         flow = Flow(self.context.registry, seats=self.config.max_requests_inflight)
-        app = Application(
+        pipeline = Pipeline(
             self.context,
-            self.catalog,
             authenticator,
-            discovery,
-            health,
-            self._proxy,
-            aggregated=self.aggregated,
-            flow=flow,
+            flow,
+            metrics=Metrics(self.context.registry, flow, self.catalog),
             audit=self._audit,
+            passes_on=self.aggregated.behind,
         )
-        server = self._session_server(app, StaticTokens({}))
-        app.sessions = Sessions(
-            server, self.context, authenticator, Traffic(flow, app.deadlines, self.aggregated.services)
-        )
+        about = About(health, self.context.tokens, discovery)
+        app = Application(self.context, self.catalog, pipeline, about, self._proxy, aggregated=self.aggregated)
+        app.sessions = Sessions(self._session_server(app, StaticTokens({})), authenticator)
         return app
 
     def _session_server(self, app: Application, tokens: StaticTokens) -> LocalServer:
-        """What sessions in the binary protocol need of this server, for users with these tokens."""
-        recorder = Recorder(self.context, app.metrics, self._audit)
-        return LocalServer(self.context.registry, self.catalog, tokens, recorder, self.transport_of)
+        """Return the parts of this server that sessions use, for users with these tokens."""
+        operations = Operations(self.context, self.catalog)
+        requests = Requests(self.context, app.pipeline, operations, self.aggregated.services)
+        return LocalServer(self.context, app.pipeline, operations, requests, tokens)
 
     async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
         """Send a conversion review.

@@ -7,8 +7,8 @@ from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import BadKeyPair
 from cathedra.apiserver.authentication.signing import BadSigningKey
 from cathedra.apiserver.catalog import UnknownAPIGroup
+from cathedra.apiserver.pipeline.audit import PolicyError
 from cathedra.apiserver.storage.protocol import StorageError
-from cathedra.apiserver.traffic.audit import PolicyError
 from cathedra.client.kubeconfig import KubeconfigError
 from cathedra.client.leaderelection import LostLeadership
 from cathedra.cluster.config import InvalidOption

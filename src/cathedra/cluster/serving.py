@@ -19,11 +19,11 @@ from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import ADMIN, PKI, KubeletTLS, NodeIdentity
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.pipeline.audit import AuditPolicy, PolicyError, load_policy
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage, StorageError
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
-from cathedra.apiserver.traffic.audit import AuditPolicy, PolicyError, load_policy
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.kubeconfig import KubeconfigError, Target

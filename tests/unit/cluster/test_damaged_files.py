@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.apiserver.pipeline.audit import PolicyError
 from cathedra.apiserver.storage import compaction
 from cathedra.apiserver.storage.protocol import StorageError, Write
-from cathedra.apiserver.traffic.audit import PolicyError
 from cathedra.cli.errors import error_line
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig

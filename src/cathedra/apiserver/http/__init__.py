@@ -1,6 +1,6 @@
 """The HTTP front: a plain ASGI application, routed by the resource definitions.
 
-In the order of a request: `app` finds out what is asked (`request`, `bodies`, `options`) and whether other servers have
-to be heard first (`consistency`), `resources` does it through the verbs, and `answers` give the outcome its form;
-`proxying` passes logs, exec and other servers' resources on, and `about` tells clients about the server itself.
+`app` reads a request (`request`, `bodies`, `options`) and takes it through the `pipeline`; `resources` turn requests on
+resources into calls, and `answers` encode the outcome. `proxying` passes logs, exec and other servers' resources on,
+`measurements` has what nodes and pods use, and `about` has documents about the server itself.
 """

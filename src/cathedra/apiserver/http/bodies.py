@@ -33,9 +33,10 @@ from cathedra.apiserver.custom.bodies import decode_instance
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers.protobuf import from_protobuf
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys
+from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems, unfit
+from cathedra.client.transport import PatchType
 from cathedra.releases import NEWEST
 from cathedra.remembering import forget_large
 
@@ -44,10 +45,13 @@ __all__ = [
     "YAML",
     "decode_delete_options",
     "decode_object",
+    "decode_plain",
+    "json_delete_options",
     "load_applied",
     "load_values",
     "load_yaml",
     "media_type",
+    "patch_values",
 ]
 
 JSON: Final = "application/json"
@@ -127,6 +131,36 @@ async def load_applied(raw: bytes, computations: Computations | None = None, own
     return await load_yaml(raw, computations, owner)
 
 
+async def patch_values(
+    raw: bytes, call: Call, patch_type: PatchType, computations: Computations
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the plain values of a patch, and the problems with fields that occur twice.
+
+    Raises:
+        StatusError: 400, it does not parse, or an applied body repeats a key in strict validation.
+    """
+    checked = call.field_validation != "Ignore"
+    if patch_type is not PatchType.APPLY:
+        try:
+            body = load_values(raw)
+        except DecodeError as error:
+            word = "" if patch_type is PatchType.STRATEGIC else "error decoding patch: "
+            raise bad_request(f"{word}{error}") from None
+        repeated = repeated_fields(raw, body) if checked else ()
+        if patch_type is PatchType.JSON:
+            return body, tuple(f"json patch {problem}" for problem in repeated)
+        return body, repeated
+    try:
+        document = await load_applied(raw, computations, call.user.name)
+    except DecodeError as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if problems := repeated_keys(document) if checked else ():
+        if call.field_validation == "Strict":
+            raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problems[0]}")
+        call.warnings.extend(warnings_of(problems[0]))
+    return document.value, ()
+
+
 async def decode_object(
     request: Request,
     call: Call,
@@ -152,21 +186,22 @@ async def decode_object(
     if media == YAML:
         raw, repeated = await _from_yaml(raw, expected.kind, computations, call.user.name)
     beside = stored if media != YAML else None
-    decoded = partial(_decoded, call, expected, target, raw, repeated, beside)
+    decoded = partial(decode_plain, call, expected, target, raw, repeated, beside)
     if computations is None or len(raw) < LARGE:
         return decoded()
     return await computations.compute(lambda _: decoded(), call.user.name)
 
 
-def _decoded(
+def decode_plain(
     call: Call,
     expected: GroupVersionKind,
     target: type[KubeStruct],
     raw: bytes,
-    repeated: tuple[str, ...],
-    stored: StoredObject | None,
+    repeated: tuple[str, ...] = (),
+    stored: StoredObject | None = None,
 ) -> Any:
-    """The object of a JSON body.
+    """Return the object of a JSON body, of which ``target`` is the type and ``expected`` the kind. ``repeated`` are
+    the problems that were found with its keys before.
 
     Raises:
         StatusError: 400, it cannot be understood.
@@ -239,7 +274,7 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
         try:
             if media == YAML:
                 raw = encode((await load_yaml(raw)).value)
-            return _delete_options(raw)
+            return json_delete_options(raw)
         except DecodeError as error:
             raise bad_request(str(error)) from None
     values: dict[str, Any] = {}
@@ -255,7 +290,7 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
     return from_dict(DeleteOptions, values)
 
 
-def _delete_options(raw: bytes) -> DeleteOptions:
+def json_delete_options(raw: bytes) -> DeleteOptions:
     """The options that a JSON body spells; ``null`` spells none.
 
     Raises:

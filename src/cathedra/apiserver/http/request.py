@@ -8,14 +8,13 @@ from urllib.parse import parse_qs
 
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.apiserver.traffic.flow import Place
-from cathedra.apiserver.traffic.levels import Seat
-from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.asgi.application import Receive, Scope
 from cathedra.asgi.direct import EXCHANGE, DirectAnswer
 from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.upgrade import UPGRADE
 
 __all__ = ["BODY_LIMIT", "ClientGone", "Request"]
 
@@ -23,9 +22,7 @@ __all__ = ["BODY_LIMIT", "ClientGone", "Request"]
 BODY_LIMIT: Final = 3 * 1024 * 1024
 QUERY_FIELDS: Final = 1000
 """Parameters in a query; far more than any client sends, and read in a millisecond."""
-_NOWHERE: Final = Place(None)
-"""Before it is known whose request it is."""
-_NO_SEAT: Final = Seat()
+_SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 _NO_QUERY: Final[dict[str, list[str]]] = {}
 
 
@@ -42,12 +39,10 @@ class Request:
         "extensions",
         "headers",
         "info",
-        "place",
         "query",
         "receive",
         "record",
         "scope",
-        "seat",
         "user",
     )
 
@@ -61,13 +56,7 @@ class Request:
             self.query = parse_qs(raw.decode("latin-1"), keep_blank_values=True)
         watch = says_true(self.query.get("watch", ())) if raw else False
         self.info = request_info(scope.get("method", "GET"), scope["path"], watch=watch)
-        self.record = RequestRecord(self.info, raw, audit_id, began)
-        self.user: UserInfo = ANONYMOUS
-        """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
-        self.place: Place = _NOWHERE
-        """Which flow schema and priority level it belongs to."""
-        self.seat: Seat = _NO_SEAT
-        """The seat of a watch, which it gives back when its first events are sent."""
+        record = self.record = RequestRecord(self.info, raw, audit_id, began)
         headers = scope["headers"]
         self.headers: RequestHeaders = headers if type(headers) is RequestHeaders else RequestHeaders(headers)
         """Every header."""
@@ -76,8 +65,23 @@ class Request:
         self.exchange: DirectAnswer | None = self.extensions.get(EXCHANGE)
         """What takes a whole answer in one step, if the connection does."""
         self._body: bytes | None = None
-        if self.info.verb == "patch":
-            self.record.content_type = self.header(b"content-type")
+        self.user: UserInfo = ANONYMOUS
+        """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
+        if not self.info.reads:
+            record.upgrades = UPGRADE in self.extensions
+            if self.info.verb == "patch":
+                record.content_type = self.header(b"content-type")
+        if raw:
+            self._record_query()
+
+    def _record_query(self) -> None:
+        """Note the parameters that the pipeline reads."""
+        record = self.record
+        record.timeout = self.parameter("timeout")
+        record.resource_version = self.parameter("resourceVersion")
+        if self.info.verb in _SELECTED:
+            record.field_selector = self.parameter("fieldSelector")
+            record.label_selector = self.parameter("labelSelector")
 
     def check_query(self) -> None:
         """Refuse a query of more parameters than are read.

@@ -8,17 +8,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusDetails
-from cathedra.api.decoding import DecodeError
-from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.core.meta_v1 import Status, StatusDetails
+from cathedra.api.field import ErrorList
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nulltimes import as_shown
 from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of
-from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
+from cathedra.api.status import StatusError, failure, invalid, not_found
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import render
 from cathedra.apiserver.http.answers.listcache import ListCache, stamp_of
@@ -33,24 +31,29 @@ from cathedra.apiserver.http.answers.negotiation import (
 )
 from cathedra.apiserver.http.answers.protobuf import not_marshalable
 from cathedra.apiserver.http.answers.pushing import Fanout
-from cathedra.apiserver.http.answers.response import Response, json_response, status_response, text_response
+from cathedra.apiserver.http.answers.response import Response, json_response, text_response
 from cathedra.apiserver.http.answers.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.answers.tables import check_include
-from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, load_applied, load_values
+from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, patch_values
 from cathedra.apiserver.http.measurements import Measurements
-from cathedra.apiserver.http.options import check_dry_run, list_options, write_query
+from cathedra.apiserver.http.options import list_options, write_query
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.patches.duplicates import repeated_fields, repeated_keys, warnings_of
-from cathedra.apiserver.registry.selection import Selection
+from cathedra.apiserver.pipeline.operations import (
+    Answer,
+    Operations,
+    allows,
+    checked_deletion,
+    deletion_status,
+    not_served,
+    wrong_method,
+)
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.apiserver.routes import METRICS_GROUP, Route
-from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS, Review
 from cathedra.apiserver.subresources.scale import SCALE, scale_of, set_scale
-from cathedra.apiserver.verbs import create, delete, patch, read, update
+from cathedra.apiserver.verbs import patch, read
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
 from cathedra.client.transport import PatchType
@@ -68,21 +71,6 @@ LONGEST_WATCH: Final = 365 * 24 * 3600
 """Seconds; what asks for more would not fit the event loop's clock."""
 
 
-def not_served() -> StatusError:
-    """404: there is no such resource."""
-    return failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
-
-
-def wrong_method() -> StatusError:
-    """405: the resource knows no such method."""
-    return failure(
-        405,
-        "MethodNotAllowed",
-        "the server does not allow this method on the requested resource",
-        StatusDetails(),
-    )
-
-
 class ResourceHandler:
     """Answers requests on resources, by the routes of the catalog."""
 
@@ -90,6 +78,7 @@ class ResourceHandler:
         self._server = server
         self._catalog = catalog
         self._proxy = proxy
+        self._operations = Operations(server, catalog)
         self._lists = ListCache()
         self._fanout = Fanout(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
@@ -110,29 +99,17 @@ class ResourceHandler:
             StatusError: the request was refused.
         """
         info = request.info
-        route = self._catalog.route(info.group, info.version, info.resource, info.subresource)
+        route = self._operations.route(info)
         if route is None:
             if info.group and not self._catalog.has_group(info.group):
                 return text_response("404 page not found\n", 404)
             raise not_served()
-        if route.definition is None or route.served is None:
+        if route.definition is None:
             return await self._virtual(request, route)
-        if not info.verb:
-            raise wrong_method()
-        if not info.addresses(namespaced=route.namespaced):
-            raise not_served()
-        call = self._call(request, route.definition, route.served)
-        allowed = _allows(route, info)
-        if allowed and call.version.deprecation_warning:
-            call.warnings.append(call.version.deprecation_warning)
-        try:
-            if not allowed:
-                raise wrong_method()
-            if info.connecting:
-                return await self._proxy.http(request, call, send)
-            return await self._dispatch(request, call, send)
-        except StatusError as error:
-            return status_response(error, render.warning_headers(call.warnings))
+        call = self._operations.begin(request.record, route)
+        if info.connecting:
+            return await self._proxy.http(request, call, send)
+        return await self._dispatch(request, call, send)
 
     async def websocket(self, request: Request, send: Send) -> Response | None:
         """Pass a WebSocket on to the node; an answer is a refusal.
@@ -141,7 +118,7 @@ class ResourceHandler:
             StatusError: it was refused before the upgrade.
         """
         info = request.info
-        route = self._catalog.route(info.group, info.version, info.resource, info.subresource)
+        route = self._operations.route(info)
         if route is None or route.definition is None or route.served is None or not info.connecting:
             return text_response("404 page not found\n", 404)
         if not info.addresses(namespaced=route.namespaced):
@@ -151,20 +128,7 @@ class ResourceHandler:
         return None
 
     def _call(self, request: Request, definition: AnyDefinition, version: VersionDefinition, **options: Any) -> Call:
-        """The request as verbs see it."""
-        info = request.info
-        return Call(
-            user=request.user,
-            verb=info.verb,
-            definition=definition,
-            version=version,
-            namespace=info.namespace if definition.namespaced else "",
-            name=info.name,
-            subresource=info.subresource,
-            release=self._server.gates.release,
-            annotations=request.record.annotations,
-            **options,
-        )
+        return self._operations.call(request.record, definition, version, **options)
 
     async def _virtual(self, request: Request, route: Route) -> Response:
         """A request on a resource without stored objects."""
@@ -191,7 +155,7 @@ class ResourceHandler:
         found = self._catalog.find("", "v1", route.resource)
         if found is None or not info.addresses(namespaced=route.namespaced):
             raise not_served()
-        if not _allows(route, info):
+        if not allows(route, info):
             raise wrong_method()
         form = negotiate(request.header(b"accept"), listing=not info.name, protobuf=False)
         call = self._call(request, *found)
@@ -214,7 +178,7 @@ class ResourceHandler:
         ).but(subresource="binding")
         form = self._form(request, call)
         binding = await decode_object(request, call, _posted(call))
-        shown = _whole(await connect_create(self._server, call.but(name=binding.metadata.name), binding))
+        shown = _whole((await self._operations.create(call.but(name=binding.metadata.name), binding)).value)
         return render.render_plain(
             shown, msgspec.structs.replace(form, transform=""), status=201, warnings=call.warnings
         )
@@ -224,7 +188,7 @@ class ResourceHandler:
         query = write_query(request, "CreateOptions")
         call = self._call(request, definition, version, field_validation=query.field_validation)
         form = self._form(request, call)
-        answer = review.answer(self._server, call, await decode_object(request, call))
+        answer = (await self._operations.create(call, await decode_object(request, call))).value
         answer = as_shown(answer, self._server.gates)
         shown = {"kind": definition.kind, "apiVersion": call.api_version} | _plain(answer)
         return render.render_plain(
@@ -242,8 +206,7 @@ class ResourceHandler:
     async def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         read.watch_revision(request.parameter("resourceVersion"))
-        entry = await self._server.seen_one(call, read.get(self._server, call))
-        return self._object(request, call, entry, form)
+        return self._object(request, call, await self._operations.get(call), form)
 
     async def _list(self, request: Request, call: Call) -> Response:
         form = fit_for_list(self._form(request, call), _go_type(call))
@@ -259,7 +222,7 @@ class ResourceHandler:
         if plain and (items := self._lists.get(table, call, options)) is not None:
             return render.render_list(call, read.Listing([], self._server.registry.revision), form, items=items)
         stamp = stamp_of(table)
-        listing = await self._seen(call, read.list_objects(self._server, call, options))
+        listing = _listed(await self._operations.list(call, options))
         if plain and not listing.continue_:
             items = await self._beside_loop(call, listing, lambda check: render.items_of(call, listing, check))
             self._lists.keep(table, call, options, items, stamp)
@@ -280,12 +243,6 @@ class ResourceHandler:
             return work(bool)
         return await self._server.computations.compute(lambda interruption: work(interruption.check), call.user.name)
 
-    async def _seen(self, call: Call, listing: read.Listing) -> read.Listing:
-        """A page in the version of the request, where a webhook converts."""
-        if call.definition.conversion is None:
-            return listing
-        return msgspec.structs.replace(listing, entries=await self._server.seen(call, listing.entries))
-
     async def _watch(self, request: Request, call: Call, send: Send) -> None:
         form = negotiate(request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type))
         if form.media_type == PROTOBUF_TYPE and form.transform == "Table":
@@ -297,7 +254,7 @@ class ResourceHandler:
         timeout = self._server.random.uniform(1800, 3600) if seconds is None else float(min(seconds, LONGEST_WATCH))
         include = check_include(request.parameter("includeObject")) if form.transform == "Table" else ""
         try:
-            start = read.start_watch(self._server, call, options, send_initial=send_initial)
+            start = self._operations.watch(call, options, send_initial=send_initial)
         except StatusError as error:
             if not error.is_expired:
                 raise
@@ -314,7 +271,7 @@ class ResourceHandler:
             revision=lambda: self._server.registry.revision,
             now=self._server.clock.now,
             seen=functools.partial(self._server.seen, call) if call.definition.conversion is not None else None,
-            has_begun=request.seat.release,
+            has_begun=request.record.seat.release,
         )
         exchange = request.exchange
         push = (exchange, self._fanout) if exchange is not None else None
@@ -323,36 +280,34 @@ class ResourceHandler:
     async def _create(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         call = _writing(request, call, "CreateOptions")
-        if call.subresource:
-            outcome = await connect_create(self._server, call, await decode_object(request, call, _posted(call)))
-            return render.render_plain(_whole(outcome), msgspec.structs.replace(form, transform=""), status=201)
-        decoded = await decode_object(request, call, computations=self._server.computations)
-        obj = call.version.to_hub(decoded)
-        entry = await create.create(self._server, call, obj)
-        request.record.created_name = entry.object.metadata.name
-        return self._object(request, call, entry, form, status=201)
+        posted = _posted(call) if call.subresource else None
+        computations = None if call.subresource else self._server.computations
+        answer = await self._operations.create(
+            call, await decode_object(request, call, posted, computations=computations)
+        )
+        if answer.entry is None:
+            return render.render_plain(_whole(answer.value), msgspec.structs.replace(form, transform=""), status=201)
+        request.record.created_name = answer.entry.object.metadata.name
+        return self._object(request, call, answer, form)
 
     async def _update(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         call = _writing(request, call, "UpdateOptions")
-        stored = self._server.table(call).get(call.key)
+        stored = self._operations.stored(call)
         decoded = await decode_object(request, call, stored=stored, computations=self._server.computations)
-        obj = call.version.to_hub(decoded)
-        outcome = await update.update(self._server, call, obj)
-        return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
+        return self._object(request, call, await self._operations.update(call, decoded), form)
 
     async def _patch(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         patch_type = _patch_type(request)
         call = _writing(request, call, "PatchOptions", apply=patch_type is PatchType.APPLY)
-        body, repeated = await _patch_body(request, call, patch_type, self._server.computations)
-        outcome = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
-        return self._object(request, call, outcome.entry, form, status=201 if outcome.created else 200)
+        body, repeated = await patch_values(await request.body(), call, patch_type, self._server.computations)
+        return self._object(request, call, await self._operations.patch(call, patch_type, body, repeated), form)
 
     async def _scale(self, request: Request, call: Call) -> Response:
         form = msgspec.structs.replace(self._form(request, call), transform="")
         if call.verb == "get":
-            scale = scale_of((await self._server.seen_one(call, read.get(self._server, call))).object)
+            scale = scale_of(_entry(await self._operations.get(call)).object)
         elif call.verb == "update":
             query = write_query(request, "UpdateOptions")
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
@@ -362,7 +317,7 @@ class ResourceHandler:
             patch_type = _patch_type(request)
             query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
             call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
-            body, _ = await _patch_body(request, call, patch_type, self._server.computations)
+            body, _ = await patch_values(await request.body(), call, patch_type, self._server.computations)
             scale = await set_scale(
                 self._server, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
             )
@@ -370,37 +325,25 @@ class ResourceHandler:
 
     async def _delete(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
-        options = _checked(await decode_delete_options(request))
-        call = call.but(dry_run=bool(options.dry_run))
-        deletion = await delete.delete(self._server, call, options)
-        if deletion.gone and not call.definition.strategy.returns_deleted_object:
-            details: JSONObject = {"name": call.name}
-            if call.definition.group:
-                details["group"] = call.definition.group
-            details |= {"kind": call.definition.plural, "uid": deletion.entry.object.metadata.uid}
-            status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        answer = await self._operations.delete(call, checked_deletion(await decode_delete_options(request)))
+        if answer.gone and not call.definition.strategy.returns_deleted_object:
+            status = deletion_status(call, _entry(answer))
             return render.render_plain(status, msgspec.structs.replace(form, transform=""), warnings=call.warnings)
-        return self._object(request, call, deletion.entry, form)
+        return self._object(request, call, answer, form)
 
     async def _delete_collection(self, request: Request, call: Call) -> Response:
         form = fit_for_list(self._form(request, call), _go_type(call))
-        options = _checked(await decode_delete_options(request))
-        call = call.but(dry_run=bool(options.dry_run))
-        listed = list_options(request)
-        selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
-        deletions = await delete.delete_collection(self._server, call, selection, options)
-        listing = read.Listing([deletion.entry for deletion in deletions], self._server.registry.revision)
-        return render.render_list(call, listing, form, now=self._server.clock.now())
+        options = checked_deletion(await decode_delete_options(request))
+        answer = await self._operations.delete_collection(call, list_options(request), options)
+        return render.render_list(call, _listed(answer), form, now=self._server.clock.now())
 
-    def _object(
-        self, request: Request, call: Call, entry: StoredObject, form: AnswerForm, *, status: int = 200
-    ) -> Response:
+    def _object(self, request: Request, call: Call, answer: Answer, form: AnswerForm) -> Response:
+        entry = _entry(answer)
         if not form.transform:
-            return render.render_object(call, entry, form, status=status)
+            return render.render_object(call, entry, form, status=answer.status)
         form = fit_for_object(form, _go_type(call))
-        return render.render_object(
-            call, entry, form, status=status, include=request.parameter("includeObject"), now=self._server.clock.now()
-        )
+        include, now = request.parameter("includeObject"), self._server.clock.now()
+        return render.render_object(call, entry, form, status=answer.status, include=include, now=now)
 
     @staticmethod
     def _form(request: Request, call: Call) -> AnswerForm:
@@ -449,17 +392,14 @@ def _writing(request: Request, call: Call, kind: str, *, apply: bool = False) ->
     )
 
 
-def _allows(route: Route, info: RequestInfo) -> bool:
-    """Whether the resource knows the verb where the path stands: objects are created in a namespace, if they have
-    one, and by name only in sub-resources; collections are deleted namespace by namespace; nothing but watching is done
-    on the old watch paths."""
-    if info.verb not in route.verbs or (info.watch_path and not info.reads):
-        return False
-    if info.verb == "create":
-        return not (route.namespaced and not info.namespace) and bool(info.name) is bool(info.subresource)
-    if info.verb == "deletecollection":
-        return not (route.namespaced and not info.namespace)
-    return bool(info.name) or info.verb in {"list", "watch"}
+def _entry(answer: Answer) -> StoredObject:
+    assert answer.entry is not None, "the verb answers with a stored object"
+    return answer.entry
+
+
+def _listed(answer: Answer) -> read.Listing:
+    assert answer.listing is not None, "the verb answers with objects"
+    return answer.listing
 
 
 def _posted(call: Call) -> GroupVersionKind:
@@ -485,37 +425,6 @@ def _patch_type(request: Request) -> PatchType:
     return known
 
 
-async def _patch_body(
-    request: Request, call: Call, patch_type: PatchType, computations: Computations
-) -> tuple[Any, tuple[str, ...]]:
-    """The plain values of a patch, and the problems with fields that it says twice.
-
-    Raises:
-        StatusError: 400, it does not parse, or an applied body repeats a key in strict validation.
-    """
-    raw = await request.body()
-    checked = call.field_validation != "Ignore"
-    if patch_type is not PatchType.APPLY:
-        try:
-            body = load_values(raw)
-        except DecodeError as error:
-            word = "" if patch_type is PatchType.STRATEGIC else "error decoding patch: "
-            raise bad_request(f"{word}{error}") from None
-        repeated = repeated_fields(raw, body) if checked else ()
-        if patch_type is PatchType.JSON:
-            return body, tuple(f"json patch {problem}" for problem in repeated)
-        return body, repeated
-    try:
-        document = await load_applied(raw, computations, call.user.name)
-    except DecodeError as error:
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
-    if problems := repeated_keys(document) if checked else ():
-        if call.field_validation == "Strict":
-            raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problems[0]}")
-        call.warnings.extend(warnings_of(problems[0]))
-    return document.value, ()
-
-
 def _send_initial(request: Request, match: str) -> bool | None:
     """Whether the watch begins with what is there; None leaves it to the resource version."""
     errors = ErrorList()
@@ -536,28 +445,3 @@ def _send_initial(request: Request, match: str) -> bool | None:
             errors.not_supported("resourceVersionMatch", match, ["NotOlderThan"])
         raise invalid("meta.k8s.io", "ListOptions", "", errors)
     return request.flag("sendInitialEvents")
-
-
-def _checked(options: DeleteOptions) -> DeleteOptions:
-    errors = ErrorList()
-    if options.orphan_dependents is not None and options.propagation_policy is not None:
-        errors.invalid(
-            "propagationPolicy",
-            options.propagation_policy,
-            "orphanDependents and deletionPropagation cannot be both set",
-        )
-    elif options.propagation_policy is not None and options.propagation_policy not in {
-        "Foreground",
-        "Background",
-        "Orphan",
-    }:
-        errors.append(_unsupported_policy(options.propagation_policy))
-    check_dry_run(errors, options.dry_run)
-    if errors:
-        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
-    return options
-
-
-def _unsupported_policy(value: str) -> Any:
-    supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
-    return FieldError(ErrorType.NOT_SUPPORTED, "propagationPolicy", value, supported)

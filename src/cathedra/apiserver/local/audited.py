@@ -5,23 +5,22 @@ Without it, the log would lack what scheduler, controllers and simulated nodes i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, encode
-from cathedra.apiserver.local.records import Recorder
-from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.apiserver.local.requests import record_of
+from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.client.local.messages import LocalRequest
 from cathedra.client.local.transport import options_of
 from cathedra.client.transport import APICall, WatchEvent
 
 __all__ = ["AuditedTransport"]
-
-_ABANDONED: Final = 499
-"""The status of a call whose caller was cancelled."""
 
 
 class AuditedTransport:
@@ -35,7 +34,7 @@ class AuditedTransport:
 
     async def call(self, call: APICall) -> Any:
         """Carry out a call and log it."""
-        record, status = self._begin(call), _ABANDONED
+        record, status = self._begin(call), CLIENT_GONE
         try:
             answer = await self._inner.annotating(record.annotations).call(call)
             status = 201 if call.verb == "create" else 200
@@ -48,7 +47,8 @@ class AuditedTransport:
             raise
         finally:
             # Also when the caller is cancelled: an event that has begun must be completed.
-            self._recorder.end(record, status)
+            record.status = status
+            self._recorder.end(record)
         return answer
 
     @asynccontextmanager
@@ -57,13 +57,14 @@ class AuditedTransport:
         record, status = self._begin(call), 200
         try:
             async with self._inner.annotating(record.annotations).watch(call) as events:
-                self._recorder.streams(record)
+                self._recorder.started(record, 200)
                 yield events
         except StatusError as error:
             status = error.code
             raise
         finally:
-            self._recorder.end(record, status)
+            record.status = status
+            self._recorder.end(record)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """Return the schemas of a group version. It is not logged: it is no request on a resource."""
@@ -90,4 +91,10 @@ class AuditedTransport:
             options_of(call),
             b"" if call.body is None else encode(call.body),
         )
-        return self._recorder.begin(request, self._inner.user, self._agent)
+        record = record_of(self._recorder, request, self._inner.user, agent=self._agent)
+        self._recorder.begin(record)
+        with contextlib.suppress(StatusError):
+            # For the log alone: the call itself is refused by the transport. A body that was denied is not logged.
+            self._recorder.authorize(record)
+            record.request_body = request.body
+        return record

@@ -1,259 +1,311 @@
-"""From a message to a verb of the API in process, and from its outcome to a message."""
+"""Messages of the binary protocol, as the pipeline takes them: a record, then a call and its object.
+
+A message stands for the HTTP request that it abbreviates. Its `RequestInfo` is that of this request's path, so a
+message is authorized, placed, counted and logged as that request is, and one that no path can express is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject, Status
-from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_json
-from cathedra.api.field import ErrorList
-from cathedra.api.nesting import MAX_DEPTH, WRAPPED_DEPTH, check_nesting, load_json
-from cathedra.api.parts import PartsDecoder, parts_decoder
+from cathedra.api.core.meta_v1 import DeleteOptions, Status
+from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError
+from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
+from cathedra.api.parts import parts_decoder
+from cathedra.api.releasefields import of_release
 from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of, type_of
-from cathedra.api.status import StatusError, bad_request, failure, invalid, method_not_supported
+from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, encode, json_reader
-from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.http.options import check_applied, check_writing
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.custom.objects import is_custom
+from cathedra.apiserver.http.bodies import decode_plain, json_delete_options, patch_values
 from cathedra.apiserver.http.request import BODY_LIMIT
-from cathedra.apiserver.requestinfo import STREAMED
+from cathedra.apiserver.pipeline.operations import (
+    Answer,
+    Operations,
+    WriteQuery,
+    checked_deletion,
+    checked_write,
+)
+from cathedra.apiserver.pipeline.pipeline import Recorder
+from cathedra.apiserver.pipeline.record import RequestRecord
+from cathedra.apiserver.request import Call
+from cathedra.apiserver.requestinfo import RequestInfo, request_info
 from cathedra.apiserver.subresources.reviews import REVIEWS
-from cathedra.apiserver.transport import InProcessTransport
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.local.messages import PATCH_TYPES, STATUS, LocalRequest, Options, Plain
-from cathedra.client.transport import APICall, ListOptions, PatchType, ResourceRef, WriteOptions
-from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.client.transport import ListOptions, PatchType
 
 __all__ = [
     "RequestedResource",
-    "Routes",
-    "call_of",
-    "carry_out",
+    "Requests",
     "list_options",
-    "not_served",
     "plain_answer",
-    "refused",
+    "record_of",
+    "request_info_of",
+    "request_path",
+    "with_kind",
 ]
 
-
-_ON_OBJECTS: Final = frozenset({"list", "watch", "delete", "deletecollection"})
-"""Verbs that no sub-resource knows."""
-_NAMED: Final = frozenset({"get", "update", "patch", "delete"})
-"""Verbs about one object."""
+_METHODS: Final = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
 _KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 """Verbs that make a manager own fields, and their options."""
-_SELECTING: Final = frozenset({"list", "watch", "deletecollection"})
-"""Verbs on a collection, with selectors."""
+_WHOLE_BODIES: Final = frozenset({"create", "update"})
+_SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
+_DELETIONS: Final = frozenset({"delete", "deletecollection"})
+_DRY_RUN: Final = b"dryRun=All"
+_DELETE_OPTIONS: Final = GroupVersionKind("", "v1", "DeleteOptions")
 
 
-class RequestedResource(msgspec.Struct, frozen=True):
-    """What a message asks of, as verbs know it."""
-
-    ref: ResourceRef[Any]
-    definition: AnyDefinition
-    version: VersionDefinition
-    decoder: PartsDecoder[Any] | _SchemasDecoder
-    """Of what is posted: to a sub-resource, another kind than that of the resource."""
-
-
-class _SchemasDecoder:
-    """Decodes kinds with schemas inside, which are opaque JSON to a struct: nulls and unknown fields are left out."""
-
-    def __init__(self, gvk: GroupVersionKind) -> None:
-        self._kind = type_of(gvk)
-        self._gvk = gvk
-
-    def new(self, body: bytes) -> Any:
-        """Decode an object.
-
-        Raises:
-            DecodeError: a value has the wrong type or form.
-        """
-        return decode_json(self._kind, self._gvk, body).object
-
-    def later(self, body: bytes, earlier: Any, earlier_body: bytes) -> Any:
-        """Decode a later state of an object.
-
-        Raises:
-            DecodeError: a value has the wrong type or form.
-        """
-        return self.new(body)
+def request_path(request: LocalRequest) -> str:
+    """Return the path that the request would have over HTTP, decoded."""
+    path = f"/apis/{request.group}/{request.version}" if request.group else f"/api/{request.version}"
+    if request.namespace:
+        path = f"{path}/namespaces/{request.namespace}"
+    path = f"{path}/{request.resource}"
+    if request.name:
+        path = f"{path}/{request.name}"
+    return f"{path}/{request.subresource}" if request.subresource else path
 
 
-class Routes:
-    """The resources that messages name, looked up once for each verb, until others are served."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._generation = catalog.generation
-        self._found: dict[tuple[str, ...], RequestedResource] = {}
-
-    def find(self, request: LocalRequest) -> RequestedResource:
-        """The resource that a message names.
-
-        Sub-resources that are connections, or that have a kind of their own beside what is posted (``scale``), are
-        served over HTTP alone.
-
-        Raises:
-            StatusError: 404, it is not served; 405, it knows no such verb.
-        """
-        if self._generation != self._catalog.generation:
-            self._generation = self._catalog.generation
-            self._found.clear()
-        key = (request.verb, request.group, request.version, request.resource, request.subresource)
-        found = self._found.get(key)
-        if found is None:
-            found = _find(self._catalog, request)
-            if request.verb in _BODIES:  # so there are no more of them than the server has routes
-                self._found[key] = found
-        return found
+def request_info_of(request: LocalRequest) -> RequestInfo:
+    """Return what the request asks for, parsed from its path as over HTTP."""
+    return request_info(_METHODS.get(request.verb, ""), request_path(request), watch=request.verb == "watch")
 
 
-def _find(catalog: Catalog, request: LocalRequest) -> RequestedResource:
-    route = catalog.route(request.group, request.version, request.resource, request.subresource)
-    if route is not None and route.definition and route.served:
-        if (route.group, route.resource, route.subresource) in STREAMED or request.subresource == "scale":
-            raise not_served()
-        if request.verb not in route.verbs or (request.subresource and request.verb in _ON_OBJECTS):
-            raise method_not_supported(GroupResource(request.group, request.resource), request.verb)
-        return _found(route.definition, route.served, request)
-    review = REVIEWS.get(GroupResource(request.group, request.resource))
-    if review is not None and not request.subresource and (version := _served(review.definition, request.version)):
-        if request.verb != "create":
-            raise method_not_supported(GroupResource(request.group, request.resource), request.verb)
-        return _found(review.definition, version, request)
-    raise not_served()
+def record_of(recorder: Recorder, request: LocalRequest, user: UserInfo, *, agent: str = "") -> RequestRecord:
+    """Return the record of a request that has arrived."""
+    options, info = request.options, request_info_of(request)
+    record = recorder.record(info, _DRY_RUN if options.dry_run else b"")
+    record.user = record.acting = user
+    if request.verb == "patch":
+        record.content_type = _content_type(options)
+    elif request.verb in _SELECTED:
+        record.field_selector = options.field_selector
+        record.label_selector = options.label_selector
+        record.resource_version = options.resource_version
+    if recorder.audits:
+        record.query = _query(request.verb, options)
+        record.user_agent = agent
+    return record
 
 
-def not_served() -> StatusError:
-    """404: it is not served here, though perhaps over HTTP; nothing was done."""
+def _content_type(options: Options) -> str:
+    """Return the media type that the body of a patch would have over HTTP."""
+    patch_type = PATCH_TYPES.get(options.patch_type)
+    return "" if patch_type is None else patch_type.value
+
+
+def _query(verb: str, options: Options) -> bytes:
+    """Return the query that the request would have over HTTP."""
+    values = {
+        "labelSelector": options.label_selector,
+        "fieldSelector": options.field_selector,
+        "limit": str(options.limit or ""),
+        "continue": options.continue_,
+        "resourceVersion": options.resource_version,
+        "resourceVersionMatch": options.resource_version_match,
+        "dryRun": "All" if options.dry_run else "",
+        "fieldManager": options.field_manager,
+        "fieldValidation": options.field_validation,
+        "force": "true" if options.force else "",
+        "watch": "true" if verb == "watch" else "",
+    }
+    return urlencode({name: value for name, value in values.items() if value}).encode()
+
+
+def with_kind(kind: GroupVersionKind, body: bytes) -> bytes:
+    """Return the JSON of an object with its kind and apiVersion, as HTTP has it; other bodies as they are."""
+    if not body.startswith(b"{"):
+        return body
+    more = b"" if body[1:].lstrip().startswith(b"}") else b","
+    return b'{"kind":%b,"apiVersion":%b%b%b' % (encode(kind.kind), encode(kind.api_version), more, body[1:])
+
+
+def not_in_sessions() -> StatusError:
+    """404 without details: sessions do not serve it, HTTP may. Nothing was done."""
     return failure(404, "NotFound", "the server could not find the requested resource", None)
 
 
-def _served(definition: AnyDefinition, name: str) -> VersionDefinition | None:
-    return next((version for version in definition.versions if version.name == name), None)
+class RequestedResource(msgspec.Struct, frozen=True):
+    """The resource of a message, and how to read what is posted to it."""
 
-
-def _found(definition: AnyDefinition, version: VersionDefinition, request: LocalRequest) -> RequestedResource:
-    ref: ResourceRef[Any] = ResourceRef(
-        definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
-    )
-    posted = _posted(definition, version, request.subresource) if request.verb == "create" else version.type
-    decoder: PartsDecoder[Any] | _SchemasDecoder = parts_decoder(posted)
-    if definition.kind in KINDS_WITH_SCHEMAS and posted is version.type:
-        decoder = _SchemasDecoder(GroupVersionKind(definition.group, version.name, definition.kind))
-    return RequestedResource(ref, definition, version, decoder)
-
-
-def carry_out(
-    transport: InProcessTransport, found: RequestedResource, request: LocalRequest, manager: str = ""
-) -> Awaitable[Any]:
-    """Do what a message asks for: an object, a `Page`, or None. ``manager`` writes where the message names none.
+    begin: Callable[[RequestRecord], Call]
+    """Returns the call of an authorized request.
 
     Raises:
-        StatusError: it is refused, or makes no sense.
+        StatusError: 404 or 405, the resource does not have the verb there.
     """
-    read = _BODIES.get(request.verb)
-    if read is None:
-        raise bad_request(f"the verb {request.verb!r} is unknown")
-    if len(request.body) > BODY_LIMIT:
-        raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
-    _check_address(found.definition, request)
-    if manager and not request.options.field_manager and request.verb in _KINDS and not _applies(request.options):
-        request = msgspec.structs.replace(
-            request, options=msgspec.structs.replace(request.options, field_manager=manager)
-        )
-    try:
-        return transport.call(call_of(found, request, body=read(transport, found, request)))
-    except StatusError:
-        # Authorize first: only users who may send such a body are told what is wrong with it.
-        transport.check(call_of(found, request, checked=False))
-        raise
+    posted: GroupVersionKind
+    """The kind of what is posted: to a sub-resource, another one than that of the resource."""
+    type: type[Any]
 
 
-def call_of(found: RequestedResource, request: LocalRequest, *, body: Any = None, checked: bool = True) -> APICall:
-    """Return the call that a message asks for; without its options if they are not to be ``checked``.
+class Requests:
+    """Requests of sessions, carried out as those over HTTP."""
 
-    Raises:
-        StatusError: 400 or 422, the options are invalid.
-    """
-    verb: Any = request.verb
-    call = APICall(verb, found.ref, request.namespace, request.name, request.subresource, body)
-    if not checked:
-        return call
-    if verb in _KINDS:
-        patch_type = PATCH_TYPES[request.options.patch_type] if verb == "patch" else None
-        return msgspec.structs.replace(call, patch_type=patch_type, options=_write_options(request))
-    if verb in _SELECTING:
-        return msgspec.structs.replace(call, selection=list_options(request.options))
-    return call
+    def __init__(
+        self,
+        server: ServerContext,
+        recorder: Recorder,
+        operations: Operations,
+        aggregated: Callable[[], Collection[tuple[str, str]]],
+    ) -> None:
+        """``aggregated`` returns the groups and versions that other servers answer for."""
+        self._server = server
+        self._recorder = recorder
+        self._operations = operations
+        self._aggregated = aggregated
+
+    def find(self, request: LocalRequest, info: RequestInfo, *, limited: bool) -> RequestedResource:
+        """Return the resource that a message names.
+
+        Left to HTTP are connections, sub-resources that have a kind of their own beside what is posted (``scale``), and
+        in a ``limited`` session the groups of other servers and the bodies of custom objects, which are pruned by their
+        schemas as they are read.
+
+        Raises:
+            StatusError: 404, sessions do not serve it; 400, there is no such verb.
+        """
+        if request.verb not in _METHODS:
+            raise bad_request(f"the verb {request.verb!r} is unknown")
+        if not _is_addressed(request, info):
+            raise not_in_sessions()
+        if limited and info.group and (info.group, info.version) in self._aggregated():
+            raise not_in_sessions()
+        route = self._operations.route(info)
+        if route is None:
+            raise not_in_sessions()
+        if route.definition is None or route.served is None:
+            return self._review(info)
+        if info.connecting or info.subresource == "scale":
+            raise not_in_sessions()
+        if limited and request.verb in _WHOLE_BODIES and is_custom(route.served.type):
+            raise not_in_sessions()
+        found, posted = route, route.served.type
+        kind = GroupVersionKind(info.group, info.version, route.definition.kind)
+        if request.verb == "create" and info.subresource and "create" in route.verbs:
+            kind = route.definition.posted_kind(info.subresource, info.version)
+            posted = _type_of(kind)
+        return RequestedResource(lambda record: self._operations.begin(record, found), kind, posted)
+
+    def _review(self, info: RequestInfo) -> RequestedResource:
+        """Return a resource that is answered and not stored.
+
+        Raises:
+            StatusError: 404, it is none of the reviews.
+        """
+        review = REVIEWS.get(GroupResource(info.group, info.resource))
+        if review is None or info.verb != "create" or info.name:
+            raise not_in_sessions()
+        definition, version = review.definition, review.definition.version(info.version)
+        if bool(info.namespace) is not definition.namespaced:
+            raise not_in_sessions()
+        kind = GroupVersionKind(info.group, info.version, definition.kind)
+        return RequestedResource(lambda record: self._operations.call(record, definition, version), kind, version.type)
+
+    async def carry_out(
+        self, request: LocalRequest, found: RequestedResource, record: RequestRecord, manager: str
+    ) -> Answer:
+        """Carry out an authorized request. ``manager`` writes where the message names none.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        call = found.begin(record)
+        if len(request.body) > BODY_LIMIT:
+            raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+        if request.verb in _KINDS:
+            call = _writing(request, call, manager)
+        if self._recorder.audits:
+            # Not earlier: as over HTTP, the body of a request that was denied has not been read.
+            record.request_body = _logged_body(request, found)
+        return await _VERBS[request.verb](self, request, found, call)
+
+    def _get(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        return self._operations.get(call)
+
+    def _list(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        return self._operations.list(call, list_options(request.options))
+
+    def _create(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        decoder = parts_decoder(found.type)
+        return self._operations.create(call, _decoded(call, found, request.body, lambda: decoder.new(request.body)))
+
+    def _update(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        decoder, body, stored = parts_decoder(found.type), request.body, self._operations.stored(call)
+        if stored is None:
+            return self._operations.update(call, _decoded(call, found, body, lambda: decoder.new(body)))
+        # Fields that did not change become the stored object's own parts, as in a change that is made in this process:
+        # memos that go by identity then hold for them.
+        earlier, earlier_body = stored.view(call.version), stored.body(call.version)
+        obj = _decoded(call, found, body, lambda: decoder.later(body, earlier, earlier_body))
+        return self._operations.update(call, obj)
+
+    async def _patch(self, request: LocalRequest, found: RequestedResource, call: Call) -> Answer:
+        patch_type = PATCH_TYPES.get(request.options.patch_type)
+        if patch_type is None:
+            raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
+        body, repeated = await patch_values(request.body, call, patch_type, self._server.computations)
+        return await self._operations.patch(call, patch_type, body, repeated)
+
+    def _delete(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        return self._operations.delete(call, _delete_options(request.body))
+
+    def _delete_collection(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        listed = list_options(request.options)
+        return self._operations.delete_collection(call, listed, _delete_options(request.body))
 
 
-def _check_address(definition: AnyDefinition, request: LocalRequest) -> None:
-    """Refuse what no URL can ask for, so that nothing is authorized under one name and done under another.
-
-    Raises:
-        StatusError: 404, there is no such place; 405, only the collection is created in.
-    """
-    name, namespace = request.name, request.namespace
-    if "/" in name or "/" in namespace:
-        raise not_served()
-    if request.verb == "create":
-        if name and not request.subresource:
-            raise method_not_supported(GroupResource(request.group, request.resource), "create")
-        if not request.subresource:
-            return
-    if definition.namespaced and not namespace and (request.subresource or request.verb in _NAMED):
-        raise not_served()
-
-
-def _nothing(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> None:
-    return None
-
-
-def _created(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    return _read(found.decoder.new, request.body)
-
-
-def _updated(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> KubeObject:
-    stored = transport.stored(found.definition, request.namespace, request.name)
-    if stored is None:
-        obj: KubeObject = _read(found.decoder.new, request.body)
-    else:
-        # Unchanged parts become the very parts of the stored object, as in a change that is made in this process.
-        obj = _read(found.decoder.later, request.body, stored.view(found.version), stored.body(found.version))
-    if obj.metadata.name != request.name:
-        name = obj.metadata.name
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
-    return obj
-
-
-def _patched(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> Any:
-    if request.options.patch_type not in PATCH_TYPES:
-        raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
-    return _values(request.body)
-
-
-def _deleted(transport: InProcessTransport, found: RequestedResource, request: LocalRequest) -> DeleteOptions:
-    options: DeleteOptions = _decoded(DeleteOptions, request.body)
-    return options
-
-
-_BODIES: Final[dict[str, Callable[[InProcessTransport, RequestedResource, LocalRequest], Any]]] = {
-    "get": _nothing,
-    "list": _nothing,
-    "create": _created,
-    "update": _updated,
-    "patch": _patched,
-    "delete": _deleted,
-    "deletecollection": _deleted,
+_VERBS: Final[dict[str, Callable[[Requests, LocalRequest, RequestedResource, Call], Awaitable[Answer]]]] = {
+    "get": Requests._get,
+    "list": Requests._list,
+    "create": Requests._create,
+    "update": Requests._update,
+    "patch": Requests._patch,
+    "delete": Requests._delete,
+    "deletecollection": Requests._delete_collection,
 }
-"""The decoder of the body for each verb that is answered once."""
+
+
+def _is_addressed(request: LocalRequest, info: RequestInfo) -> bool:
+    """Return True if the path of a message means what the message names.
+
+    Names with slashes would make it mean something else: then the message is one that no path can express.
+    """
+    return (info.verb, info.group, info.version, info.resource, info.name, info.subresource, info.rest) == (
+        request.verb,
+        request.group,
+        request.version,
+        request.resource,
+        request.name,
+        request.subresource,
+        "",
+    )
+
+
+def _type_of(kind: GroupVersionKind) -> type[Any]:
+    try:
+        return type_of(kind)
+    except KeyError:
+        raise not_in_sessions() from None
 
 
 def list_options(options: Options) -> ListOptions:
-    """Return what to list or watch, as verbs take it.
+    """Return the objects to list or watch, as verbs take it.
 
     Raises:
         StatusError: 400, the limit is no 64-bit integer, which HTTP's queries cannot hold either.
@@ -270,56 +322,69 @@ def list_options(options: Options) -> ListOptions:
     )
 
 
-def plain_answer(number: int, answer: KubeStruct) -> Plain:
-    """An answer that is no stored object."""
-    kind = STATUS if isinstance(answer, Status) else kind_of(type(answer))
-    return Plain(number, kind.api_version, kind.kind, encode(answer))
+def _writing(request: LocalRequest, call: Call, manager: str) -> Call:
+    """Return the call with the options of its write.
+
+    Raises:
+        StatusError: 422, some are invalid.
+    """
+    options = request.options
+    applies = options.patch_type == PatchType.APPLY.name
+    query = WriteQuery(
+        options.dry_run, options.field_manager, options.field_validation, options.force and applies, applies
+    )
+    checked_write(_KINDS[request.verb], query)
+    # Warnings cannot be sent over a session, so what would only cause them is not looked for.
+    validation = "Strict" if query.field_validation == "Strict" else "Ignore"
+    return call.but(
+        size=len(request.body),
+        dry_run=query.dry_run,
+        field_manager=query.field_manager or manager,
+        field_validation=validation,
+        force=query.force,
+    )
 
 
-def refused(error: StatusError) -> bytes:
-    """A refusal as it goes out."""
-    status: Status = error.status
-    return encode(status)
+def _decoded(call: Call, found: RequestedResource, body: bytes, decode: Callable[[], Any]) -> Any:
+    """Return the object of a body: by ``decode``, the fast path, or else as over HTTP, with the same errors.
+
+    Raises:
+        StatusError: 400, it cannot be decoded.
+    """
+    if call.field_validation != "Strict" and found.posted.kind not in KINDS_WITH_SCHEMAS:
+        try:
+            check_nesting(body, WRAPPED_DEPTH)
+            return of_release(decode(), call.release)
+        except (msgspec.DecodeError, UnicodeDecodeError, DecodeError):
+            pass
+    return decode_plain(call, found.posted, found.type, body)
 
 
-def _write_options(request: LocalRequest) -> WriteOptions:
-    options, errors = request.options, ErrorList()
-    applies = _applies(options)
-    if applies:
-        check_applied(errors, options.field_manager)
-    check_writing(errors, options.field_manager, (), options.field_validation)
-    if errors:
-        raise invalid("meta.k8s.io", _KINDS[request.verb], "", errors)
-    return WriteOptions(options.dry_run, options.field_manager, options.field_validation, options.force and applies)
+def _logged_body(request: LocalRequest, found: RequestedResource) -> bytes:
+    """Return the body that the request would have over HTTP, where objects carry their kind."""
+    if request.verb in _WHOLE_BODIES:
+        return with_kind(found.posted, request.body)
+    return with_kind(_DELETE_OPTIONS, request.body) if request.verb in _DELETIONS else request.body
 
 
-def _applies(options: Options) -> bool:
-    return options.patch_type == PatchType.APPLY.name
+def _delete_options(body: bytes) -> DeleteOptions:
+    """Return the options of a deletion.
 
-
-def _posted(definition: AnyDefinition, version: VersionDefinition, subresource: str) -> type[Any]:
-    if not subresource:
-        return version.type
-    try:
-        return type_of(definition.posted_kind(subresource, version.name))
-    except KeyError:
-        raise not_served() from None
-
-
-def _decoded(kind: type[Any], body: bytes) -> Any:
-    return _read(json_reader(kind), body)
-
-
-def _read(read: Callable[..., Any], body: bytes, *others: Any) -> Any:
+    Raises:
+        StatusError: 400 or 422, they cannot be decoded, or some are invalid.
+    """
     try:
         check_nesting(body, WRAPPED_DEPTH)
-        return read(body, *others)
-    except (msgspec.DecodeError, UnicodeDecodeError, DecodeError) as error:
-        raise bad_request(f"the body does not decode: {error}") from None
+        options: DeleteOptions = json_reader(DeleteOptions)(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            options = json_delete_options(body)
+        except DecodeError as error:
+            raise bad_request(str(error)) from None
+    return checked_deletion(options)
 
 
-def _values(body: bytes) -> Any:
-    try:
-        return load_json(body, MAX_DEPTH)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"the patch does not decode: {error}") from None
+def plain_answer(number: int, answer: KubeStruct) -> Plain:
+    """Return an answer that is no stored object as a message."""
+    kind = STATUS if isinstance(answer, Status) else kind_of(type(answer))
+    return Plain(number, kind.api_version, kind.kind, encode(answer))

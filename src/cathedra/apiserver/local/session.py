@@ -15,28 +15,24 @@ import logging
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, StatusDetails
+from cathedra.api.nulltimes import as_shown
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, failure, internal_error, unauthorized
 from cathedra.api.struct import KubeStruct, encode, replace
-from cathedra.apiserver.http.consistency import may_be_outdated
-from cathedra.apiserver.http.options import manager_named
+from cathedra.apiserver.authentication.authenticator import authenticated
+from cathedra.apiserver.authorization.authorizer import always_allows
+from cathedra.apiserver.http.answers.negotiation import JSON_FORM
+from cathedra.apiserver.http.answers.render import render_list
 from cathedra.apiserver.local.backlog import Backlog, cost
-from cathedra.apiserver.local.limits import Turnstile
-from cathedra.apiserver.local.records import request_path
-from cathedra.apiserver.local.requests import (
-    RequestedResource,
-    Routes,
-    call_of,
-    carry_out,
-    not_served,
-    plain_answer,
-    refused,
-)
+from cathedra.apiserver.local.requests import list_options, plain_answer, record_of, request_path, with_kind
 from cathedra.apiserver.local.sessionstate import LocalServer, SessionUser, SessionWatch
+from cathedra.apiserver.pipeline.audit import shortened_agent
+from cathedra.apiserver.pipeline.operations import Answer, deletion_status, manager_named
+from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE
+from cathedra.apiserver.pipeline.record import RequestRecord
+from cathedra.apiserver.request import Call
 from cathedra.apiserver.storage.protocol import StorageError
-from cathedra.apiserver.traffic.audit import shortened_agent
-from cathedra.apiserver.traffic.levels import Seat
-from cathedra.apiserver.traffic.record import RequestRecord
-from cathedra.apiserver.transport import InProcessTransport
+from cathedra.apiserver.verbs.read import Listing, WatchStart
 from cathedra.asgi.upgrade import Connections
 from cathedra.client.local.frames import FrameError
 from cathedra.client.local.messages import (
@@ -55,7 +51,7 @@ from cathedra.client.local.messages import (
 )
 from cathedra.client.local.outgoing import Outgoing
 from cathedra.client.local.window import SentObjects
-from cathedra.client.transport import EventType, Page
+from cathedra.client.transport import EventType
 
 __all__ = ["MOST_REQUESTS", "Session"]
 
@@ -91,7 +87,7 @@ class Session(asyncio.Protocol):
     def __init__(self, server: LocalServer, sessions: Connections) -> None:
         self._server = server
         self._sessions = sessions
-        self._routes = Routes(server.catalog)
+        self._pipeline = server.pipeline
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._backlog = Backlog()
@@ -250,11 +246,13 @@ class Session(asyncio.Protocol):
         if info is None:
             LOG.warning("a connection showed a token that is not known")
             return
-        transport, traffic = self._server.transport_of(info), self._server.traffic
-        turnstile = None if traffic is None else Turnstile(traffic, transport.user)
-        manager = "" if traffic is None else manager_named(message.agent)
-        agent = shortened_agent(message.agent)
-        self._users[message.user] = SessionUser(transport.user, agent, transport, turnstile, manager)
+        user = authenticated(info)
+        self._users[message.user] = SessionUser(
+            user,
+            shortened_agent(message.agent),
+            trusted=always_allows(self._server.context.authorizer, user),
+            manager=manager_named(message.agent) if self._server.limited else "",
+        )
 
     def _begin(self, request: LocalRequest) -> None:
         if self._retiring is not None:
@@ -262,19 +260,22 @@ class Session(asyncio.Protocol):
             return
         user = self._users.get(request.user)
         if user is None:
-            self._put(StatusFailure(request.id, refused(unauthorized())))
+            self._put(StatusFailure(request.id, encode(unauthorized().status)))
             return
         if request.id in self._tasks or request.id in self._watches or request.id in self._watching:
             raise FrameError(f"a second request {request.id}")
-        record = self._server.recorder.begin(request, user.info, user.agent, self._server.source)
+        record = record_of(self._pipeline, request, user.info, agent=user.agent)
+        record.trusted = user.trusted
+        record.source = self._server.source
+        self._pipeline.begin(record)
         if request.verb == "watch":
-            seat = Seat() if user.turnstile is None else user.turnstile.take_seat(request)
-            if seat is None or self._server.registry.shared:
-                later = self._watch_later(request, user, record, seat)
+            has_seat = not self._server.limited or self._pipeline.take_seat(record)
+            if not has_seat or self._server.context.registry.shared:
+                later = self._watch_later(request, record, has_seat=has_seat)
                 self._watching[request.id] = self._loop.create_task(later)
                 self._beginning.add(request.id)
             else:
-                self._watch(request, user, record, seat)
+                self._watch(request, record)
             return
         task = self._loop.create_task(self._answer(request, user, record))
         self._tasks[request.id] = task
@@ -306,95 +307,80 @@ class Session(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def _answer(self, request: LocalRequest, user: SessionUser, record: RequestRecord) -> None:
-        status, recorder = 499, self._server.recorder
-        transport = user.transport.annotating(record.annotations) if recorder.audits else user.transport
+        record.status, pipeline = CLIENT_GONE, self._pipeline
         try:
             while self._slow is not None:
                 await self._taken.wait()
-            found, answer = await self._carried_out(request, user, transport, record)
-            status = 201 if request.verb == "create" else 200
-            if isinstance(answer, Page):
-                await self._show_page(request, answer)
+            requests = self._server.requests
+            found = requests.find(request, record.info, limited=self._server.limited)
+            run = pipeline.run if self._server.limited else pipeline.authorized
+            answer = await run(record, lambda: requests.carry_out(request, found, record, user.manager))
+            call = answer.call
+            if pipeline.wants_response(record):
+                record.response_body = self._logged(call, answer)
+            if answer.listing is None:
+                self._show(request, call, answer)
+            elif call.verb == "list":
+                await self._show_page(request, call, answer.listing)
             else:
-                self._show(request, found, answer, record)
+                self._put(Ended(request.id))
+            record.status = answer.status
+            if answer.entry is not None and call.verb == "create":
+                record.created_name = answer.entry.object.metadata.name
         except StatusError as error:
-            status = error.code
-            self._put(StatusFailure(request.id, refused(error)))
+            self._refuse(request, record, error)
         except StorageError as error:
             LOG.error("the store failed: %s", error)
-            status = 500
-            self._put(StatusFailure(request.id, refused(internal_error(str(error)))))
+            self._refuse(request, record, internal_error(str(error)))
         except Exception as error:
             # The last resort, as over HTTP: whatever failed, the client gets an answer.
             LOG.exception("%s %s failed", request.verb, request_path(request))
-            status = 500
-            self._put(StatusFailure(request.id, refused(internal_error(f"{type(error).__name__}: {error}"))))
+            self._refuse(request, record, internal_error(f"{type(error).__name__}: {error}"))
         finally:
-            recorder.end(record, status)
+            pipeline.end(record)
             del self._tasks[request.id]
             self._under_way -= len(request.body)
             self._lists -= request.verb == "list"
             self._go_on()
 
-    async def _carried_out(
-        self, request: LocalRequest, user: SessionUser, transport: InProcessTransport, record: RequestRecord
-    ) -> tuple[RequestedResource, Any]:
-        """What a request asks of, and its answer, by a state in which everything is that was acknowledged before it.
+    def _refuse(self, request: LocalRequest, record: RequestRecord, error: StatusError) -> None:
+        record.status = error.code
+        status = encode(error.status)
+        if self._pipeline.wants_response(record):
+            record.response_body = encode(error.to_json())
+        self._put(StatusFailure(request.id, status))
 
-        Raises:
-            StatusError: it is refused.
-        """
-        registry = self._server.registry
-        began = registry.revision
-        try:
-            return await self._attempted(request, user, transport)
-        except StatusError as error:
-            if not may_be_outdated(error.code) or not await registry.has_moved(began):
-                raise
-        record.annotations.clear()
-        return await self._attempted(request, user, transport)
+    def _logged(self, call: Call, answer: Answer) -> bytes:
+        """Return what the audit event shows of an answer: the body that it would have over HTTP."""
+        if answer.listing is not None:
+            shown = render_list(call, answer.listing, JSON_FORM)
+            return shown.body + shown.tail
+        if answer.entry is None:
+            plain = plain_answer(0, as_shown(answer.value, self._server.context.gates))
+            return with_kind(GroupVersionKind.parse(plain.api_version, plain.kind), plain.body)
+        if answer.gone and not call.definition.strategy.returns_deleted_object:
+            return encode(deletion_status(call, answer.entry))
+        return with_kind(call.gvk, answer.entry.shown(call.version))
 
-    async def _attempted(
-        self, request: LocalRequest, user: SessionUser, transport: InProcessTransport
-    ) -> tuple[RequestedResource, Any]:
-        found = self._found(request, user)
-        if user.turnstile is None:
-            return found, await carry_out(transport, found, request)
-        return found, await user.turnstile.carry(request, lambda: carry_out(transport, found, request, user.manager))
-
-    def _found(self, request: LocalRequest, user: SessionUser) -> RequestedResource:
-        """What a request asks of.
-
-        Raises:
-            StatusError: 404, it is not served here; 405, it knows no such verb.
-        """
-        found = self._routes.find(request)
-        if user.turnstile is not None and not user.turnstile.serves(request, found.version.type):
-            raise not_served()
-        return found
-
-    def _show(self, request: LocalRequest, found: RequestedResource, answer: Any, record: RequestRecord) -> None:
+    def _show(self, request: LocalRequest, call: Call, answer: Answer) -> None:
         """Put the answer to a request on the way."""
-        if type(answer) is found.version.type and not (request.verb == "create" and request.subresource):
-            number = self._sent.number_of(answer, request.form)
-            shown = Shown(number) if number else self._first_shown(answer, request.form, self._stored(found, answer))
-            if self._server.recorder.audits:
-                record.response_body = shown.body or encode(answer)
-                record.created_name = answer.metadata.name
-            self._put(ObjectAnswer(request.id, shown), len(shown.body))
-        elif answer is None:
-            self._put(Ended(request.id))
-        else:
-            assert isinstance(answer, KubeStruct)
-            plain = plain_answer(request.id, answer)
+        entry = answer.entry
+        if entry is None:
+            assert isinstance(answer.value, KubeStruct)
+            plain = plain_answer(request.id, answer.value)
             self._put(plain, len(plain.body))
+            return
+        obj = entry.view(call.version)
+        number = self._sent.number_of(obj, request.form)
+        shown = Shown(number) if number else self._first_shown(obj, request.form, entry.body(call.version))
+        self._put(ObjectAnswer(request.id, shown), len(shown.body))
 
-    async def _show_page(self, request: LocalRequest, page: Page[Any]) -> None:
+    async def _show_page(self, request: LocalRequest, call: Call, listing: Listing) -> None:
         """Put a list on the way, piece by piece: the next one is encoded once the client has taken most of the last."""
         objects: list[Shown] = []
-        size = 0
-        for obj in page.items:
-            shown = self._shown(obj, request.form)
+        size, version = 0, call.version
+        for entry in listing.entries:
+            shown = self._shown(entry.view(version), request.form)
             objects.append(shown)
             size += len(shown.body) + _ENVELOPE
             if size >= _PIECE:
@@ -403,7 +389,7 @@ class Session(asyncio.Protocol):
                 await asyncio.sleep(0)
                 while self._slow is not None:
                     await self._taken.wait()
-        self._put(Listed(request.id, objects, page.resource_version, page.continue_, page.remaining), size)
+        self._put(Listed(request.id, objects, str(listing.revision), listing.continue_, listing.remaining), size)
 
     def _shown(self, obj: Any, form: int) -> Shown:
         """An object as it goes out: by its number, if it was sent lately."""
@@ -415,94 +401,84 @@ class Session(asyncio.Protocol):
         self._sent.add(obj, form)
         return Shown(form, body)
 
-    def _stored(self, found: RequestedResource, obj: Any) -> bytes:
-        """An object's JSON: the store's, as long as nothing else has been written in its place."""
-        metadata = obj.metadata
-        key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-        entry = self._server.registry.entry(found.definition.group_resource, key)
-        return entry.body(found.version) if entry is not None and entry.object is obj else encode(obj)
-
-    async def _watch_later(
-        self, request: LocalRequest, user: SessionUser, record: RequestRecord, seat: Seat | None
-    ) -> None:
+    async def _watch_later(self, request: LocalRequest, record: RequestRecord, *, has_seat: bool) -> None:
         """Begin a watch once it has a seat, and everything is here that other servers acknowledged before."""
+        registry = self._server.context.registry
         try:
-            if seat is None and user.turnstile is not None:
-                seat = await user.turnstile.wait_for_seat(request)
-            if self._server.registry.shared:
-                await self._server.registry.catch_up()
+            if not has_seat:
+                await self._pipeline.wait_for_seat(record)
+            if registry.shared:
+                await registry.catch_up()
         except StatusError as error:
-            self._leave_watching(request.id, seat)
+            self._leave_watching(request.id, record)
             self._refuse_watch(request, record, error)
             return
         except asyncio.CancelledError:
-            self._leave_watching(request.id, seat)
-            self._server.recorder.end(record, 499)
+            self._leave_watching(request.id, record)
+            record.status = CLIENT_GONE
+            self._pipeline.end(record)
             if self._retiring is not None:
                 self._put(Ended(request.id))
             raise
         del self._watching[request.id]
-        self._watch(request, user, record, seat or Seat())
+        self._watch(request, record)
 
-    def _leave_watching(self, number: int, seat: Seat | None) -> None:
+    def _leave_watching(self, number: int, record: RequestRecord) -> None:
         """A watch has not begun, and will not."""
         del self._watching[number]
-        self._has_begun(number, seat or Seat())
+        self._has_begun(number, record)
 
     def _refuse_watch(self, request: LocalRequest, record: RequestRecord, error: StatusError) -> None:
-        self._put(StatusFailure(request.id, refused(error)))
-        self._server.recorder.end(record, error.code)
+        self._refuse(request, record, error)
+        self._pipeline.end(record)
 
-    def _watch(self, request: LocalRequest, user: SessionUser, record: RequestRecord, seat: Seat) -> None:
+    def _watch(self, request: LocalRequest, record: RequestRecord) -> None:
         try:
             if self.watches >= MOST_WATCHES:
                 raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
             if sum(one.watches for one in self._server.siblings) >= MOST_WATCHES_OF_USER:
                 raise failure(429, "TooManyRequests", "too many watches of one user", StatusDetails())
-            found = self._found(request, user)
-            if found.definition.conversion is not None:
-                self._watching[request.id] = self._loop.create_task(self._converted(request, user, found, record, seat))
-                return
-            call, start = user.transport.start_watch(call_of(found, request))
+            found = self._server.requests.find(request, record.info, limited=self._server.limited)
+            self._pipeline.authorize(record)
+            call = found.begin(record)
+            start = self._server.operations.watch(call, list_options(request.options))
         except StatusError as error:
-            self._has_begun(request.id, seat)
+            self._has_begun(request.id, record)
             self._refuse_watch(request, record, error)
             return
         except Exception as error:
             # The last resort: one watch must not end the connection, and all others with it.
             LOG.exception("watch %s failed", request_path(request))
-            self._has_begun(request.id, seat)
+            self._has_begun(request.id, record)
             self._refuse_watch(request, record, internal_error(f"{type(error).__name__}: {error}"))
             return
-        self._server.recorder.streams(record)
-        watch = self._watches[request.id] = SessionWatch(request, call, start, record, seat)
+        self._pipeline.started(record, 200)
+        if call.definition.conversion is not None:
+            self._watching[request.id] = self._loop.create_task(self._converted(request, call, start, record))
+            return
+        watch = self._watches[request.id] = SessionWatch(request, call, start, record)
         self._beginning.add(watch.id)
         if watch.bookmarks and self._bookmarks is None:
             self._bookmarks = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_quiet)
         start.watcher.on_events = lambda: self._events_wait(watch.id)
         self._events_wait(watch.id)
 
-    async def _converted(
-        self, request: LocalRequest, user: SessionUser, found: RequestedResource, record: RequestRecord, seat: Seat
-    ) -> None:
-        """A watch whose objects a webhook converts: such events cannot be taken all at once."""
-        status = 200
+    async def _converted(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord) -> None:
+        """Show a watch whose objects a webhook converts: such events cannot be taken all at once."""
         try:
-            async with user.transport.watch(call_of(found, request)) as events:
-                self._server.recorder.streams(record)
-                self._has_begun(request.id, seat)
-                async for event in events:
-                    while self._slow is not None:
-                        await self._taken.wait()
-                    shown = self._shown(event.object, request.form)
-                    self._put(Event(request.id, event.type, shown), len(shown.body))
+            self._has_begun(request.id, record)
+            async for change, obj in self._server.operations.events(call, start):
+                while self._slow is not None:
+                    await self._taken.wait()
+                shown = self._shown(obj, request.form)
+                self._put(Event(request.id, change, shown), len(shown.body))
             self._put(Ended(request.id))
         except StatusError as error:
-            status = error.code
-            self._put(StatusFailure(request.id, refused(error)))
+            self._refuse(request, record, error)
         finally:
-            self._server.recorder.end(record, status)
-            self._leave_watching(request.id, seat)
+            start.stop()
+            self._pipeline.end(record)
+            self._leave_watching(request.id, record)
             if self._retiring is not None:
                 self._put(Ended(request.id))
 
@@ -544,16 +520,16 @@ class Session(asyncio.Protocol):
             if left <= 0 or self._slow is not None:
                 return 0
         if watch.id in self._beginning and not watch.is_beginning:
-            self._has_begun(watch.id, watch.seat)
+            self._has_begun(watch.id, watch.record)
         if watch.start.watcher.closed:
             self._put(Ended(watch.id))
             self._end_watch(watch)
         return left
 
-    def _has_begun(self, number: int, seat: Seat) -> None:
+    def _has_begun(self, number: int, record: RequestRecord) -> None:
         """The first events of a watch are all sent, or it is refused or over: another one may begin."""
         self._beginning.discard(number)
-        seat.release()
+        record.seat.release()
         self._go_on()
 
     def _bookmark_quiet(self) -> None:
@@ -571,17 +547,17 @@ class Session(asyncio.Protocol):
         """Show a watch that has seen everything a bookmark, if it wants one."""
         if not watch.bookmarks:
             return
-        metadata = ObjectMeta(resource_version=str(self._server.registry.revision))
+        metadata = ObjectMeta(resource_version=str(self._server.context.registry.revision))
         marked = replace(watch.call.version.type(), metadata=metadata)
         shown = self._first_shown(marked, watch.form, encode(marked))
         self._put(Event(watch.id, EventType.BOOKMARK, shown), len(shown.body))
 
     def _end_watch(self, watch: SessionWatch) -> None:
         self._watches.pop(watch.id, None)
-        self._has_begun(watch.id, watch.seat)
+        self._has_begun(watch.id, watch.record)
         watch.start.watcher.on_events = None
         watch.start.stop()
-        self._server.recorder.end(watch.record, 200)
+        self._pipeline.end(watch.record)
 
     def _put(self, message: Any, size: int = 0) -> None:
         if self._outgoing is not None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.local.limits import Traffic, Turnstile
-from cathedra.apiserver.local.records import Recorder
-from cathedra.apiserver.registry.registry import Registry
+from cathedra.apiserver.local.requests import Requests
+from cathedra.apiserver.pipeline.operations import Operations
+from cathedra.apiserver.pipeline.pipeline import Pipeline
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.traffic.levels import Seat
-from cathedra.apiserver.traffic.record import RequestRecord
-from cathedra.apiserver.transport import InProcessTransport
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.client.local.messages import LocalRequest
 
@@ -33,14 +31,14 @@ MOST_USERS: Final = 65_536
 class LocalServer(msgspec.Struct, frozen=True):
     """Parts of the server that sessions use."""
 
-    registry: Registry
-    catalog: Catalog
+    context: ServerContext
+    pipeline: Pipeline
+    operations: Operations
+    requests: Requests
     tokens: KnownTokens
-    recorder: Recorder
-    transport_of: Callable[[UserInfo], InProcessTransport]
     most_users: int = MOST_USERS
-    traffic: Traffic | None = None
-    """None: requests take no seats, and as long as they need."""
+    limited: bool = False
+    """True over the network: requests take seats and have deadlines, and writes a field manager."""
     source: str = ""
     """The address of the client, for audit."""
     siblings: Collection[Session] = ()
@@ -52,8 +50,8 @@ class SessionUser(msgspec.Struct, frozen=True):
 
     info: UserInfo
     agent: str
-    transport: InProcessTransport
-    turnstile: Turnstile | None
+    trusted: bool
+    """True if the authorizer allows the user everything."""
     manager: str
     """The field manager of writes that name none."""
 
@@ -61,9 +59,9 @@ class SessionUser(msgspec.Struct, frozen=True):
 class SessionWatch:
     """A watch under way."""
 
-    __slots__ = ("_taken", "bookmarks", "call", "form", "id", "is_beginning", "quiet", "record", "seat", "start")
+    __slots__ = ("_taken", "bookmarks", "call", "form", "id", "is_beginning", "quiet", "record", "start")
 
-    def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord, seat: Seat) -> None:
+    def __init__(self, request: LocalRequest, call: Call, start: WatchStart, record: RequestRecord) -> None:
         self.id = request.id
         self.form = request.form
         self.call = call
@@ -72,8 +70,6 @@ class SessionWatch:
         self.bookmarks = request.options.bookmarks
         self.quiet = True
         """True if nothing was sent since the last check for bookmarks."""
-        self.seat = seat
-        """Held until the first events are sent."""
         self.is_beginning = True
         """True if some of them are not sent yet."""
         self._taken = start.initial_events()

@@ -19,11 +19,9 @@ from cathedra.api.status import StatusError, bad_request, failure, unauthorized
 from cathedra.apiserver.authentication.authenticator import Authenticator
 from cathedra.apiserver.authentication.user import UNAUTHENTICATED_GROUP, UserInfo
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.http.resources import not_served
-from cathedra.apiserver.local.limits import Traffic
 from cathedra.apiserver.local.session import Session
 from cathedra.apiserver.local.sessionstate import LocalServer
-from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.apiserver.pipeline.operations import not_served
 from cathedra.asgi.application import Send
 from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
@@ -45,13 +43,10 @@ LONGEST_LIFE: Final = 3600.0
 class Sessions:
     """The sessions of one server over its port."""
 
-    def __init__(
-        self, server: LocalServer, context: ServerContext, authenticator: Authenticator, traffic: Traffic
-    ) -> None:
+    def __init__(self, server: LocalServer, authenticator: Authenticator) -> None:
         self._server = server
-        self._context = context
+        self._context = server.context
         self._authenticator = authenticator
-        self._traffic = traffic
         self._open: dict[str, set[Session]] = {}
 
     async def open(self, request: Request, send: Send) -> None:
@@ -80,7 +75,7 @@ class Sessions:
             self._server,
             tokens=_OneUser(user),
             most_users=MOST_USERS,
-            traffic=self._traffic,
+            limited=True,
             siblings=siblings,
             source=(request.scope.get("client") or ("",))[0],
         )

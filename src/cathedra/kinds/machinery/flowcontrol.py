@@ -1,6 +1,6 @@
 """FlowSchemas and PriorityLevelConfigurations: which requests wait in which queues.
 
-What they are is said here; `cathedra.apiserver.traffic.flow` puts requests into flows and queues by them.
+What they are is said here; `cathedra.apiserver.pipeline.flowcontrol` puts requests into flows and queues by them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.status import StatusError
-from cathedra.apiserver.http.options import WriteQuery, list_options, write_query
+from cathedra.apiserver.http.options import list_options, write_query
+from cathedra.apiserver.pipeline.operations import WriteQuery
 from cathedra.client.transport import ListOptions
 from tests.unit.apiserver.http.requests import request
 

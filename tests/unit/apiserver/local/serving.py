@@ -13,8 +13,8 @@ from types import MappingProxyType
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.pipeline.flowcontrol import SEATS
 from cathedra.apiserver.server import APIServer
-from cathedra.apiserver.traffic.flow import SEATS
 from cathedra.client.kubeconfig import Target
 from cathedra.client.local.transport import LocalTransport
 from cathedra.client.local.unix import LocalConnection

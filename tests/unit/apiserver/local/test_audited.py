@@ -14,8 +14,8 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.pipeline.audit import load_policy
 from cathedra.apiserver.server import APIServer
-from cathedra.apiserver.traffic.audit import load_policy
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.resources import CONFIGMAPS, PODS

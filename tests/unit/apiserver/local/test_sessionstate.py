@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from cathedra.apiserver.local.sessionstate import SessionWatch
-from cathedra.apiserver.traffic.levels import Seat
 from cathedra.client.local.messages import LocalRequest, Options
 
 
@@ -34,7 +33,7 @@ class Start:
 def test_what_is_there_comes_first_and_then_what_waits_as_it_comes() -> None:
     start: Any = Start()
     asked = LocalRequest(7, 1, "watch", "", "v1", "pods", "", "", "", 3, Options(bookmarks=True), b"")
-    watch = SessionWatch(asked, cast("Any", None), start, cast("Any", None), Seat())
+    watch = SessionWatch(asked, cast("Any", None), start, cast("Any", None))
     assert (watch.id, watch.form, watch.bookmarks, watch.is_beginning) == (7, 3, True, True)
     start.watcher.waiting = ["third"]
     seen: list[Any] = [watch.next(), watch.next()]

@@ -23,9 +23,10 @@ from cathedra.api.scheme import kind_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.http.request import BODY_LIMIT as HTTP_LIMIT
-from cathedra.apiserver.local import limits, requests, session, upgrades
+from cathedra.apiserver.local import requests, session, upgrades
 from cathedra.apiserver.local.backlog import MOST_BEGUN
-from cathedra.apiserver.local.records import request_info_of
+from cathedra.apiserver.local.requests import request_info_of
+from cathedra.apiserver.pipeline import pipeline
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.upgrade import SESSION
 from cathedra.client.http import HTTPTransport
@@ -409,7 +410,7 @@ async def test_a_watch_takes_a_seat_until_its_first_events_are_sent(tmp_path: Pa
         await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
         question = LocalRequest(1, 0, "watch", "", "v1", "namespaces", "", "", "", 0, Options())
-        level = app._flow.place(TOKENS[VIEWER], request_info_of(question)).level
+        level = app.pipeline.flow.place(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
         async with viewer.watch(APICall("watch", NAMESPACES, "")) as events:
             first: asyncio.Future[Any] = asyncio.ensure_future(anext(events))
@@ -474,7 +475,7 @@ async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path
         await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
         question = LocalRequest(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, Options())
-        level = app._flow.place(TOKENS[VIEWER], request_info_of(question)).level
+        level = app.pipeline.flow.place(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
         waiting = asyncio.create_task(viewer.call(APICall("list", NAMESPACES, "")))
         await until(lambda: level.waiting == 1)
@@ -489,22 +490,22 @@ async def test_a_refusal_that_says_when_to_ask_again_is_obeyed(tmp_path: Path, m
     async with networked(tmp_path) as there, there.user() as way:
         await way.call(APICall("list", NAMESPACES, ""))
         busy = [failure(429, "TooManyRequests", "busy", StatusDetails(retry_after_seconds=1))]
-        real = requests.carry_out
+        real = requests.Requests.carry_out
 
         def sometimes(*arguments: Any) -> Any:
             if busy:
                 raise busy.pop()
             return real(*arguments)
 
-        monkeypatch.setattr(session, "carry_out", sometimes)
+        monkeypatch.setattr(requests.Requests, "carry_out", sometimes)
         assert (await way.call(APICall("list", NAMESPACES, ""))).items
 
 
 async def test_a_write_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with networked(tmp_path) as there, there.user() as way:
         await way.call(APICall("list", NAMESPACES, ""))
-        monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.05)
-        monkeypatch.setattr(session, "carry_out", lambda *_: asyncio.sleep(60))
+        monkeypatch.setattr(pipeline, "REQUEST_SECONDS", 0.05)
+        monkeypatch.setattr(requests.Requests, "carry_out", lambda *_: asyncio.sleep(60))
         with pytest.raises(StatusError) as ended:
             await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
         assert (ended.value.code, ended.value.reason) == (504, "Timeout")

@@ -1,1 +1,1 @@
-"""What the server tells about itself: `discovery` (`discoveryforms`), `openapi`, `health`, and the token `issuer`."""
+"""Documents about the server itself: `server` (health, version, the issuer of tokens), `discovery` and `openapi`."""

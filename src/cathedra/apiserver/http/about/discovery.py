@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.http.about.discoveryforms import aggregated_resources
 from cathedra.apiserver.http.about.openapi import OpenAPI
 from cathedra.apiserver.http.answers.response import JSON, Response, status_response
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.http.resources import not_served
+from cathedra.apiserver.pipeline.operations import not_served
 from cathedra.apiserver.routes import Route, VirtualResource, routes_of
 from cathedra.apiserver.versionorder import group_order, version_order
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
@@ -108,7 +107,7 @@ class Discovery:
 
     def _aggregated_resources(self, group: str, version: str) -> list[dict[str, Any]]:
         if (group, version) in self._others.services():
-            return aggregated_resources(self._others.resources(group, version))
+            return _aggregated_resources(self._others.resources(group, version))
         resources = []
         for definition, served in self._served(group, version):
             entry: dict[str, Any] = {
@@ -249,3 +248,26 @@ def _wants_aggregated(accept: str) -> bool:
         "as=APIGroupDiscoveryList" in clause and ";v=v2;" in f"{clause.replace(' ', '')};"
         for clause in accept.split(",")
     )
+
+
+def _aggregated_resources(listed: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the APIResources of another server as APIResourceDiscovery: sub-resources below their resource."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in sorted(listed, key=lambda one: str(one.get("name", ""))):
+        name, _, subresource = str(one.get("name", "")).partition("/")
+        kind = {"group": one.get("group", ""), "version": one.get("version", ""), "kind": one.get("kind", "")}
+        scope = "Namespaced" if one.get("namespaced") else "Cluster"
+        entry = found.setdefault(name, {"resource": name, "scope": scope})
+        if subresource:
+            below = {"subresource": subresource, "responseKind": kind, "verbs": one.get("verbs", [])}
+            entry.setdefault("subresources", []).append(below)
+            continue
+        entry |= {"responseKind": kind, "verbs": one.get("verbs", [])}
+        for wanted, given in (
+            ("singularResource", "singularName"),
+            ("shortNames", "shortNames"),
+            ("categories", "categories"),
+        ):
+            if one.get(given):
+                entry[wanted] = one[given]
+    return list(found.values())

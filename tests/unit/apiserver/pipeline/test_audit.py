@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.pipeline.audit import AuditLog, AuditPolicy, PolicyError, load_policy
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.apiserver.traffic.audit import AuditLog, AuditPolicy, PolicyError, load_policy
-from cathedra.apiserver.traffic.record import RequestRecord
 from tests.unit.apiserver.asgi import open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"

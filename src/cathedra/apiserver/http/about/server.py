@@ -1,4 +1,5 @@
-"""What the server tells about itself: version, health (docs/spec/apimachinery.md §3)."""
+"""Documents about the server itself: version and health (docs/spec/apimachinery.md §3), and what verifiers of service
+account tokens read: the issuer's discovery document and its keys (OpenID Connect Discovery 1.0; §14 there)."""
 
 from __future__ import annotations
 
@@ -7,13 +8,36 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from cathedra import __version__
+from cathedra.api.struct import encode
+from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
+from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.answers.response import Response, json_response, text_response
 from cathedra.apiserver.http.request import Request
 from cathedra.releases import git_version
 
-__all__ = ["HealthAndVersion"]
+__all__ = ["About", "HealthAndVersion"]
 
 _ENDPOINTS: Final = ("healthz", "livez", "readyz")
+_CONFIGURATION: Final = "/.well-known/openid-configuration"
+_KEYS: Final = "/openid/v1/jwks"
+_CACHE: Final = ((b"cache-control", b"public, max-age=3600"),)
+
+
+class About:
+    """Answers requests that name no resource: health, version, the issuer of tokens, discovery and OpenAPI."""
+
+    def __init__(self, health: HealthAndVersion, tokens: ServiceAccountTokens, discovery: Discovery) -> None:
+        self._health = health
+        self._tokens = tokens
+        self._discovery = discovery
+
+    async def answer(self, request: Request) -> Response | None:
+        """Return the document of the path, or None if the path names nothing."""
+        return (
+            self._health.answer(request)
+            or _issuer_document(request, self._tokens)
+            or await self._discovery.answer(request)
+        )
 
 
 class HealthAndVersion:
@@ -31,7 +55,7 @@ class HealthAndVersion:
         self._checks = dict(checks)
 
     def answer(self, request: Request) -> Response | None:
-        """The answer, or None if the path is another's."""
+        """Return the answer, or None if the path is another's."""
         path = request.path.strip("/")
         if path == "version":
             return json_response(self._version())
@@ -73,3 +97,13 @@ class HealthAndVersion:
             lines += self._notes()
         lines.append(f"{endpoint} check {'passed' if healthy else 'failed'}")
         return text_response("\n".join(lines) + "\n", 200 if healthy else 500)
+
+
+def _issuer_document(request: Request, tokens: ServiceAccountTokens) -> Response | None:
+    """Return the issuer's document of that path; None for every other path."""
+    if request.path == _CONFIGURATION:
+        host = request.header(b"host") or "kubernetes.default.svc"
+        return json_response(tokens.configuration(f"https://{host}{_KEYS}"), headers=_CACHE)
+    if request.path == _KEYS:
+        return Response(200, encode(tokens.keys()), b"application/jwk-set+json", _CACHE)
+    return None

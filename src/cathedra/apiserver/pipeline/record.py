@@ -1,4 +1,4 @@
-"""One request and what became of it, for metrics and audit."""
+"""`RequestRecord`: everything that the pipeline knows of one request, whatever transport it came by."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
-from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
+from cathedra.apiserver.pipeline.flowcontrol import Place, Seat
 from cathedra.apiserver.requestinfo import RequestInfo
 
 __all__ = ["RequestRecord"]
@@ -17,12 +18,14 @@ _SHOWN: Final = {"get": "GET", "list": "LIST", "watch": "WATCH", "deletecollecti
 _METHODS: Final = {"HEAD": "GET"} | {method: method for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
 _OTHER: Final = "other"
 """What Kubernetes shows for every other method: clients can make up as many as they like."""
+_UNPLACED: Final = Place(None)
+_NO_SEAT: Final = Seat()
 
 
 class RequestRecord(msgspec.Struct):
-    """Made when a request arrives, completed while it is answered.
+    """One request: what it asks for, and what is found out about it step by step.
 
-    What was asked is in ``info``; everything else is about the user and the answer.
+    The transport sets what it reads (the first part), the steps of the pipeline the rest.
     """
 
     info: RequestInfo
@@ -30,25 +33,49 @@ class RequestRecord(msgspec.Struct):
     audit_id: str
     began: float
     """Seconds of the monotonic clock."""
-    user: UserInfo | None = None
-    impersonated: UserInfo | None = None
-    status: int = 0
     user_agent: str = ""
     source: str = ""
+    """The address of the client, if it has one."""
     content_type: str = ""
     request_body: bytes = b""
-    response_body: bytes = b""
+    """As far as it was read; for audit."""
+    timeout: str = ""
+    """The ``timeout`` parameter."""
+    field_selector: str = ""
+    label_selector: str = ""
+    """Selectors of a list, watch or deletion of a collection; the authorizer may depend on them."""
+    resource_version: str = ""
+    """The revision that a read names."""
+    upgrades: bool = False
+    """True if the request asks to leave HTTP: it cannot be carried out twice."""
+
+    user: UserInfo | None = None
+    """The authenticated user; None before authentication."""
+    impersonated: UserInfo | None = None
+    acting: UserInfo = ANONYMOUS
+    """The user on whose behalf it is carried out: ``impersonated``, or else ``user``."""
+    place: Place = _UNPLACED
+    """Its flow and priority level."""
+    seat: Seat = _NO_SEAT
+    """The seat of a watch, which is released when its first events are sent."""
+    trusted: bool = False
+    """True if the authorizer allows ``acting`` everything, so that it need not be called."""
     allowed: bool | None = None
     """What authorization decided; None before it did."""
-    created_name: str = ""
-    """The name of what was created, which the path does not have."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """What authorization and admission add to the audit event."""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """Texts for ``Warning`` headers, in order; appended while the request is carried out."""
+    created_name: str = ""
+    """The name of what was created, which the path does not have."""
+    status: int = 0
+    """The status of the answer; 0 before it has begun."""
+    response_body: bytes = b""
     counted_as: tuple[str, ...] = ()
-    """The labels, where they are known already."""
+    """The labels under which a long-running request began."""
 
     def labels(self) -> tuple[str, ...]:
-        """Verb, group, version, resource, sub-resource and scope, as metrics have them.
+        """Return verb, group, version, resource, sub-resource and scope, as metrics have them.
 
         The verb is one of a few. The rest is what the request names, whether that is served or not.
         """
@@ -66,7 +93,7 @@ class RequestRecord(msgspec.Struct):
         return shown, *info.resource_labels
 
     def object_ref(self) -> JSONObject:
-        """The object it is about, as audit events have it."""
+        """Return the object of the request, as audit events have it."""
         info = self.info
         if not info.is_resource:
             return {}

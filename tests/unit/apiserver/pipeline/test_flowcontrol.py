@@ -10,8 +10,8 @@ from cathedra.api.core.flowcontrol_v1 import FlowSchema, PriorityLevelConfigurat
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
+from cathedra.apiserver.pipeline.flowcontrol import Flow
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.apiserver.traffic.flow import Flow
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
 from tests.unit.apiserver.asgi import ASGIClient

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qs
 
 from cathedra.apiserver.authentication.user import ANONYMOUS
+from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.traffic.flow import Flow
-from cathedra.apiserver.traffic.record import RequestRecord
 from cathedra.histogram import Histogram
 
 __all__ = ["Metrics", "ServedRoutes"]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cathedra.api.status import StatusError
-from cathedra.apiserver.traffic.deadlines import Deadlines, deadline_of
+from cathedra.apiserver.pipeline.deadlines import Deadlines, deadline_of
 from cathedra.clock import run_virtual
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cathedra.apiserver.http.about.health import HealthAndVersion
+from cathedra.apiserver.http.about.server import HealthAndVersion
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.releases import git_version
 from tests.unit.apiserver.http.requests import request

@@ -19,7 +19,7 @@ import msgspec
 from cathedra.api.nesting import load_json
 from cathedra.api.struct import MicroTime, encode
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.traffic.record import RequestRecord
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.files.private import private_directory, private_file
 
 __all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy", "shortened_agent"]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cathedra.api.status import StatusError
-from cathedra.apiserver.traffic.levels import Level, LevelShape, SharedSeats
+from cathedra.apiserver.pipeline.flowcontrol import Level, LevelShape, SharedSeats
 from cathedra.clock import run_virtual
 
 

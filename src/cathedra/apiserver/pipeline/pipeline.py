@@ -1,0 +1,223 @@
+"""The one way of a request through the API server, whatever transport it came by.
+
+A transport (HTTP, the binary session, the in-process calls) reads a request into a `RequestRecord` and writes the
+outcome. In between every request takes the same steps, in the order of Kubernetes' handler chain
+(``DefaultBuildHandlerChain`` in staging/src/k8s.io/apiserver/pkg/server/config.go):
+
+1. `Recorder.begin` counts it;
+2. `Pipeline.authenticate` finds its user, and the user to impersonate. A session authenticates once, when it opens;
+3. `Pipeline.run` finds its flow and waits for a seat,
+4. sets its deadline. Here the deadline begins with the seat, and reads have none: they are served from memory;
+5. `Recorder.authorize` decides;
+6. the transport's ``work`` carries it out, and
+7. `Recorder.end` counts the answer and writes the audit event, however the request ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from cathedra.apiserver.authentication.authenticator import Authenticator
+from cathedra.apiserver.authorization.authorizer import REASON, Attributes, refusal
+from cathedra.apiserver.authorization.impersonation import asks_to_impersonate, impersonated
+from cathedra.apiserver.computation import timed_out
+from cathedra.apiserver.names import generate_uid
+from cathedra.apiserver.pipeline.audit import AuditLog
+from cathedra.apiserver.pipeline.consistency import Outcome, carried_out
+from cathedra.apiserver.pipeline.deadlines import REQUEST_SECONDS, Deadlines, deadline_of
+from cathedra.apiserver.pipeline.flowcontrol import Flow, Seat
+from cathedra.apiserver.pipeline.metrics import Metrics
+from cathedra.apiserver.pipeline.record import RequestRecord
+from cathedra.apiserver.requestinfo import RequestInfo
+from cathedra.apiserver.verbs.context import ServerContext
+from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.peercertificate import PeerCertificate
+
+__all__ = ["CLIENT_GONE", "Pipeline", "Recorder"]
+
+CLIENT_GONE: Final = 499
+"""The status that is recorded if the client left before its answer."""
+R = TypeVar("R", bound=Outcome | None)
+
+
+class Recorder:
+    """Authorization, metrics and audit of requests: the steps that calls in this process take, too."""
+
+    def __init__(self, server: ServerContext, metrics: Metrics | None, audit: AuditLog | None) -> None:
+        """Without ``metrics`` nothing is counted, without ``audit`` nothing is written."""
+        self._server = server
+        self._metrics = metrics
+        self._audit = audit
+        self._now = server.clock.monotonic
+        self.audits = audit is not None
+        """True if requests are written to an audit log: then bodies, paths and names must be recorded."""
+
+    def record(self, info: RequestInfo, query: bytes) -> RequestRecord:
+        """Return the record of a request that arrives now, without an identity unless it is audited."""
+        audit_id = generate_uid(self._server.random) if self.audits else ""
+        return RequestRecord(info, query, audit_id, self._now())
+
+    def wants_response(self, record: RequestRecord) -> bool:
+        """Return True if the audit event of a request shows the body of its answer."""
+        return self._audit is not None and self._audit.level(record) == "RequestResponse"
+
+    def begin(self, record: RequestRecord) -> None:
+        """Count a request that has arrived."""
+        if self._metrics is not None:
+            self._metrics.begin(record)
+
+    def authorize(self, record: RequestRecord) -> None:
+        """Let the request pass.
+
+        Raises:
+            StatusError: 403, its user may not do that.
+        """
+        if record.trusted:
+            record.allowed = True
+            record.annotations[REASON] = ""
+            return
+        attributes = Attributes.of(
+            record.info,
+            record.acting,
+            field_selector=record.field_selector,
+            label_selector=record.label_selector,
+        )
+        decision = self._server.authorizer.authorize(attributes)
+        record.annotations[REASON] = decision.reason
+        allowed = record.allowed = decision.allowed
+        if not allowed:
+            raise refusal(attributes, decision)
+
+    def started(self, record: RequestRecord, status: int) -> None:
+        """Write the audit event of a long-running request whose answer has begun."""
+        record.status = status
+        if self._audit is not None:
+            self._write(self._audit, record, "ResponseStarted")
+
+    def end(self, record: RequestRecord) -> None:
+        """Count a request that is over, and write its audit event."""
+        if self._metrics is not None:
+            self._metrics.end(record, self._now() - record.began)
+        if self._audit is not None:
+            self._write(self._audit, record, "ResponseComplete")
+
+    def _write(self, audit: AuditLog, record: RequestRecord, stage: str) -> None:
+        now = self._server.clock.now()
+        # The wall clock may be set while a request is under way, so its arrival is counted back from now.
+        audit.write(record, stage, now - (self._now() - record.began), now)
+
+
+class Pipeline(Recorder):
+    """The steps of requests that come from outside this process: all of them."""
+
+    def __init__(
+        self,
+        server: ServerContext,
+        authenticator: Authenticator,
+        flow: Flow,
+        *,
+        metrics: Metrics,
+        audit: AuditLog | None = None,
+        passes_on: Callable[[RequestInfo], object],
+    ) -> None:
+        """``passes_on`` returns something true for a request that another server answers."""
+        super().__init__(server, metrics, audit)
+        if audit is not None:
+            metrics.audit_events = lambda: audit.written
+        self._authenticator = authenticator
+        self._passes_on = passes_on
+        self.flow = flow
+        self.deadlines = Deadlines()
+        self.metrics = metrics
+
+    def authenticate(self, record: RequestRecord, headers: RequestHeaders, certificate: PeerCertificate | None) -> None:
+        """Set the user of a request, and the user on whose behalf it is to be carried out.
+
+        Raises:
+            StatusError: 401, the credentials are invalid; 403, the user may not impersonate the other.
+        """
+        der, ended = None, False
+        if certificate is not None:
+            der, ended = certificate.der, certificate.has_ended(self._server.clock.now())
+        user = self._authenticator.authenticate(headers, der, path=record.info.path, ended=ended)
+        record.user = record.acting = user
+        if asks_to_impersonate(headers):
+            record.impersonated = record.acting = impersonated(user, headers, self._server.authorizer)
+
+    async def run(self, record: RequestRecord, work: Callable[[], Awaitable[R]]) -> R:
+        """Carry out an authenticated request by ``work`` once it has a seat, in its time, if it is authorized.
+
+        Raises:
+            StatusError: 429, there is no seat; 504, it took too long; 403, its user may not do that; 400, its timeout
+                is no duration; or what ``work`` raises.
+        """
+        info = record.info
+        place = record.place = self.flow.place(record.acting, info)
+        if info.verb == "watch":
+            return await self._begin_watch(record, work)
+        if info.long_running:
+            return await self.authorized(record, work)
+        seconds = deadline_of(record.timeout) if record.timeout else REQUEST_SECONDS
+        level = place.level
+        if level is not None and not level.acquire():
+            await level.queue_up(place.flow)
+        try:
+            if info.reads:
+                return await self.authorized(record, work)
+            try:
+                with self.deadlines.within(seconds):
+                    return await self.authorized(record, work)
+            except TimeoutError:
+                raise timed_out() from None
+        finally:
+            if level is not None:
+                level.release()
+
+    def authorized(self, record: RequestRecord, work: Callable[[], Awaitable[R]]) -> Awaitable[R]:
+        """Authorize a request and carry it out by ``work``, by a state that contains every earlier acknowledged write.
+
+        Raises:
+            StatusError: 403, its user may not do that; or what ``work`` raises.
+        """
+        # Not a coroutine: every frame on the way of a request costs time.
+        if not self._server.registry.shared:
+            self.authorize(record)
+            return work()
+        return self._consistent(record, work)
+
+    def _consistent(self, record: RequestRecord, work: Callable[[], Awaitable[R]]) -> Awaitable[R]:
+        def attempt() -> Awaitable[R]:
+            self.authorize(record)
+            return work()
+
+        return carried_out(self._server.registry, record, attempt)
+
+    async def _begin_watch(self, record: RequestRecord, work: Callable[[], Awaitable[R]]) -> R:
+        """Carry out a watch. It holds a seat until its first events are sent: they are as much work as a list."""
+        if not self._passes_on(record.info) and not self.take_seat(record):
+            await self.wait_for_seat(record)
+        try:
+            return await self.authorized(record, work)
+        finally:
+            record.seat.release()
+
+    def take_seat(self, record: RequestRecord) -> bool:
+        """Take a seat for a watch, to be released by its transport. Return False if none is free now."""
+        place = record.place = self.flow.place(record.acting, record.info)
+        if place.level is not None:
+            if not place.level.acquire():
+                return False
+            record.seat = Seat(place.level)
+        return True
+
+    async def wait_for_seat(self, record: RequestRecord) -> None:
+        """Wait for a seat for a watch that could not take one.
+
+        Raises:
+            StatusError: 429, the queue is full, or no seat became free in time.
+        """
+        place = record.place
+        if place.level is not None:
+            await place.level.queue_up(place.flow)
+            record.seat = Seat(place.level)

@@ -1,0 +1,116 @@
+"""The steps of a request between reading it and answering it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from cathedra.api.status import StatusError
+from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
+from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.pipeline import Pipeline
+from cathedra.apiserver.pipeline.record import RequestRecord
+from cathedra.apiserver.requestinfo import request_info
+from tests.unit.apiserver.asgi import ASGIClient, open_asgi
+
+JANE = UserInfo("jane")
+ADMIN = UserInfo("root", (MASTERS_GROUP,))
+
+
+def pipeline_of(asgi: ASGIClient, flow: Flow, *, passes_on: bool = False) -> Pipeline:
+    """A pipeline without authentication, beside the server's own."""
+    nothing: Any = None
+    return Pipeline(asgi.server.context, nothing, flow, metrics=asgi.server.app.metrics, passes_on=lambda _: passes_on)
+
+
+def record(method: str, user: UserInfo = JANE, *, watch: bool = False, timeout: str = "") -> RequestRecord:
+    made = RequestRecord(request_info(method, "/api/v1/pods", watch=watch), b"", "", 0.0, timeout=timeout)
+    made.user = made.acting = user
+    return made
+
+
+def returning(value: Any) -> Callable[[], Awaitable[Any]]:
+    async def work() -> Any:
+        return value
+
+    return work
+
+
+async def test_a_request_holds_a_seat_for_as_long_as_it_is_carried_out() -> None:
+    async with open_asgi() as asgi:
+        flow, go_on = Flow(seats=1), asyncio.Event()
+        pipeline = pipeline_of(asgi, flow)
+        wait: Any = go_on.wait
+        working = asyncio.create_task(pipeline.run(record("POST"), wait))
+        await asyncio.sleep(0)
+        assert flow.taken == 1
+        waiting = asyncio.create_task(pipeline.run(record("GET"), wait))
+        await asyncio.sleep(0)
+        assert (flow.taken, flow.waiting) == (1, 1)
+        assert await pipeline.run(record("GET", ADMIN), returning("at once")) == "at once"
+        go_on.set()
+        await asyncio.gather(working, waiting)
+        assert (flow.taken, flow.waiting) == (0, 0)
+
+
+async def test_a_request_that_waits_too_long_for_a_seat_is_refused() -> None:
+    async with open_asgi() as asgi:
+        flow, go_on = Flow(seats=1, wait=0.01), asyncio.Event()
+        pipeline = pipeline_of(asgi, flow)
+        wait: Any = go_on.wait
+        working = asyncio.create_task(pipeline.run(record("POST"), wait))
+        await asyncio.sleep(0)
+        with pytest.raises(StatusError) as refused:
+            await pipeline.run(record("GET"), returning(None))
+        assert refused.value.code == 429
+        go_on.set()
+        await working
+
+
+async def test_a_watch_holds_its_seat_until_its_first_events_are_sent() -> None:
+    async with open_asgi() as asgi:
+        flow = Flow(seats=1)
+        watch, taken = record("GET", watch=True), []
+
+        async def work() -> None:
+            taken.append(flow.taken)
+            watch.seat.release()
+            taken.append(flow.taken)
+
+        await pipeline_of(asgi, flow).run(watch, work)
+        assert taken == [1, 0]
+        assert flow.taken == 0, "it is released once"
+
+
+async def test_a_watch_that_another_server_answers_takes_no_seat() -> None:
+    async with open_asgi() as asgi:
+        flow = Flow(seats=1)
+        taken = []
+
+        async def work() -> None:
+            taken.append(flow.taken)
+
+        await pipeline_of(asgi, flow, passes_on=True).run(record("GET", watch=True), work)
+        assert taken == [0]
+
+
+async def test_a_write_ends_with_its_deadline_and_a_read_has_none() -> None:
+    async def slow() -> None:
+        await asyncio.sleep(0.05)
+
+    async with open_asgi() as asgi:
+        pipeline = pipeline_of(asgi, Flow())
+        with pytest.raises(StatusError) as refused:
+            await pipeline.run(record("POST", timeout="1ms"), slow)
+        assert refused.value.code == 504
+        await pipeline.run(record("GET", timeout="1ms"), slow)
+
+
+async def test_a_timeout_that_is_no_duration_is_refused_for_reads_too() -> None:
+    async with open_asgi() as asgi:
+        with pytest.raises(StatusError, match="invalid timeout") as refused:
+            await pipeline_of(asgi, Flow()).run(record("GET", timeout="soon"), returning(None))
+    assert refused.value.code == 400
