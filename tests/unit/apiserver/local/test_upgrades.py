@@ -629,7 +629,7 @@ async def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
 
 def slice_of(release: str) -> ResourceSlice | resource_v1beta1.ResourceSlice:
     """A slice with fields of 1.37 and 1.33, in a version that the release serves."""
-    devices = [{"name": "x", "taints": [{"key": "k", "effect": "NoExecute"}]}]
+    devices = [{"name": "x", "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]}]
     spec = {
         "driver": "d.example.com",
         "nodeName": "n",
