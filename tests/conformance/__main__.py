@@ -1,7 +1,7 @@
 """``make conformance``: how many of Kubernetes' recorded answers Cathedra gives, per file and per area.
 
 A folder of vectors (by default the ``vectors`` beside this file) has one folder per area (``api``, ``allocation``,
-``cel``, ``scenarios``), each with files of cases; a missing folder is an error.
+``cel``, ``scenarios``, ``declared``), each with files of cases; a missing folder is an error.
 Every area has a module ``<area>_area`` whose ``run(folder)`` yields one result per case that judges the newest
 behaviour (lines that a newer release superseded yield none). An area without a module, or a file it does not answer,
 counts as failed. The baseline file holds the passed counts that a change must not fall below.
@@ -29,7 +29,7 @@ from tests.conformance.live import run_live
 from tests.conformance.live_cluster import ClusterInUse, NotRemoved
 from tests.conformance.vectorfiles import VECTORS, count, vector_files
 
-AREAS = ("api", "allocation", "cel", "scenarios")
+AREAS = ("api", "allocation", "cel", "scenarios", "declared")
 BASELINE = Path(__file__).with_name("baseline.json")
 
 Result = tuple[str, str, bool, str]

@@ -173,6 +173,8 @@ class Play:
         return self._servers[name]
 
     async def _step(self, step: dict[str, Any]) -> str:
+        if "wait" in step:  # a definition or a policy takes effect a little after it is written
+            await asyncio.sleep(step["wait"])
         server = self._server(step.get("gates", self._case["gates"]))
         method = "GET" if step["method"] == "WATCH" else step["method"]
         answer = await send(
