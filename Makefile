@@ -62,7 +62,7 @@ check: $(VENV)/.dev            ## run ruff, mypy --strict and the import contrac
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-conformance: $(VENV)/.dev      ## replay Kubernetes' recorded answers and count matches [VECTORS=DIR] [AREA=api|allocation|cel|scenarios] [SHOW=ID]; AREA=scenarios LIVE=KUBECONFIG [ONLY=ID] on a cluster
+conformance: $(VENV)/.dev      ## replay Kubernetes' recorded answers and count matches [VECTORS=DIR] [AREA=api|allocation|cel|scenarios|declared] [SHOW=ID]; AREA=scenarios LIVE=KUBECONFIG [ONLY=ID] on a cluster
 	@$(BIN)/python -m tests.conformance $(addprefix --vectors ,$(VECTORS)) $(addprefix --area ,$(AREA)) $(addprefix --show ,$(SHOW)) \
 		$(addprefix --live --kubeconfig ,$(LIVE)) $(addprefix --only ,$(ONLY))
 

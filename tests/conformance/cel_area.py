@@ -135,7 +135,7 @@ def run(folder: Path) -> Iterator[Result]:
             if file == "conformance.jsonl":
                 name = f"{case['file']}/{case['section']}/{case['name']}"
                 difference = _judged(judge_conformance, case)
-            elif file == "admission-policies.jsonl":
+            elif file.startswith("admission-policies"):
                 name, difference = case["id"], _judged(judge_policy, case)
             else:
                 name, difference = case["id"], _judged(judge_selector, case, devices)
