@@ -49,7 +49,7 @@ from cathedra.clock import Clock
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates
 
-__all__ = ["AccessControl", "access_control"]
+__all__ = ["AccessControl", "AccessSetup", "access_control"]
 
 
 class AccessControl(msgspec.Struct, frozen=True):
@@ -63,18 +63,27 @@ class AccessControl(msgspec.Struct, frozen=True):
     """Connections to webhooks; closed with the server."""
 
 
-def access_control(
-    registry: Registry,
-    config: ServerConfig,
-    gates: FeatureGates,
-    kinds: Callable[[], Iterator[AnyDefinition]],
-    *,
-    computations: Computations,
-    clock: Clock,
-    random: random_module.Random,
-) -> AccessControl:
-    """What a server's configuration asks for, over objects that are loaded; ``kinds`` lists what is
-    served."""
+class AccessSetup(msgspec.Struct, frozen=True):
+    """What access control depends on beside the stored objects."""
+
+    config: ServerConfig
+    gates: FeatureGates
+    kinds: Callable[[], Iterator[AnyDefinition]]
+    """Returns the served kinds."""
+    computations: Computations
+    clock: Clock
+    random: random_module.Random
+
+
+def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
+    """Return the authorizer and the admission chain that a server's configuration asks for.
+
+    The objects of the registry must be loaded.
+    """
+    config, gates, kinds, computations = setup.config, setup.gates, setup.kinds, setup.computations
+    clock, random = setup.clock, setup.random
+    # The order is Kubernetes': defaults before policies and webhooks, which see the object as it will be stored; quota
+    # last, so that a write that another plugin refuses is not charged.
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
         LimitRanger(registry),

@@ -16,7 +16,7 @@ import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import failure
-from cathedra.apiserver.accesscontrol import access_control
+from cathedra.apiserver.accesscontrol import AccessSetup, access_control
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
 from cathedra.apiserver.authentication.authenticator import Authenticator, BootstrapTokens, StaticTokens, authenticated
@@ -126,9 +126,8 @@ class APIServer:
         await registry.load()
         catalog = Catalog(served, served_virtual(gates, dict(config.runtime_config)))
         computations = Computations()
-        access = access_control(
-            registry, config, gates, lambda: iter(catalog), computations=computations, clock=clock, random=random
-        )
+        setup = AccessSetup(config, gates, lambda: iter(catalog), computations, clock, random)
+        access = access_control(registry, setup)
         context = ServerContext(
             registry=registry,
             admission=access.admission,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, group_words
+from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, Resource, group_words
 from cathedra.apiserver.openapi.schemas import META, Descriptions, OpenAPIObject, Schemas
 from cathedra.apiserver.routes import METRICS_GROUP, VirtualResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
@@ -133,67 +133,50 @@ class Documents:
         else:
             reversed_group = ".".join(reversed(definition.group.split(".")))
             item = schemas.document(f"{reversed_group}.{version.name}.{definition.kind}", custom, gvk)
-        operations = self._operations(
+        shown = Resource(
             gvk,
             definition.plural,
             item,
-            schemas,
             namespaced=definition.namespaced,
             returns_deleted=definition.strategy.returns_deleted_object,
             strategic=custom is None,
         )
+        operations = self._operations(shown, schemas)
         paths = operations.paths(definition.verbs)
         for name, strategy in definition.subresources.items():
             if version.subresources is None or name in version.subresources:
                 paths |= operations.subresource(name, gvk, item, strategy.verbs)
         if definition.scalable or getattr(version.type, "scale", None) is not None:
             scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-            shown = schemas.kind("autoscaling/v1", "Scale", gvks=[scale])
-            paths |= operations.subresource("scale", scale, shown, STATUS_VERBS)
+            reference = schemas.kind("autoscaling/v1", "Scale", gvks=[scale])
+            paths |= operations.subresource("scale", scale, reference, STATUS_VERBS)
         for connected in definition.connected:
             foreign = {"group": connected.group, "version": connected.version or version.name, "kind": connected.kind}
             if connected.name in _STREAMS:
                 paths |= operations.connection(connected.name, foreign, connected.verbs)
                 continue
             api_version = f"{connected.group}/{foreign['version']}" if connected.group else foreign["version"]
-            shown = schemas.kind(api_version, connected.kind, gvks=[foreign])
-            paths |= operations.subresource(connected.name, foreign, shown, connected.verbs)
+            reference = schemas.kind(api_version, connected.kind, gvks=[foreign])
+            paths |= operations.subresource(connected.name, foreign, reference, connected.verbs)
         return paths
 
     def _virtual(self, virtual: VirtualResource, schemas: Schemas) -> OpenAPIObject:
         gvk = {"group": virtual.group, "kind": virtual.kind, "version": virtual.version}
         api_version = f"{virtual.group}/{virtual.version}" if virtual.group else virtual.version
         item = schemas.kind(api_version, virtual.kind, gvks=[gvk])
-        operations = self._operations(
-            gvk, virtual.plural, item, schemas, namespaced=virtual.namespaced, returns_deleted=False
-        )
-        return operations.paths(virtual.verbs)
+        shown = Resource(gvk, virtual.plural, item, namespaced=virtual.namespaced, returns_deleted=False)
+        return self._operations(shown, schemas).paths(virtual.verbs)
 
-    def _operations(
-        self,
-        gvk: dict[str, str],
-        plural: str,
-        item: OpenAPIObject,
-        schemas: Schemas,
-        *,
-        namespaced: bool,
-        returns_deleted: bool,
-        strategic: bool = True,
-    ) -> Operations:
+    def _operations(self, resource: Resource, schemas: Schemas) -> Operations:
         shared = self._everywhere("DeleteOptions")
         watched = self._everywhere("WatchEvent")
         return Operations(
-            gvk=gvk,
-            plural=plural,
-            namespaced=namespaced,
-            object=item,
-            listing=schemas.list_of(item, gvk),
+            resource,
+            listing=schemas.list_of(resource.object, resource.gvk),
             status=schemas.named(META, "Status", gvks=[{"group": "", "kind": "Status", "version": "v1"}]),
             delete_options=schemas.named(META, "DeleteOptions", gvks=shared),
             patch=schemas.patch(),
             watch_event=schemas.named(META, "WatchEvent", gvks=watched),
-            returns_deleted=returns_deleted,
-            strategic=strategic,
         )
 
     def _everywhere(self, kind: str) -> Iterable[dict[str, str]]:

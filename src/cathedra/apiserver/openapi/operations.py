@@ -8,7 +8,7 @@ from typing import Final
 
 from cathedra.apiserver.openapi.schemas import OpenAPIObject
 
-__all__ = ["Operations", "group_words", "parameter", "watch_parameters"]
+__all__ = ["Operations", "Resource", "group_words", "parameter", "watch_parameters"]
 
 JSON_TYPES: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 WATCH_TYPES: Final = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
@@ -95,61 +95,77 @@ def group_words(group: str, version: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
-    """One resource in one version, and the references its operations need."""
+class Resource:
+    """One resource in one version."""
 
     gvk: dict[str, str]
     plural: str
-    namespaced: bool
     object: OpenAPIObject
+    """Reference to the schema of its kind."""
+    namespaced: bool
+    returns_deleted: bool
+    """True if a deletion returns the object, and not a Status."""
+    strategic: bool = True
+    """True if it takes strategic merge patches, which custom resources do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The operations of a resource; the other fields are references to the schemas that they need."""
+
+    resource: Resource
     listing: OpenAPIObject
     status: OpenAPIObject
     delete_options: OpenAPIObject
     patch: OpenAPIObject
     watch_event: OpenAPIObject
-    returns_deleted: bool
-    strategic: bool = True
 
     @property
     def prefix(self) -> str:
         """The group version's path."""
-        group, version = self.gvk["group"], self.gvk["version"]
+        group, version = self.resource.gvk["group"], self.resource.gvk["version"]
         return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
     @property
     def _where(self) -> str:
-        scope = "/namespaces/{namespace}" if self.namespaced else ""
-        return f"{self.prefix}{scope}/{self.plural}"
+        scope = "/namespaces/{namespace}" if self.resource.namespaced else ""
+        return f"{self.prefix}{scope}/{self.resource.plural}"
 
     def paths(self, verbs: tuple[str, ...]) -> OpenAPIObject:
         """The paths of the collection and of one object, and the old way to watch."""
         collection: OpenAPIObject = {}
         if "list" in verbs:
-            collection["get"] = self._operation("list", "list", self.listing, _LIST, streaming=True)
+            collection["get"] = self._operation(_Operation("list", "list", self.listing, _LIST, streaming=True))
         if "create" in verbs:
-            collection["post"] = self._operation("create", "post", self.object, _WRITE, body=self.object)
+            collection["post"] = self._operation(
+                _Operation("create", "post", self.resource.object, _WRITE, body=self.resource.object)
+            )
         if "deletecollection" in verbs:
             collection["delete"] = self._operation(
-                "delete", "deletecollection", self.status, _DELETE_COLLECTION, middle="Collection"
+                _Operation("delete", "deletecollection", self.status, _DELETE_COLLECTION, middle="Collection")
             )
         single: OpenAPIObject = {}
         if "get" in verbs:
-            single["get"] = self._operation("read", "get", self.object, ())
+            single["get"] = self._operation(_Operation("read", "get", self.resource.object, ()))
         if "update" in verbs:
-            single["put"] = self._operation("replace", "put", self.object, _WRITE, body=self.object)
+            single["put"] = self._operation(
+                _Operation("replace", "put", self.resource.object, _WRITE, body=self.resource.object)
+            )
         if "delete" in verbs:
-            answer = self.object if self.returns_deleted else self.status
-            single["delete"] = self._operation("delete", "delete", answer, _DELETE, body=self.delete_options)
+            answer = self.resource.object if self.resource.returns_deleted else self.status
+            single["delete"] = self._operation(
+                _Operation("delete", "delete", answer, _DELETE, body=self.delete_options)
+            )
         if "patch" in verbs:
-            single["patch"] = self._operation("patch", "patch", self.object, (*_WRITE, "force"))
+            single["patch"] = self._operation(_Operation("patch", "patch", self.resource.object, (*_WRITE, "force")))
         paths = {}
         if collection:
             paths[self._where] = {**collection, "parameters": self._scope("pretty")}
         if single:
             paths[f"{self._where}/{{name}}"] = {**single, "parameters": self._scope("name", "pretty")}
-        if "list" in verbs and self.namespaced:
-            listing = self._operation("list", "list", self.listing, (), everywhere=True, streaming=True)
-            paths[f"{self.prefix}/{self.plural}"] = {"get": listing, "parameters": watch_parameters()}
+        if "list" in verbs and self.resource.namespaced:
+            listing = self._operation(_Operation("list", "list", self.listing, (), everywhere=True, streaming=True))
+            paths[f"{self.prefix}/{self.resource.plural}"] = {"get": listing, "parameters": watch_parameters()}
         if "watch" in verbs:
             paths |= self._watch_paths()
         return paths
@@ -170,7 +186,7 @@ class Operations:
                 continue
             parameters = () if verb == "get" else (*_WRITE, "force") if verb == "patch" else _WRITE
             body = reference if verb in {"update", "create"} else None
-            made = self._operation(word, action, reference, parameters, body=body, suffix=suffix)
+            made = self._operation(_Operation(word, action, reference, parameters, body=body, suffix=suffix))
             made["x-kubernetes-group-version-kind"] = kind
             methods[method] = made
         return {f"{self._where}/{{name}}/{name}": {**methods, "parameters": self._scope("name", "pretty")}}
@@ -181,10 +197,12 @@ class Operations:
         methods: OpenAPIObject = {}
         for verb, method in (("get", "get"), ("create", "post")):
             if verb in verbs:
-                words = f"connect{group_words(self.gvk['group'], self.gvk['version'])}{method.title()}"
+                words = (
+                    f"connect{group_words(self.resource.gvk['group'], self.resource.gvk['version'])}{method.title()}"
+                )
                 methods[method] = {
-                    "description": f"connect to {name} of the {self.gvk['kind']}",
-                    "operationId": f"{words}Namespaced{self.gvk['kind']}{suffix}",
+                    "description": f"connect to {name} of the {self.resource.gvk['kind']}",
+                    "operationId": f"{words}Namespaced{self.resource.gvk['kind']}{suffix}",
                     "tags": [self._tag],
                     "responses": _responses({"type": "string"}, ("*/*",), (200,)),
                     "x-kubernetes-action": "connect",
@@ -193,21 +211,23 @@ class Operations:
         return {f"{self._where}/{{name}}/{name}": {**methods, "parameters": self._scope("name")}}
 
     def _watch_paths(self) -> OpenAPIObject:
-        scope = "/namespaces/{namespace}" if self.namespaced else ""
-        base = f"{self.prefix}/watch{scope}/{self.plural}"
+        scope = "/namespaces/{namespace}" if self.resource.namespaced else ""
+        base = f"{self.prefix}/watch{scope}/{self.resource.plural}"
         paths = {
             base: self._watched("watchlist", suffix="List"),
             f"{base}/{{name}}": self._watched("watch", named=True),
         }
-        if self.namespaced:
-            paths[f"{self.prefix}/watch/{self.plural}"] = self._watched("watchlist", suffix="List", everywhere=True)
+        if self.resource.namespaced:
+            paths[f"{self.prefix}/watch/{self.resource.plural}"] = self._watched(
+                "watchlist", suffix="List", everywhere=True
+            )
         return paths
 
     def _watched(
         self, action: str, *, suffix: str = "", named: bool = False, everywhere: bool = False
     ) -> OpenAPIObject:
-        made = self._operation("watch", action, self.watch_event, (), suffix=suffix, everywhere=everywhere)
-        made["description"] = f"watch {self.gvk['kind']} objects. Deprecated: list with watch=true instead."
+        made = self._operation(_Operation("watch", action, self.watch_event, (), suffix=suffix, everywhere=everywhere))
+        made["description"] = f"watch {self.resource.gvk['kind']} objects. Deprecated: list with watch=true instead."
         made["deprecated"] = True
         made["responses"] = _responses(self.watch_event, (*JSON_TYPES, *WATCH_TYPES), (200,))
         scope = [] if everywhere else [one for one in self._scope(*(("name",) if named else ())) if one["in"] == "path"]
@@ -216,58 +236,65 @@ class Operations:
 
     @property
     def _tag(self) -> str:
-        words = group_words(self.gvk["group"], "")
-        return f"{words[:1].lower()}{words[1:]}_{self.gvk['version']}"
+        words = group_words(self.resource.gvk["group"], "")
+        return f"{words[:1].lower()}{words[1:]}_{self.resource.gvk['version']}"
 
     def _scope(self, *names: str) -> list[OpenAPIObject]:
         made: list[OpenAPIObject] = []
         if "name" in names:
-            made.append(_path_parameter("name", f"The name of the {self.gvk['kind']}."))
-        if self.namespaced:
+            made.append(_path_parameter("name", f"The name of the {self.resource.gvk['kind']}."))
+        if self.resource.namespaced:
             made.append(_path_parameter("namespace", "The namespace of the object."))
         if "pretty" in names:
             made.append(parameter("pretty"))
         return made
 
-    def _operation(
-        self,
-        word: str,
-        action: str,
-        answer: OpenAPIObject,
-        parameters: tuple[str, ...],
-        *,
-        body: OpenAPIObject | None = None,
-        middle: str = "",
-        suffix: str = "",
-        everywhere: bool = False,
-        streaming: bool = False,
-    ) -> OpenAPIObject:
-        namespaced = "Namespaced" if self.namespaced and not everywhere else ""
-        ending = f"{suffix}ForAllNamespaces" if everywhere else suffix
-        words = group_words(self.gvk["group"], self.gvk["version"])
-        kind = self.gvk["kind"]
+    def _operation(self, shown: _Operation) -> OpenAPIObject:
+        word, middle, suffix = shown.word, shown.middle, shown.suffix
+        namespaced = "Namespaced" if self.resource.namespaced and not shown.everywhere else ""
+        ending = f"{suffix}ForAllNamespaces" if shown.everywhere else suffix
+        media = (*JSON_TYPES, *WATCH_TYPES) if shown.streaming else JSON_TYPES
+        words = group_words(self.resource.gvk["group"], self.resource.gvk["version"])
+        kind = self.resource.gvk["kind"]
         made: OpenAPIObject = {
             "description": f"{word} {'the ' if not middle and word != 'list' else ''}{kind}"
             f"{' objects' if middle or word == 'list' else ''}{f' ({suffix.lower()})' if suffix else ''}",
             "operationId": f"{word}{words}{middle}{namespaced}{kind}{ending}",
             "tags": [self._tag],
-            "parameters": [parameter(name) for name in sorted(parameters)],
-            "responses": _responses(answer, (*JSON_TYPES, *WATCH_TYPES) if streaming else JSON_TYPES, _codes(action)),
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": self.gvk,
+            "parameters": [parameter(name) for name in sorted(shown.parameters)],
+            "responses": _responses(shown.answer, media, _codes(shown.action)),
+            "x-kubernetes-action": shown.action,
+            "x-kubernetes-group-version-kind": self.resource.gvk,
         }
-        accepted = self._request_body(action, body)
+        accepted = self._request_body(shown.action, shown.body)
         return made if accepted is None else {**made, "requestBody": accepted}
 
     def _request_body(self, action: str, body: OpenAPIObject | None) -> OpenAPIObject | None:
         if action == "patch":
-            kinds = sorted((*_PATCHES, _STRATEGIC)) if self.strategic else _PATCHES
+            kinds = sorted((*_PATCHES, _STRATEGIC)) if self.resource.strategic else _PATCHES
             return {"required": True, "content": {media: {"schema": self.patch} for media in kinds}}
         if action == "deletecollection":
             return {"content": {"*/*": {"schema": self.delete_options}}}
         if body is None:
             return None
         return {"content": {"*/*": {"schema": body}}, **({} if action == "delete" else {"required": True})}
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """An operation to be shown; its name is put together from the words."""
+
+    word: str
+    action: str
+    answer: OpenAPIObject
+    parameters: tuple[str, ...] = ()
+    body: OpenAPIObject | None = None
+    middle: str = ""
+    suffix: str = ""
+    everywhere: bool = False
+    """True for the path over all namespaces."""
+    streaming: bool = False
+    """True if the answer may be a watch."""
 
 
 def _codes(action: str) -> tuple[int, ...]:
