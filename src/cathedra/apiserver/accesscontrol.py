@@ -1,4 +1,4 @@
-"""Authorizer and admission chain as a server's configuration asks for them (docs/spec/apimachinery.md §15.1
+"""The authorizer and the admission chain of a server, made by its configuration (docs/spec/apimachinery.md §15.1
 and §16)."""
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class AccessControl(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     admission: AdmissionChain
     rules: Callable[[UserInfo, str], HeldRules]
-    """What a user may do in a namespace."""
+    """Returns the rules that a user holds in a namespace."""
     webhooks: WebhookClient
     """Connections to webhooks; closed with the server."""
 
 
 class AccessSetup(msgspec.Struct, frozen=True):
-    """What access control depends on beside the stored objects."""
+    """The dependencies of access control other than the stored objects."""
 
     config: ServerConfig
     gates: FeatureGates
@@ -76,7 +76,7 @@ class AccessSetup(msgspec.Struct, frozen=True):
 
 
 def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
-    """Return the authorizer and the admission chain that a server's configuration asks for.
+    """Return the authorizer and the admission chain that a configuration enables.
 
     The objects of the registry must be loaded.
     """

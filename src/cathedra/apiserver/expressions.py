@@ -40,7 +40,7 @@ class CELExpressions:
         )
 
     def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
-        """What is wrong with a device selector: it must compile, answer a bool, and be cheap enough."""
+        """Return the fault of a device selector: it must compile, return a bool, and not cost too much."""
         key = (expression, stored)
         if key in self._known:
             return self._known[key]
@@ -60,7 +60,7 @@ class CELExpressions:
         return ExpressionFault(_TYPES[verdict.reason], verdict.detail)
 
     def derived_attribute(self, expression: str, *, stored: bool) -> tuple[ExpressionFault | None, int]:
-        """What is wrong with a derived attribute's expression, and its estimated cost."""
+        """Return the fault of a derived attribute's expression, and its estimated cost."""
         from cathedra.cel import device, program  # start-up time: CEL, with the first expression
         from cathedra.cel.errors import CompileError  # start-up time: as above
         from cathedra.cel.selector import COST_LIMIT  # start-up time: as above

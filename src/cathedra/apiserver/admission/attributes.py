@@ -15,10 +15,9 @@ __all__ = ["AdmissionAttributes"]
 
 
 class AdmissionAttributes(msgspec.Struct, frozen=True):
-    """A write on its way in: the call, and the objects that it is about, in the hub version.
+    """A write before it is stored: the call and its objects, in the hub version.
 
-    What the call says is read from the call; its attributes are repeated here as properties, under the names that
-    Kubernetes' admission attributes have.
+    The attributes of the call are repeated as properties, under the names of Kubernetes' admission attributes.
     """
 
     call: Call
@@ -30,9 +29,9 @@ class AdmissionAttributes(msgspec.Struct, frozen=True):
     """None in a creation."""
     options: KubeStruct | None = None
     again: bool = False
-    """Whether this is the second pass over the request, because a webhook changed the object in the first."""
+    """True if this is the second pass over the request, because a webhook changed the object in the first."""
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What plugins remember from one pass to the next, by plugin."""
+    """State that plugins keep from one pass to the next, by plugin."""
 
     def but(self, **changes: Any) -> AdmissionAttributes:
         """The same request with other values in the named attributes."""
@@ -45,7 +44,7 @@ class AdmissionAttributes(msgspec.Struct, frozen=True):
 
     @property
     def definition(self) -> AnyDefinition:
-        """The resource."""
+        """The definition of the resource that is written."""
         return self.call.definition
 
     @property
@@ -70,7 +69,7 @@ class AdmissionAttributes(msgspec.Struct, frozen=True):
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing is to be stored."""
+        """True if nothing is to be stored."""
         return self.call.dry_run
 
     @property
@@ -85,5 +84,5 @@ class AdmissionAttributes(msgspec.Struct, frozen=True):
 
     @property
     def annotations(self) -> dict[str, str]:
-        """What is added to the audit event; plugins add."""
+        """Annotations of the audit event; plugins add theirs."""
         return self.call.annotations

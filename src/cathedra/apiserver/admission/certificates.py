@@ -1,4 +1,4 @@
-"""Who may approve and sign requests for certificates, and which requests are never made.
+"""The right to approve and sign requests for certificates, and the requests that are always refused.
 
 Kubernetes' plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction: the right to change the
 sub-resource is not enough, the user must also be allowed to ``approve`` or ``sign`` for that signer.
@@ -32,10 +32,10 @@ class CertificateChecks(AdmissionPlugin):
         self._authorizer = authorizer
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Let pass what the user may do for the signer.
+        """Check the user's right for the signer.
 
         Raises:
-            StatusError: 403, the user may not, or a client certificate of ``system:masters`` is asked for.
+            StatusError: 403, the user lacks it, or the request is for a client certificate of ``system:masters``.
         """
         if request.definition.group_resource != REQUESTS:
             return
@@ -72,5 +72,5 @@ class CertificateChecks(AdmissionPlugin):
 
 
 def _signs(new: Any, old: Any) -> bool:
-    """Whether a status update issues a certificate or says that it cannot be."""
+    """Return True if a status update issues a certificate or declares that it cannot be issued."""
     return bool(new.status.certificate != old.status.certificate or new.status.conditions != old.status.conditions)

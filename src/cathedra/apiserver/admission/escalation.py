@@ -1,7 +1,7 @@
 """No user grants permissions that the user does not hold (docs/spec/apimachinery.md §15.2).
 
-Not a plugin in Kubernetes, where the storage of roles and bindings asks; the moment is the same: after every change of
-the object, before its validation.
+In Kubernetes the storage of roles and bindings checks this, not a plugin. The moment is the same: after every change
+of the object, before its validation.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class EscalationCheck(AdmissionPlugin):
         """Return the part of some rules that the user does not hold.
 
         Raises:
-            StatusError: 403, they are too many to say.
+            StatusError: 403, there are too many to list.
         """
         held = [grant.rule for grant in self._rbac.grants(request.user, request.namespace)]
         try:

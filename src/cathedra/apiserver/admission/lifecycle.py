@@ -23,11 +23,11 @@ class NamespaceLifecycle(AdmissionPlugin):
         self._registry = registry
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Creations."""
+        """Handle creations: only they are refused in a namespace that is missing or going."""
         return operation == "CREATE"
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """Look at the namespace before anything else is done."""
+        """Check the namespace before all other plugins."""
         call = request.call
         if not call.namespace or not call.definition.namespaced:
             return request.object

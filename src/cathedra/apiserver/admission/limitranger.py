@@ -1,7 +1,7 @@
 """The limits of a namespace: new pods get its defaults, and amounts stay within its bounds (plugin LimitRanger).
 
-Pods are looked at when they are created, claims for volumes also when they are changed. Of several LimitRanges each
-adds the defaults that are still missing, and each must be kept.
+Pods are checked when they are created, claims for volumes also when they are changed. Of several LimitRanges each adds
+the defaults that are still missing, and the bounds of all of them hold.
 """
 
 from __future__ import annotations

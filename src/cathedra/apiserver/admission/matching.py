@@ -1,4 +1,4 @@
-"""Which requests a policy, a binding or a webhook is about (docs/spec/apimachinery.md §16.6).
+"""Matching of requests with the rules of a policy, a binding or a webhook (docs/spec/apimachinery.md §16.6).
 
 A rule that names another version of the same resource matches too, unless it insists (``Exact``); the object is then
 shown in that version.
@@ -28,7 +28,7 @@ AnyRule = NamedRuleWithOperations | RuleWithOperations
 
 
 def may_match(match: MatchResources | None, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-    """Whether some request of a sort may match, whatever its version, names and labels, or may fail to be looked at."""
+    """Return True if such a write may match, whatever its version, names and labels, or may fail to be evaluated."""
     if match is None or not match.resource_rules:
         return True
     if match.namespace_selector is not None and not _is_empty(match.namespace_selector):
@@ -73,7 +73,7 @@ class Matcher:
     def selectors(
         self, namespace: LabelSelector | None, labels: LabelSelector | None, request: AdmissionAttributes
     ) -> bool:
-        """Whether the request's namespace and its object, new or old, have the right labels.
+        """Return True if the request's namespace and its object, new or old, have the right labels.
 
         Raises:
             StatusError: 500, the namespace is not there.
@@ -102,7 +102,7 @@ class Matcher:
         return found
 
     def _namespace_labels(self, request: AdmissionAttributes) -> Mapping[str, str] | None:
-        """The labels that a namespace selector looks at; None where there are none to look at."""
+        """Return the labels that a namespace selector is evaluated on; None if there is no namespace."""
         if request.definition.group_resource == NAMESPACES:
             shown = request.object if request.object is not None else request.old_object
             return shown.metadata.labels if hasattr(shown, "metadata") else None

@@ -1,7 +1,7 @@
 """A node agent writes its own node, its pods' status, its lease and its slices, and nothing of another node (plugin
 NodeRestriction; docs/spec/apimachinery.md §16.3; docs/spec/api.md §B.3).
 
-The node authorizer decides by the address of a request; here the objects themselves are looked at.
+The node authorizer decides by the path of a request; this plugin checks the objects themselves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OWN_LABELS: Final = frozenset(
 """Labels of Kubernetes' own domains that a node may set on itself."""
 _OWN_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _REFERENCES: Final = ("secrets", "configmaps", "persistentvolumeclaims", "resourceclaims")
-"""What a mirror pod must not refer to, in the order in which it is looked for."""
+"""The references that a mirror pod must not have, in the order of Kubernetes' checks."""
 
 Check = Callable[[AdmissionAttributes, str], None]
 
@@ -65,7 +65,7 @@ class NodeRestriction(AdmissionPlugin):
         }
 
     def handles_user(self, user: UserInfo) -> bool:
-        """Node agents."""
+        """Handle the writes of node agents, by the name and groups of the user."""
         return node_of(user) is not None
 
     async def admit(self, request: AdmissionAttributes) -> Any:

@@ -32,13 +32,13 @@ __all__ = ["ResourceQuotaCheck"]
 _QUOTAS: Final = GroupResource("", "resourcequotas")
 _CLASSES: Final = GroupResource("resource.k8s.io", "deviceclasses")
 _ATTEMPTS: Final = 8
-"""How often a charge is computed anew when others charge the same quota."""
+"""Attempts to charge a quota while other writes charge the same one."""
 
 Usage = Mapping[str, Quantity]
 
 
 class _Charge(msgspec.Struct, frozen=True):
-    """A quota, and what it will say is used."""
+    """A quota and its usage after the charge."""
 
     entry: StoredObject
     used: dict[str, Quantity]
@@ -155,7 +155,7 @@ class _StoredObjects:
         self._registry = registry
 
     def classes(self) -> list[DeviceClass]:
-        """All device classes."""
+        """Return all device classes, whose names appear in quotas."""
         return [entry.object for entry in self._registry.table(_CLASSES).entries()]
 
     def claims(self, namespace: str) -> list[ResourceClaim]:
@@ -168,7 +168,7 @@ class _StoredObjects:
 
 
 def _beyond(usage: Usage, charged: Usage) -> dict[str, Quantity]:
-    """What is used more than was charged."""
+    """Return the usage beyond what was charged before."""
     added = {name: amount - charged[name] if name in charged else amount for name, amount in usage.items()}
     return {name: amount for name, amount in added.items() if amount.sign() > 0}
 

@@ -1,4 +1,4 @@
-"""What is wrong with the rules that say which requests a webhook or a policy is about
+"""Validation of the rules by which a webhook or a policy matches requests
 (docs/spec/apimachinery.md §16.5, §16.6)."""
 
 from __future__ import annotations

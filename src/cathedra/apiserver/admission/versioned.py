@@ -1,4 +1,4 @@
-"""A request in the forms in which policies and webhooks see it: plain JSON, in the version that they asked for.
+"""A request for policies and webhooks: its objects as plain JSON, in the version that each of them needs.
 
 Conversion and encoding cost more than all plugins together, so nothing is made before a policy or webhook matches, and
 everything once per version.
@@ -39,8 +39,7 @@ class VersionedAttributes:
         self._objects: dict[tuple[str, bool], dict[str, Any] | None] = {}
 
     async def convert(self, version: VersionDefinition) -> None:
-        """Have the objects converted to that version, where a program outside does that; to be called before they are
-        looked at.
+        """Convert the objects to a version by a webhook, if the kind has one. Call it before the objects are read.
 
         Raises:
             StatusError: 500, the conversion failed.

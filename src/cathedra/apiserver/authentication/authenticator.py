@@ -35,15 +35,15 @@ _CERTIFICATE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of client certificates that are kept with their users: nodes renew theirs, and use them with each request."""
 _CLUSTER_INFO: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/", _CLUSTER_INFO})
-"""What may be open without credentials: what `system:public-info-viewer` lets everyone read, and what a node that joins
-reads first, if a role lets it."""
+"""Paths that may be open without credentials: those of the role `system:public-info-viewer`, and the one that a node
+reads first when it joins, if a role allows it."""
 
 
 class KnownTokens(Protocol):
     """Knows some bearer tokens."""
 
     def user_of(self, token: str) -> UserInfo | None:
-        """Whose token it is, or None if it is not known here."""
+        """Return the user of a token, or None if the token is unknown here."""
         ...
 
 
@@ -54,7 +54,7 @@ class StaticTokens:
         self._tokens = dict(tokens)
 
     def add(self, tokens: Mapping[str, UserInfo]) -> None:
-        """Hand out more."""
+        """Add tokens to those that are accepted."""
         self._tokens |= tokens
 
     def token_of(self, user: str) -> str:
@@ -62,15 +62,15 @@ class StaticTokens:
         return next((token for token, owner in self._tokens.items() if owner.name == user), "")
 
     def user_of(self, token: str) -> UserInfo | None:
-        """Whose token it is."""
+        """Return the user of a token, or None if the token is unknown."""
         return self._tokens.get(token)
 
 
 class Authenticator:
-    """Finds out the user of a request."""
+    """Finds the user of a request."""
 
     def __init__(self, token_sources: tuple[KnownTokens, ...] = (), *, anonymous: frozenset[str] | None = None) -> None:
-        """``anonymous`` are the paths that may be asked for without credentials; None: all."""
+        """``anonymous`` are the paths that are open without credentials; None: all."""
         self._token_sources = token_sources
         self._anonymous = anonymous
         self._certificates: BoundedCache[bytes, UserInfo] = BoundedCache(
@@ -174,7 +174,7 @@ class BootstrapTokens:
         self._clock = clock
 
     def user_of(self, token: str) -> UserInfo | None:
-        """Whose token it is, or None if it is none that is good now."""
+        """Return the user of a token, or None if the token is unknown or has expired."""
         token_id, dot, key = token.partition(".")
         if not dot or len(token) != _LENGTH or len(token_id) != 6 or not token.isascii():
             return None

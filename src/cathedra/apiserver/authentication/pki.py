@@ -31,13 +31,13 @@ FRONT_PROXY_AUTHORITY: Final = "front-proxy-ca"
 FRONT_PROXY_CLIENT: Final = "front-proxy-client"
 ADMIN: Final = ("kubernetes-admin", ("system:masters",))
 RENEW_SECONDS: Final = 30 * 86400.0
-"""How long before its end the server's certificate is made anew, at a start."""
+"""Time before its expiry at which a start renews the server's certificate."""
 KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
 """The user that the API server is at nodes. No certificate of that name is accepted at the API."""
 
 
 class NodeIdentity(Enum):
-    """What a node's serving certificate has to be for."""
+    """The names and addresses of a node's serving certificate."""
 
     NAME = "name"
     """The name of the Node object, which the node cannot change."""
@@ -46,7 +46,7 @@ class NodeIdentity(Enum):
 
 
 class KubeletTLS(msgspec.Struct, frozen=True):
-    """What the API server shows to nodes, and how it checks what they show (PEM files)."""
+    """The API server's client certificate for nodes, and the authority of theirs (PEM files)."""
 
     certificate: Path
     key: Path
@@ -55,7 +55,7 @@ class KubeletTLS(msgspec.Struct, frozen=True):
 
 
 class FrontProxyTLS(msgspec.Struct, frozen=True):
-    """What the API server shows to aggregated API servers (PEM files), and the authority that signed it (PEM)."""
+    """The API server's client certificate for aggregated API servers (PEM files), and its authority (PEM)."""
 
     certificate: Path
     key: Path
@@ -84,7 +84,7 @@ class PKI:
         self._now = now
         self._authorities: dict[str, Authority] = {}
         self._sound: set[str] = set()
-        """Pairs that were made or looked at: OpenSSL takes 2 ms for a look, and a start asks nine times for four."""
+        """Pairs that were made or checked: OpenSSL takes 2 ms for a check, and a start needs four pairs nine times."""
 
     def tls_files(self, hosts: tuple[str, ...], client_authority: Path | None = None) -> TLSFiles:
         """The server's files; its certificate is made if there is none for all of ``hosts``, or only for a while yet.
@@ -106,7 +106,7 @@ class PKI:
         return TLSFiles(self._path("apiserver.crt"), self._path("apiserver.key"), authorities)
 
     def _renew_server(self, hosts: tuple[str, ...]) -> None:
-        """What the certificate is for stands in a file beside it: to read it there costs a start no library."""
+        """Renew the certificate if it is for other names. They are in a file beside it, read without a library."""
         certificate, key = self._path("apiserver.crt"), self._path("apiserver.key")
         noted = self._path("apiserver.json")
         if certificate.exists() and key.exists():
@@ -139,7 +139,7 @@ class PKI:
 
     @property
     def service_account_key(self) -> Path:
-        """Where the key is kept that signs service account tokens."""
+        """Path of the key that signs service account tokens."""
         return self._path("sa.key")
 
     def client(self, user: str, groups: tuple[str, ...], file: str = "") -> KeyPair:
@@ -150,11 +150,11 @@ class PKI:
         return self._pair(file)
 
     def administrator(self) -> KeyPair:
-        """The administrator's certificate."""
+        """The certificate and key of the cluster's administrator (PEM files)."""
         return self.client(*ADMIN, file="admin")
 
     def kubelet_client(self) -> KubeletTLS:
-        """How the API server reaches nodes; the files are made if one is missing."""
+        """The TLS files for connections to nodes; they are made if one is missing."""
         self._ensure_authority(CLUSTER_AUTHORITY)
         self._ensure_authority(KUBELET_CLIENT_AUTHORITY)
         self._ensure(
@@ -166,7 +166,7 @@ class PKI:
         )
 
     def front_proxy(self) -> FrontProxyTLS:
-        """How the API server reaches aggregated API servers; the files are made if one is missing."""
+        """The TLS files for connections to aggregated API servers; they are made if one is missing."""
         self._ensure_authority(FRONT_PROXY_AUTHORITY)
         self._ensure(
             FRONT_PROXY_CLIENT, lambda: self._authority(FRONT_PROXY_AUTHORITY).client(FRONT_PROXY_CLIENT, (), self._now)
@@ -197,7 +197,7 @@ class PKI:
         )
 
     def sign(self, request: bytes, usages: Collection[str], seconds: float, now: float) -> bytes:
-        """A certificate (PEM) of the cluster's authority for a request (PEM); it holds for so many seconds.
+        """Return a certificate (PEM) of the cluster's authority for a request (PEM), valid for ``seconds``.
 
         Raises:
             BadRequest: it is none.
@@ -245,7 +245,7 @@ class PKI:
 
 
 def _noted_facts(note: Path, certificate: bytes) -> CertificateFacts | None:
-    """What was noted about exactly this certificate; None: nothing, or something that cannot be read."""
+    """Return the facts that were recorded of exactly this certificate; None if there are none that can be read."""
     try:
         read = json.loads(note.read_bytes())
         facts = CertificateFacts(
@@ -266,5 +266,5 @@ def _check_pair(certificate: Path, key: Path) -> None:
 
 
 def _no_password() -> str:
-    """An encrypted key must not ask on the terminal of a server."""
+    """Refuse to prompt: an encrypted key must not read from the terminal of a server."""
     raise ValueError("the key is encrypted")

@@ -1,7 +1,7 @@
-"""Tokens of service accounts: issued for a while, for audiences, and no longer than what they are bound to lives
+"""Tokens of service accounts: issued for a time and for audiences, and valid while the object they are bound to exists
 (docs/spec/apimachinery.md §12 and §14).
 
-Nothing is stored: a token says itself whose it is, and is looked up in the objects whenever it is shown.
+Nothing is stored: a token contains its account, and the account is looked up each time the token is used.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _EXTRA: Final = "authentication.kubernetes.io/"
 _PRIVATE: Final = "kubernetes.io"
 _BINDABLE: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 _WARNED_SECONDS: Final = 3607
-"""The lifetime that pods ask for by default: such tokens are good for a year, and say when one should have asked
-again."""
+"""The lifetime in the requests of pods by default: such tokens are valid for a year, and contain the time at which the
+holder should have requested another one."""
 _EXTENDED_SECONDS: Final = 365 * 24 * 3600
 _GRACE_SECONDS: Final = 60
-"""How long a token stays good after it expired, or after the end that its account's, pod's or secret's deletion named:
-the leeway of Kubernetes' validator."""
+"""Seconds that a token stays valid after it expired, or after the deletion of its account, pod or secret: the leeway of
+Kubernetes' validator."""
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class ServiceAccountTokens:
     def issue(
         self, account: ServiceAccount, audiences: Sequence[str], seconds: int, bound: Bound | None
     ) -> tuple[str, float]:
-        """A token, and when its holder should have asked for another (seconds since the Unix epoch)."""
+        """Return a token, and the time by which its holder should request another (seconds since the Unix epoch)."""
         now = int(self._clock.now())
         lasting = seconds
         private: dict[str, Any] = {
@@ -89,12 +89,12 @@ class ServiceAccountTokens:
         return self.key.sign(claims), float(now + seconds)
 
     def user_of(self, token: str) -> UserInfo | None:
-        """Whose token it is, if it is good for the API."""
+        """Return the user of a token, or None if it is not valid for the API."""
         found = self.review(token, (ISSUER,))
         return found[0] if found is not None else None
 
     def review(self, token: str, audiences: Iterable[str]) -> tuple[UserInfo, tuple[str, ...]] | None:
-        """Whose token it is, and which of the audiences it is for; None if it is no good for any of them."""
+        """Return the user of a token, and the audiences that it is for; None if it is valid for none of them."""
         if token.count(".") != 2:
             return None
         try:
@@ -122,7 +122,7 @@ class ServiceAccountTokens:
         return {"keys": [self.key.jwk()]}
 
     def _timely(self, claims: Mapping[str, Any]) -> bool:
-        """Whether now lies within the token's time, give or take what the clocks of two servers may differ by."""
+        """Return True if the token is valid now, with some tolerance for the clocks of two servers."""
         now = self._clock.now()
         return int(claims.get("nbf", 0)) - _GRACE_SECONDS <= now <= int(claims.get("exp", 0)) + _GRACE_SECONDS
 

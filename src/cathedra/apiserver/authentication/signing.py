@@ -1,6 +1,6 @@
 """The key that signs service account tokens, and JSON Web Tokens made with it (RFC 7515, 7517, 7519).
 
-An elliptic-curve key (P-256, ``ES256``), made in a millisecond when the first token is asked for. The cryptography
+An elliptic-curve key (P-256, ``ES256``), made in a millisecond when the first token is issued. The cryptography
 library is imported only then.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["ALGORITHM", "HEADER_LIMIT", "TOKEN_LIMIT", "BadSigningKey", "BadToke
 
 ALGORITHM: Final = "ES256"
 TOKEN_LIMIT: Final = 16 * 1024
-"""Letters of a token that is looked at; those of service accounts have about a thousand."""
+"""Longest token that is checked, in characters; those of service accounts have about a thousand."""
 HEADER_LIMIT: Final = 512
 """Letters of a token's header. It is decoded before its signature is known to be good, so it is short: no nesting fits
 into it that a decoder could not follow."""
@@ -84,7 +84,7 @@ class SigningKey:
         return jwt.encode(dict(claims), self.private, ALGORITHM, headers={"kid": self.id, "typ": None})
 
     def verified(self, token: str) -> Mapping[str, Any]:
-        """The claims of a token that this key signed. Whose they are, and until when, is not looked at.
+        """Return the claims of a token that this key signed. Its user and its expiry are not checked.
 
         Raises:
             BadToken: it is too long or malformed, or another key signed it.
@@ -114,7 +114,7 @@ class SigningKey:
 
     @property
     def id(self) -> str:
-        """What tokens and verifiers call the key: the digest of its public half."""
+        """The key ID in tokens and key sets: the digest of the public key."""
         if not self._id:
             self._id = _encoded(hashlib.sha256(self._public_bytes()).digest())
         return self._id

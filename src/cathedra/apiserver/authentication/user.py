@@ -24,10 +24,10 @@ class UserInfo(msgspec.Struct, frozen=True):
 
     @property
     def is_master(self) -> bool:
-        """Whether nothing is forbidden to the caller."""
+        """True if the user is a member of ``system:masters``, who may do everything."""
         return MASTERS_GROUP in self.groups
 
 
 ANONYMOUS: Final = UserInfo("system:anonymous", (UNAUTHENTICATED_GROUP,))
 LOOPBACK: Final = UserInfo("system:apiserver", (MASTERS_GROUP, AUTHENTICATED_GROUP))
-"""The server itself."""
+"""The user of the server's own writes."""

@@ -1,4 +1,4 @@
-"""Acting as another user, for those who may (docs/spec/apimachinery.md §14)."""
+"""Impersonation: acting as another user, with the right to do so (docs/spec/apimachinery.md §14)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXTRA = b"impersonate-extra-"
 
 
 def asks_to_impersonate(headers: RequestHeaders) -> bool:
-    """Whether some header asks for another identity."""
+    """Return True if a header requests another identity."""
     return b"\nimpersonate-" in headers.names
 
 

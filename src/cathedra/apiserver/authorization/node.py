@@ -1,7 +1,7 @@
-"""What node agents may do: read what their pods need, write their own node, lease and slices
+"""The node authorizer: node agents read what their pods need, and write their own node, lease and slices
 (docs/spec/apimachinery.md §15.4; docs/spec/api.md §B.3).
 
-What an authorizer cannot see, because it is in the object, `NodeRestriction` refuses at admission.
+An authorizer does not see the object that is written. What depends on it, `NodeRestriction` refuses at admission.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEASES: Final = "kube-node-lease"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The node whose agent the user is; None for other users, "" if the user name does not say which."""
+    """Return the node of a node agent; None for other users, "" if the user name has no node in it."""
     if not user.name.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
         return None
     return user.name.removeprefix(NODE_PREFIX)
@@ -58,7 +58,7 @@ class NodeAuthorizer:
         return node_of(user) is not None
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """What the node may do by itself; "no opinion" leaves it to its roles, of which it has none by default."""
+        """Allow the requests of a node. "No opinion" leaves them to RBAC, which has no roles for nodes by default."""
         node = node_of(attributes.user)
         if node is None:
             return NO_OPINION

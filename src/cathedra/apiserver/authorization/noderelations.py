@@ -1,6 +1,6 @@
-"""Which objects concern a node: those that the pods bound to it refer to (docs/spec/apimachinery.md §15.4).
+"""Objects that a node may read: those that the pods bound to it refer to (docs/spec/apimachinery.md §15.4).
 
-The index follows the writes of pods: a change costs the references of that pod, a question costs one look-up.
+The index follows the writes of pods: a change costs the references of that pod, a request costs one look-up.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ class NodeRelations:
         registry.observe(_PODS, self._changed)
 
     def referenced(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether a pod on the node refers to that object, or, for ``pods``, is it."""
+        """Return True if a pod on the node refers to that object, or, for ``pods``, is it."""
         return (node, resource, namespace, name) in self._count
 
     def volume(self, node: str, name: str) -> bool:
-        """Whether a pod on the node uses the claim that a persistent volume is bound to."""
+        """Return True if a pod on the node uses the claim that a persistent volume is bound to."""
         volume = self._registry.find(_VOLUMES, name)
         bound = volume.spec.claim_ref if volume is not None and volume.spec is not None else None
         return bound is not None and self.referenced(node, "persistentvolumeclaims", bound.namespace, bound.name)
 
     def resource_slice(self, node: str, name: str) -> bool:
-        """Whether a resource slice describes devices of that node alone."""
+        """Return True if a resource slice describes devices of that node alone."""
         found = self._registry.find(_SLICES, name)
         return found is not None and node_of_slice(found) == node
 
     def attachment(self, node: str, name: str) -> bool:
-        """Whether a volume attachment is one to the node."""
+        """Return True if a volume attachment is one to the node."""
         found = self._registry.find(_ATTACHMENTS, name)
         return found is not None and found.spec.node_name == node
 
@@ -141,7 +141,7 @@ def _edges(pod: Pod) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _same(before: Pod, after: Pod) -> bool:
-    """Whether a change cannot have touched what the pod refers to; most are changes of its conditions."""
+    """Return True if a change cannot have touched what the pod refers to; most are changes of its conditions."""
     return (
         (before.spec is after.spec or before.spec == after.spec)
         and before.status.resource_claim_statuses == after.status.resource_claim_statuses

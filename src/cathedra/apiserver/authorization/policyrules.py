@@ -1,7 +1,7 @@
-"""What a rule of a role allows, and whether some rules cover others (docs/spec/apimachinery.md §15.2).
+"""Semantics of a role's rules: the requests that one allows, and whether some rules cover others
+(docs/spec/apimachinery.md §15.2).
 
-Everything here is pure: the authorizer, the reviews and the escalation check all ask these functions, so they cannot
-disagree about what a rule means.
+The authorizer, the reviews and the escalation check all call these functions, so they cannot disagree about a rule.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ EVERYTHING: Final = (
     PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
     PolicyRule(verbs=("*",), non_resource_urls=("*",)),
 )
-"""What an administrator may do."""
+"""The rules of an administrator: every verb on everything."""
 
 
 def allows(rule: PolicyRule, attributes: Attributes) -> bool:
-    """Whether ``rule`` allows a request."""
+    """Return True if ``rule`` allows a request."""
     if not _has(rule.verbs, attributes.verb):
         return False
     if attributes.path:

@@ -1,7 +1,7 @@
 """Role-based access control: bindings give subjects the rules of roles (docs/spec/apimachinery.md §15.2).
 
-A request is decided by a few dictionary look-ups: what a user holds is gathered once per user and kept until a role or
-binding changes; what the rules say about a verb on a resource is kept beside it. Only names are compared per request.
+A request is decided by a few dictionary look-ups: the grants of a user are gathered once and kept until a role or
+binding changes; those for a verb on a resource are kept beside them. Only names are compared per request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class _Holdings(msgspec.Struct, eq=False):
-    """What one user holds: everywhere, and in single namespaces."""
+    """The grants of one user: in all namespaces, and in single ones."""
 
     everywhere: tuple[Grant, ...]
     within: dict[str, tuple[Grant, ...]] = msgspec.field(default_factory=dict)
@@ -71,7 +71,7 @@ class RBAC:
             registry.observe(resource, lambda _: self._forget())
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """Allowed if some rule says so, else no opinion."""
+        """Allow the request if a rule does; otherwise have no opinion."""
         held = self._holdings.get((attributes.user.name, attributes.user.groups)) or self._gather(attributes.user)
         if attributes.path:
             allowing = (grant for grant in held.everywhere if allows(grant.rule, attributes))
@@ -110,8 +110,8 @@ class RBAC:
         return None if found is None else tuple(found.rules or ())
 
     def _find_relevant(self, key: _Asked, attributes: Attributes) -> _Matching:
-        """Return the grants that match a request but for its name. They are kept if there are any: a client may ask for
-        what does not exist in any number of ways, and is refused each time."""
+        """Return the grants that match a request but for its name. They are kept if there are any: a client may
+        request any number of things that do not exist, and is refused each time."""
         found = tuple(
             (tuple(grant.rule.resource_names), Decision(Verdict.ALLOW, grant.reason))
             for grant in self.grants(attributes.user, attributes.namespace)
@@ -155,7 +155,7 @@ class RBAC:
 
 
 def _concerns(rule: PolicyRule, attributes: Attributes) -> bool:
-    """Whether the rule would allow it, if the name were right."""
+    """Return True if the rule would allow it, if the name were right."""
     named = rule.resource_names
     return allows(rule, msgspec.structs.replace(attributes, name=named[0]) if named else attributes)
 

@@ -1,7 +1,7 @@
 """APIService objects: one for each group and version of this server, and the state of those that others serve.
 
 Those of built-in groups are made when the server starts, those of custom resources come and go with their definitions;
-all are always available. What stands behind a service is asked every half minute whether it answers.
+all are always available. The servers behind the others are probed every half minute.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class APIServiceKeeper:
     """Keeps the objects; `run` until cancelled."""
 
     def __init__(self, server: ServerContext, catalog: Catalog, probe: Probe) -> None:
-        """``probe`` asks the server behind an APIService."""
+        """``probe`` calls the server behind an APIService."""
         self._server = msgspec.structs.replace(server, admission=AdmissionChain(()))
         self._catalog = catalog
         self._probe = probe
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Keep local objects at once when what is served changes, and ask the others every half minute."""
+        """Keep local objects at once when the served kinds change, and probe the other servers every half minute."""
         self._catalog.observe(self._changed.set)
         self._server.registry.observe(API_SERVICES, lambda _: self._changed.set())
         while True:
@@ -155,7 +155,7 @@ class APIServiceKeeper:
             await self._judge(service, _LOCAL)
 
     async def _judge(self, service: APIService, verdict: Verdict) -> None:
-        """Write the condition Available down, if it says something new."""
+        """Write the condition Available, if it has changed."""
         status, reason, message = verdict
 
         def judged(entry: Any) -> APIService:

@@ -48,7 +48,7 @@ class DanglingSchemas:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Look at all schemas now and after every change."""
+        """Check all schemas now and after every change."""
         for resource in (_SCHEMAS, _LEVELS):
             self._server.registry.observe(resource, lambda _: self._changed.set())
         while True:

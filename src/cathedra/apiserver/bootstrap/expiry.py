@@ -26,9 +26,9 @@ __all__ = ["EVENT_SECONDS", "PASS_SECONDS", "TRIM_SECONDS", "EventExpiry", "Hist
 _LOG = logging.getLogger(__name__)
 
 EVENT_SECONDS: Final = 3600.0
-"""How long an event stays after it was last written; the default of kube-apiserver's ``--event-ttl``."""
+"""Seconds from the last write of an event to its removal; the default of kube-apiserver's ``--event-ttl``."""
 PASS_SECONDS: Final = 60.0
-"""How much longer it may stay, so that many are removed together."""
+"""Further seconds that an event may stay, so that many are removed together."""
 _EVENTS: Final = GroupResource("", "events")
 _TOGETHER: Final = 256
 """Removals that share a commit; requests are served between two of those."""
@@ -41,16 +41,15 @@ class EventExpiry:
         self._registry = server.registry
         self._clock = server.clock
         self._written: dict[str, float] = {}
-        """When each event was last written, the oldest first: seconds since the Unix epoch."""
+        """Times of the last writes of events, the oldest first: seconds since the Unix epoch."""
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
-        """How many events it knows."""
+        """Return the number of events that will expire."""
         return len(self._written)
 
     async def run(self) -> None:
-        """Remove events as they become an hour old; those of an earlier life count from when they say they were
-        written."""
+        """Remove events as they become an hour old; those from before a restart count from the time in them."""
         table = self._registry.table(_EVENTS)
         found = sorted((min(_last_written(one.object), self._clock.now()), one.key) for one in table.entries())
         self._written = {key: at for at, key in found}

@@ -1,7 +1,7 @@
 """The flow schemas and priority levels that every cluster has, all made again when they are missing.
 
-Mandatory ones are kept as they are. A suggested one is kept as long as its annotation ``autoupdate-spec`` says so;
-where that is gone or says something else, whether its spec was ever changed decides, and is written down.
+Mandatory ones are kept as they are. A suggested one is kept while its annotation ``autoupdate-spec`` is true. If the
+annotation is missing or invalid, it is set: to true if the spec was never changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-"""What Go takes for a boolean."""
+"""The texts that Go's strconv.ParseBool accepts."""
 
 
 def flow_control() -> Iterator[KeptObject]:

@@ -1,6 +1,6 @@
-"""How pods find the API server: the Service, Endpoints and EndpointSlice ``kubernetes`` in namespace ``default``.
+"""The Service, Endpoints and EndpointSlice ``kubernetes`` in namespace ``default``, by which pods find the API server.
 
-A kubelet makes ``KUBERNETES_SERVICE_HOST`` of the Service, and clients that know nothing else begin there.
+A kubelet sets ``KUBERNETES_SERVICE_HOST`` from the Service, and clients in pods connect there by default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["SERVICE_ADDRESS", "SERVICE_NAMES", "kubernetes_service"]
 SERVICE_ADDRESS: Final = "10.0.0.1"
 """The first address of kube-apiserver's default service network."""
 SERVICE_NAMES: Final = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", SERVICE_ADDRESS)
-"""What the server's certificate must be good for, beside its host."""
+"""Names that the server's certificate must have, beside its host."""
 
 _NAMESPACE: Final = "default"
 _NAME: Final = "kubernetes"

@@ -1,4 +1,4 @@
-"""What a cluster holds from the beginning: the four namespaces (docs/spec/apimachinery.md §16.1)."""
+"""The four namespaces that every cluster has (docs/spec/apimachinery.md §16.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of custom resources: kind and version must be said, unknown fields are named
+"""Bodies of custom resources: kind and version are required, unknown fields are reported
 (docs/spec/apimachinery.md §1 and §17)."""
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ _TIMEOUT: Final = 30.0
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """How webhooks are reached."""
+    """The functions that conversion needs to call webhooks."""
 
     post: Callable[[Any, dict[str, Any], float], Awaitable[bytes]]
-    """Sends a review to where a configuration says, within some seconds; `StatusError` if that fails."""
+    """Sends a review to the address of a configuration, within some seconds; `StatusError` if that fails."""
     random: random_module.Random
 
 
@@ -64,7 +64,7 @@ class WebhookConversion:
         """Stored states as they are in a version, in the same order.
 
         Raises:
-            StatusError: 500, the webhook could not be asked, or its answer makes no sense.
+            StatusError: 500, the webhook could not be called, or its answer is invalid.
         """
         kind = self._seen[api_version]
         missing = [entry for entry in entries if entry.seen(kind) is None]
@@ -152,7 +152,7 @@ def _converted_objects(body: bytes, version: str, uid: str) -> list[Any]:
     """The objects in an answer.
 
     Raises:
-        ValueError: there are none; the text says why.
+        ValueError: there are none, with the reason as text.
     """
     try:
         answer = load_json(body)
@@ -180,7 +180,7 @@ def _converted_objects(body: bytes, version: str, uid: str) -> list[Any]:
 
 
 def _problem(original: CustomObject, values: JSONValue, api_version: str) -> str:
-    """What a webhook may not do to an object: make another one of it, or leave it in another version."""
+    """Return why a converted object is invalid, as another name or version; "" if it is valid."""
     if not isinstance(values, dict):
         return "it is no object"
     if values.get("apiVersion") != api_version:
@@ -203,7 +203,7 @@ def _problem(original: CustomObject, values: JSONValue, api_version: str) -> str
 
 
 def _metadata_problem(given: dict[str, Any]) -> str:
-    """What is wrong with the labels and annotations, the only metadata that a webhook may change."""
+    """Return the error of labels or annotations, the only metadata that a webhook may change; "" if they are valid."""
     for name in ("labels", "annotations"):
         found = given.get(name) or {}
         if not isinstance(found, dict) or not all(isinstance(one, str) for one in (*found, *found.values())):
@@ -218,7 +218,7 @@ def _metadata_problem(given: dict[str, Any]) -> str:
 
 
 def with_port(conversion: CustomResourceConversion) -> CustomResourceConversion:
-    """The conversion, its webhook's service with a port."""
+    """Return the conversion with the default port of its webhook's service."""
     webhook = conversion.webhook
     config = webhook.client_config if webhook is not None else None
     if webhook is None or config is None or config.service is None or config.service.port is not None:
@@ -228,7 +228,7 @@ def with_port(conversion: CustomResourceConversion) -> CustomResourceConversion:
 
 
 def check_conversion(errors: ErrorList, conversion: CustomResourceConversion) -> None:
-    """What is wrong with a strategy and its webhook."""
+    """Check a conversion strategy and its webhook."""
     path = "spec.conversion"
     webhook = conversion.webhook
     if conversion.strategy not in {"None", "Webhook"}:

@@ -1,9 +1,9 @@
-"""What the CEL rules of a definition may cost: Kubernetes' estimate, by which a definition is accepted or refused.
+"""Cost estimates of the CEL rules of a definition, by which Kubernetes accepts or refuses it.
 
-A rule's estimate rests on how large the values can get that it walks over. The schema says so (``maxItems``,
-``maxProperties``, ``maxLength``); where it does not, the largest request does: so many of the smallest possible items
-fit into it. What a rule costs is multiplied by how often it can be asked in one object, which the containers around it
-bound in the same way (docs/spec/apimachinery.md §17; the limits are those of apiextensions-apiserver).
+A rule's estimate depends on the largest values that it can walk over. The schema bounds them (``maxItems``,
+``maxProperties``, ``maxLength``). Otherwise the largest request does, by the number of the smallest possible items
+that fit into it. The cost of a rule is multiplied by the number of its evaluations in one object, which the containers
+around it bound in the same way (docs/spec/apimachinery.md §17; the limits are those of apiextensions-apiserver).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cathedra.apiserver.custom.schema import Schema
 __all__ = ["EXPRESSION_LIMIT", "TOTAL_LIMIT", "Cardinality", "Extent", "TotalCost", "excess", "extent_of"]
 
 EXPRESSION_LIMIT: Final = 10_000_000
-"""The largest estimate of one expression, times how often it can be asked."""
+"""The largest estimate of one expression, times the number of its evaluations."""
 TOTAL_LIMIT: Final = 100_000_000
 """The largest sum of the estimates of one schema."""
 LARGEST: Final = 2**64 - 1
@@ -31,7 +31,7 @@ _LISTED: Final = 4
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """How large a value of a schema can get: ``most`` elements or characters, ``fewest`` bytes in JSON."""
+    """The size of values of a schema: at most ``most`` elements or characters, at least ``fewest`` bytes in JSON."""
 
     most: int = 0
     fewest: int = 2
@@ -41,7 +41,7 @@ class Extent(msgspec.Struct, frozen=True):
 
     @property
     def repetitions(self) -> int:
-        """How many such values fit into the largest request."""
+        """Return the number of such values that fit into the largest request."""
         return _REQUEST // (self.fewest + 1)
 
     def at(self, path: tuple[str, ...]) -> int | None:
@@ -135,7 +135,7 @@ def _most_characters(source: Any, allowed: Any) -> int:
 
 
 class Cardinality(msgspec.Struct, frozen=True):
-    """How often a place of a schema can occur in one object; None where a container around it has no bound."""
+    """The number of values of a schema's node in one object; None if a container around it has no bound."""
 
     most: int | None = 1
 
@@ -152,7 +152,7 @@ class Cardinality(msgspec.Struct, frozen=True):
         return Cardinality(None if given is None else min(self.most * max(int(given), 0), LARGEST))
 
     def cost(self, estimate: int, extent: Extent) -> int:
-        """What an expression costs in all, of which one evaluation at this place costs ``estimate`` at most."""
+        """Return the cost of all evaluations of an expression, each of which costs ``estimate`` at most."""
         times = extent.repetitions if self.most is None else self.most
         return min(estimate * times, LARGEST)
 

@@ -1,4 +1,4 @@
-"""How definitions of custom resources are written: what is filled in, and what must be right before one is served
+"""Defaults and validation of definitions of custom resources
 (docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
@@ -233,15 +233,17 @@ def _label(errors: ErrorList, path: str, value: str, *, lowered: bool = False) -
 
 
 def _has_same(versions: Sequence[CustomResourceDefinitionVersion], field: str) -> bool:
-    """Whether all versions say the same there: then Kubernetes speaks of the field of the definition itself, which
-    there was before versions had their own."""
+    """Return True if all versions have the same value.
+
+    Kubernetes' errors then name the field of the definition itself, where it was before versions had their own.
+    """
     return all(getattr(version, field) == getattr(versions[0], field) for version in versions)
 
 
 def _versions(
     errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion], interrupted: Callable[[], bool]
 ) -> None:
-    """What is wrong with what versions have of their own."""
+    """Check the fields that differ between versions."""
     for position, version in enumerate(versions):
         path = f"spec.versions[{position}]"
         if not _has_same(versions, "schema"):
@@ -255,7 +257,7 @@ def _versions(
 def _common(
     errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion], interrupted: Callable[[], bool]
 ) -> None:
-    """What is wrong with what all versions say."""
+    """Check the fields that are the same in all versions."""
     if not versions:
         return
     if _has_same(versions, "schema"):
@@ -269,7 +271,7 @@ def _common(
 def _root(
     errors: ErrorList, version: CustomResourceDefinitionVersion, where: str, interrupted: Callable[[], bool]
 ) -> None:
-    """What is wrong with the schema of a version, if it has one."""
+    """Check the schema of a version, if it has one."""
     if version.schema is None or version.schema.open_apiv3_schema is None:
         return
     try:
@@ -299,7 +301,7 @@ def _root(
 
 
 def _columns(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
-    """What is wrong with the columns of tables."""
+    """Check the columns of tables."""
     for position, column in enumerate(version.additional_printer_columns):
         where = f"{path}.additionalPrinterColumns[{position}]"
         if not column.name:
@@ -314,7 +316,7 @@ def _columns(errors: ErrorList, version: CustomResourceDefinitionVersion, path: 
 
 
 def _selectable(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
-    """What is wrong with the fields that selectors may name."""
+    """Check the fields that selectors may name."""
     for position, selectable in enumerate(version.selectable_fields):
         _path(errors, f"{path}.selectableFields[{position}].jsonPath", selectable.json_path)
 
@@ -330,7 +332,7 @@ def _path(errors: ErrorList, where: str, text: str) -> None:
 
 
 def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bool = False) -> None:
-    """What makes a schema structural."""
+    """Check that a schema is structural."""
     preserve = source.get("x-kubernetes-preserve-unknown-fields")
     kind = source.get("type", "")
     if not kind and not root and not preserve and not source.get("x-kubernetes-int-or-string"):
@@ -366,7 +368,7 @@ def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bo
 
 
 def _assertions(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
-    """What a schema asserts of values must be possible, also inside of ``allOf``, ``anyOf``, ``oneOf`` and ``not``."""
+    """Check the assertions of a schema, also inside of ``allOf``, ``anyOf``, ``oneOf`` and ``not``."""
     pattern = source.get("pattern")
     if isinstance(pattern, str) and pattern and (problem := pattern_problem(pattern)):
         errors.invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {problem}")

@@ -1,4 +1,7 @@
-"""Formats of texts in schemas of custom resources, by the rules of Kubernetes' library; other formats say nothing."""
+"""Formats and patterns of texts in schemas of custom resources, by the rules of Kubernetes' libraries.
+
+Other formats are accepted, and nothing checks them; a definition that has one gets a warning.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ __all__ = ["FORMATS", "Pattern", "compiled_pattern", "pattern_problem", "unrecog
 
 
 def _matches(pattern: str, flags: int = re.ASCII) -> Callable[[str], bool]:
-    """Whether a text is of that form. No group is possessive: before Python 3.11.5 one that begins to match and fails
-    leaves behind what it had passed over."""
+    """Return a function that matches whole texts.
+
+    No group may be possessive: before Python 3.11.5 one that begins to match and fails skips what it had read.
+    """
     compiled = re.compile(pattern, flags)
     return lambda text: compiled.fullmatch(text) is not None
 

@@ -36,7 +36,7 @@ _PARTIAL: Final = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """Where an instance keeps the numbers behind its scale, as ``.spec.replicas``."""
+    """Paths of the numbers of an instance's scale, as ``.spec.replicas``."""
 
     spec_replicas: str
     status_replicas: str
@@ -53,7 +53,7 @@ class CustomObject(KubeObject, frozen=True):
 
 
 def is_custom(kind: type[KubeStruct]) -> bool:
-    """Whether a type was made at run time."""
+    """Return True if a type was made at run time."""
     return issubclass(kind, CustomObject)
 
 
@@ -86,7 +86,7 @@ def make_type(kind: str, schema: Schema, scale: ScalePaths | None = None) -> typ
 
 
 def make_stored_type(kind: type[CustomObject], api_version: str) -> type[CustomObject]:
-    """The same type for the store, where several versions lie side by side: its JSON says which one it is."""
+    """Return the type for the store, which holds several versions: its JSON contains the version."""
     made: Any = msgspec.defstruct(
         kind.__name__,
         [],

@@ -1,7 +1,7 @@
-"""The CEL rules of a schema (``x-kubernetes-validations``): compiled when the definition comes, asked at each write.
+"""The CEL rules of a schema (``x-kubernetes-validations``): compiled with the definition, evaluated at each write.
 
-``self`` is the value that the rule stands beside, ``oldSelf`` what it was; a rule that mentions the latter is about
-changes, and is only asked where both can be told to be the same thing (docs/spec/apimachinery.md §17).
+``self`` is the value of the rule's schema, ``oldSelf`` its previous value. A rule that uses ``oldSelf`` is evaluated
+only where both values can be matched with each other (docs/spec/apimachinery.md §17).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BrokenRule(FieldError):
 
     @property
     def message(self) -> str:
-        """The words of the reason, and what the rule says."""
+        """Return the text of the reason, and the message of the rule."""
         return f"{self.type.words}: {self.detail}"
 
 
@@ -99,7 +99,7 @@ class ValidationRules:
     def __init__(self, root: _Node) -> None:
         self._root = root
         self.any = root.any
-        """Whether there are any rules at all."""
+        """True if there are any rules at all."""
 
     def broken(
         self, new: Mapping[str, Any], old: Mapping[str, Any] | None, interrupted: Interrupted = _never
@@ -125,7 +125,7 @@ class _Run:
         self._interrupted: Interrupted = lambda: interrupted() or used_up()
 
     def visit(self, node: _Node, new: Any, old: Any, path: str, *, has_old: bool) -> None:
-        """Ask the rules at this place and below."""
+        """Evaluate the rules of this node and of those below."""
         celled = _CelledPair(node.schema, new, old, self._interrupted)
         for rule in node.rules:
             if self._left <= 0 or len(self.errors) >= MAX_ERRORS:
@@ -216,7 +216,7 @@ def _relative(path: str) -> str:
 
 
 def _counterparts(schema: Schema, old: Any) -> dict[Any, Any]:
-    """The elements of the old list by what makes them the same thing: only keyed lists can tell."""
+    """Return the elements of the old list by their keys; only keyed lists have them."""
     if schema.list_type != "map" or not isinstance(old, list):
         return {}
     return {_key(schema, item): item for item in reversed(old) if isinstance(item, dict)}
@@ -236,11 +236,11 @@ class _CelledPair:
         self._made: dict[str, Any] = {}
 
     def new(self) -> Any:
-        """The new value."""
+        """The value after the write, as CEL sees it."""
         return self._celled("new", self._new)
 
     def old(self) -> Any:
-        """The old value."""
+        """The value before the write, as CEL sees it."""
         return self._celled("old", self._old)
 
     def _celled(self, which: str, value: Any) -> Any:

@@ -63,7 +63,7 @@ class DefaultRoom:
 
 
 class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """One node of a structural schema. ``source`` is what the definition says, for validation and for OpenAPI."""
+    """One node of a structural schema. ``source`` is its JSON in the definition, for validation and for OpenAPI."""
 
     source: Mapping[str, Any]
     type: str = ""
@@ -81,12 +81,12 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def has_default(self) -> bool:
-        """Whether an absent value is filled in."""
+        """True if an absent value is filled in."""
         return self.default is not _ABSENT
 
     @cached_property
     def scalar(self) -> PythonType | None:
-        """The type whose every value is right, where the schema says no more than it. Most fields are such."""
+        """The type, if the schema has no other assertion, so that every value of the type is valid; most are so."""
         return _SCALARS.get(self.type) if _SAY_NOTHING_OF_VALUES.issuperset(self.source) else None
 
     def pruned(self, value: Any, path: Place | None = None, problems: list[str] | None = None) -> Any:
@@ -149,7 +149,7 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def shape(self) -> Shape:
-        """How values of the schema merge in patches and applies."""
+        """The shape of its values, by which patches and applies merge them."""
         if self.type == "object" and (self.properties or self.embedded):
             fields = {name: inner.shape for name, inner in self.properties.items()}
             if self.preserve:
@@ -215,7 +215,7 @@ def identity(value: Any) -> Any:
 
 
 def deeper_than(levels: int, source: Any) -> bool:
-    """Whether schemas nest more deeply in ``source``; each takes two levels of JSON at most."""
+    """Return True if schemas nest more deeply in ``source``; each takes two levels of JSON at most."""
     level: list[Any] = [source]
     for _ in range(2 * levels):
         level = [
@@ -230,7 +230,7 @@ def deeper_than(levels: int, source: Any) -> bool:
 
 
 def read_schema(source: Mapping[str, Any]) -> Schema:
-    """The schema that ``openAPIV3Schema`` spells."""
+    """Return the schema of an ``openAPIV3Schema``."""
     additional = source.get("additionalProperties")
     inner: Schema | None = None
     if isinstance(additional, Mapping):

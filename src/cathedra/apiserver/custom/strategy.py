@@ -1,4 +1,4 @@
-"""How instances are written: pruned, filled in, validated, their generation counted
+"""Strategy of custom resources: instances are pruned, defaulted and validated, and their generation is counted
 (docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class InstanceStrategy(Strategy[CustomObject]):
         return replace(new, metadata=replace(new.metadata, generation=generation))
 
     def validate_create(self, obj: CustomObject, context: RequestContext) -> ErrorList:
-        """What the schema of the request's version and its rules say."""
+        """Validate by the schema of the request's version and its rules."""
         return self._errors(obj, None, context)
 
     def validate_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> ErrorList:
@@ -109,7 +109,7 @@ class InstanceStatusStrategy(InstanceStrategy):
     reset_fields = ("spec",)
 
     def prepare_update(self, new: CustomObject, old: CustomObject, context: RequestContext) -> CustomObject:
-        """Take the status alone; of the metadata only who owns which fields."""
+        """Take only the status and, of the metadata, the managed fields."""
         kept = _with_status_of(old, new)
         metadata = replace(
             old.metadata,

@@ -1,4 +1,4 @@
-"""What is wrong with an instance, by its structural schema, in the words of Kubernetes' validator
+"""Validation of an instance by its structural schema, with the texts of Kubernetes' validator
 (docs/spec/apimachinery.md §17).
 
 A schema is compiled into a tree of `Validator` once. `Validator.accepts` decides, stops at the first fault and makes no

@@ -1,6 +1,6 @@
 """One OpenAPI v3 document per group version, and the small ones for what lies around them.
 
-Made when first asked for, from the definitions that are served and the schemas of their types
+Made with the first request, from the served definitions and the schemas of their types
 (docs/spec/apimachinery.md §3).
 """
 
@@ -180,5 +180,5 @@ class Documents:
         )
 
     def _everywhere(self, kind: str) -> Iterable[dict[str, str]]:
-        """The kind in every group version: options and events are of the version that is asked."""
+        """Return the kind in every group version: options and events belong to the version of the request."""
         return [{"group": group, "kind": kind, "version": version} for group, version in self.group_versions()]

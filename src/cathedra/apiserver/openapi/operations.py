@@ -78,7 +78,7 @@ _DELETE_COLLECTION: Final = (*_DELETE, *(name for name in _LIST if name not in {
 
 
 def parameter(name: str) -> OpenAPIObject:
-    """A query parameter."""
+    """Return the description of a query parameter."""
     kind, text = _TEXTS[name]
     return {"name": name, "in": "query", "description": text, "schema": {"type": kind, "uniqueItems": True}}
 

@@ -56,7 +56,7 @@ _REQUIRED_ORDER: Final = {
     "OwnerReference": ["apiVersion", "kind", "name", "uid"],
     "APIResource": ["name", "singularName", "namespaced", "kind", "verbs"],
 }
-"""Where the order of declaration is not that of the wire numbers."""
+"""Required fields in the order of their declaration, of types where their wire numbers have another order."""
 _CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(AzureSharedBlobDisk)": "Shared"}
 """Defaults that the facts give by the name of a constant."""
 
@@ -385,11 +385,11 @@ class Descriptions:
         )
 
     def type(self, name: str, package: str = "") -> str:
-        """What a type is; ``package`` (``core/v1``) tells types of the same name apart."""
+        """Return the description of a type; ``package`` (``core/v1``) distinguishes types of the same name."""
         return self._entry(name, package).get("") or f"{name} holds the {_words(name)} of an object."
 
     def field(self, owner: str, field: str, package: str = "") -> str:
-        """What a field means."""
+        """Return the description of a field."""
         own = self._entry(owner, package).get(field)
         if own is not None:
             return own

@@ -19,12 +19,14 @@ _PLAIN: dict[str, OpenAPIObject] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": "string", "format": "int-or-string"},
 }
-"""Schemas that v3 says more exactly than v2 can."""
+"""Schemas that v3 describes more exactly than v2 can."""
 
 
 class SwaggerPart(msgspec.Struct, frozen=True):
-    """What one document of version 3 contributes, in JSON. Kept as long as that document is served: a change of one
-    group leaves the parts of all others as they are."""
+    """The contribution of one document of version 3, in JSON.
+
+    It is kept while that document is served, so that a change of one group costs only that group's part.
+    """
 
     paths: dict[str, msgspec.Raw]
     definitions: dict[str, msgspec.Raw]

@@ -1,4 +1,4 @@
-"""Server-side apply: an applied configuration merged into an object, and who owns its fields then.
+"""Server-side apply: an applied configuration merged into an object, and the owners of its fields.
 
 A controller applies the same fields to object after object, and only names differ. So what was found out about one
 configuration (whether it fits its kind, which fields it has) is kept with its pattern: everything about it except its

@@ -172,7 +172,7 @@ class FieldSet:
         return found
 
     def expect_reading(self) -> RawJSON:
-        """Return `raw`, and have `from_raw` return this set for it, as the next write will ask for."""
+        """Return `raw`, and cache this set for `from_raw`: the next write of the object decodes it."""
         raw = self._raw or self.raw
         data = raw.data
         if data not in _READ:
@@ -394,7 +394,7 @@ _READ: Final[BoundedCache[bytes, FieldSet]] = BoundedCache(KNOWN, most_bytes=KNO
 _SHARED: Final[BoundedCache[tuple[object, ...], FieldSet]] = BoundedCache(KNOWN, most_bytes=KNOWN_BYTES)
 _NUMBERS: Final = count(1)
 NOTHING: Final = FieldSet.of({}, member=False)
-"""The empty set."""
+"""The set without any path."""
 ONE_FIELD: Final = FieldSet.of({}, member=True)
 """The set of a path alone."""
 

@@ -478,7 +478,7 @@ class _EmptyField(msgspec.Struct, frozen=True):
 
     value: Any
     json: bytes
-    """What is always written of it; empty if nothing is."""
+    """The JSON that is always written; empty if the field is left out."""
 
     def differs_from(self, leaf: Any, field: Field) -> bool:
         """Return True if a leaf is not what is always written."""

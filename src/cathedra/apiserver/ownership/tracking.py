@@ -4,8 +4,8 @@ A write without a field manager is not tracked: the server's own writes, and pro
 HTTP there always is one, and scheduler, controllers and nodes set theirs wherever they run.
 
 Built-in kinds are compared as structs, custom resources as documents. Managers may have written in several versions of
-a kind; each set names the fields of its version, so the change is also looked at in those versions. If a webhook
-converts them, the work is begun again after each conversion that it turns out to need (`with_other_versions`).
+a kind; each set has the fields of its version, so both states are also compared in those versions. If a webhook
+converts them, the work begins again after each conversion that it turns out to need (`with_other_versions`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
 
 
 _RESET: Final = (ManagedFieldsEntry(),)
-"""What a client sends to remove all owners (KEP-555, "managedFields: [{}]")."""
+"""The entries by which a client removes all owners: ``managedFields: [{}]`` (KEP-555)."""
 
 
 def _entries_after(call: Call, write: Write, held: list[Held], live: Any, new: Any, body: bytes) -> Entries:

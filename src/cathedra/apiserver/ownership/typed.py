@@ -55,7 +55,7 @@ class TypedError(ValueError):
 
 
 def field_set(value: JSONValue, shape: Shape) -> FieldSet:
-    """Every field that a value spells."""
+    """Return the set of all fields of a value."""
     root = FieldSet()
     _collect(value, shape, root)
     root.member = False
@@ -92,7 +92,7 @@ def _collect(value: JSONValue, shape: Shape, node: FieldSet) -> None:
 
 
 def merge(live: Any, applied: Any, shape: Shape) -> Any:
-    """``live`` with everything that ``applied`` spells."""
+    """Return ``live`` with all fields of ``applied`` merged into it."""
     if applied is MISSING:
         return live
     if live is MISSING or is_leaf(shape):
@@ -218,7 +218,7 @@ def _note(problems: list[str], path: Place | None, text: str) -> None:
 
 
 def _misfit(value: JSONValue, leaf: Leaf) -> str:
-    """What is wrong with a value in the place of a scalar; nothing if it fits."""
+    """Return why a value is not of the scalar's type; "" if it is."""
     if value is None or not leaf.typed:
         return ""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -257,7 +257,7 @@ def _check_list(value: JSONValue, shape: ListShape, path: Place | None, problems
 
 @remembered("apiserver.ownership.typed.is_leaf", size=4096)
 def is_leaf(shape: Shape) -> bool:
-    """Whether values of that shape count as one field."""
+    """Return True if values of that shape count as one field."""
     if isinstance(shape, Leaf):
         return True
     if isinstance(shape, ListShape):
@@ -357,7 +357,7 @@ def _go_type(value: JSONValue) -> str:
 
 
 def _go_syntax(value: JSONValue) -> str:
-    """A value as Go source would spell it."""
+    """Return a value in Go's syntax, as in messages of structured-merge-diff."""
     if isinstance(value, dict):
         entries = ", ".join(f"{_compact(key)}:{_go_syntax(value[key])}" for key in sorted(value))
         return f"map[string]interface {{}}{{{entries}}}"

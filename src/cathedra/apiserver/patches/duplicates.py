@@ -1,4 +1,4 @@
-"""Fields that a patch says twice: the last one counts, and field validation speaks of it
+"""Fields that a patch has twice: the last one counts, and field validation reports them
 (docs/spec/apimachinery.md §13)."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def repeated_fields(raw: bytes, parsed: Any = None) -> tuple[str, ...]:
 
 
 def _fields(value: Any) -> int:
-    """How many fields there are in all."""
+    """Return the number of fields at all levels."""
     kind = type(value)
     if kind is not dict and kind is not list:
         return 0
@@ -79,14 +79,14 @@ def _walk(value: Any, path: Place | None, problems: list[str]) -> None:
 
 
 def repeated_keys(document: YAMLDocument) -> tuple[str, ...]:
-    """The problem with keys that a YAML body says twice: all of them in one text, as strict validation refuses them."""
+    """Return the problem with repeated keys of a YAML body: all of them in one text, as strict validation has it."""
     if not document.repeated:
         return ()
     return (_SHORT + "\n".join(f"  {text}" for text in document.repeated),)
 
 
 def warnings_of(problem: str) -> tuple[str, ...]:
-    """What is warned of in place of a problem: each key that YAML says twice by itself, everything else as it is."""
+    """Return the warnings for a problem: one for each repeated YAML key, otherwise the problem itself."""
     for prefix in (_LONG, _SHORT):
         if problem.startswith(prefix):
             return tuple(line.strip() for line in problem.removeprefix(prefix).split("\n"))

@@ -43,7 +43,7 @@ class _NotAnIndex(JSONPatchError):
 
 
 def malformed_operation(operations: Sequence[Any]) -> str:
-    """Why the operations cannot be decoded, in the words of Go's decoder; "" if they can."""
+    """Return Go's decoding error of the operations; "" if they can be decoded."""
     for operation in operations:
         if operation is None:
             continue
@@ -119,7 +119,7 @@ class _Patching:
             raise JSONPatchError(f"Unexpected kind: {'unknown' if op is None else op}")
 
     def _holder(self, path: str, missing: str) -> tuple[Any, str]:
-        """The object or list that a path's last part is in, and that part; ``missing`` is said where there is none."""
+        """Return the object or list of a path's last part, and that part; ``missing`` is the error if there is none."""
         first, *parts = path.split("/")
         del first  # what stands before the first slash does not count
         if not parts:
@@ -254,7 +254,7 @@ def _decoded(part: str) -> str:
 
 
 def _text(operation: JSONObject, name: str, missing: str) -> str:
-    """A path of the operation; ``missing`` is said where there is none."""
+    """Return a path of the operation; ``missing`` is the error if there is none."""
     found = operation.get(name)
     if not isinstance(found, str):
         raise JSONPatchError(missing)
@@ -271,7 +271,7 @@ def _told(where: str, *, of: type[JSONPatchError] = JSONPatchError) -> Iterator[
 
 
 def _get(holder: Any, key: str) -> Any:
-    """What is there; None where an object does not have the key, as the library answers."""
+    """Return the value there; None if an object does not have the key, as in Kubernetes' library."""
     return holder.get(key) if isinstance(holder, dict) else holder[_position(key, len(holder))]
 
 
@@ -289,7 +289,7 @@ def _position(key: str, end: int) -> int:
 
 
 def _equal(found: Any, wanted: Any) -> bool:
-    """Whether values are spelled alike: a truth and a number, ``1`` and ``1.0`` are not."""
+    """Return True if values are spelled alike: a truth and a number, ``1`` and ``1.0`` are not."""
     if type(found) is not type(wanted):
         return False
     if isinstance(found, dict):

@@ -1,7 +1,7 @@
 """The shape of an object as patches and server-side apply need it: structs, maps, lists and how they merge.
 
 Built from the struct types and the facts about merging; a custom resource's shape is built from its schema instead.
-Shapes are made when first asked for and kept, since types refer to each other in circles.
+Shapes are made with their first use and kept, since types refer to each other in circles.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = [
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A scalar, or anything that is one piece. ``typed`` is False for free-form values.
+    """A scalar, or any value that counts as one piece. ``typed`` is False for free-form values.
 
-    ``scalar`` says what an applied value must be: ``string``, ``numeric``, ``boolean``, or ``untyped`` for any scalar.
+    ``scalar`` is the type of applied values: ``string``, ``numeric``, ``boolean``, or ``untyped`` for any scalar.
     """
 
     typed: bool = True
@@ -66,7 +66,7 @@ class ListShape(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(eq=False)
 class StructShape:
-    """A struct; its fields are found when first asked for."""
+    """A struct; its fields are found with their first use."""
 
     type: type[KubeStruct]
     atomic: bool = False
@@ -178,7 +178,7 @@ def _list_shape(element: Any, field_info: FieldInfo | None) -> ListShape:
 
 
 def _key_defaults(element: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
-    """What an element is found by where it leaves a key out: the field's default, or nothing at all if it is
+    """Return the values of keys that an element leaves out: the field's default, or the empty value if it is
     required."""
     info = info_of(element) if keys and isinstance(element, type) and issubclass(element, KubeStruct) else None
     if info is None:

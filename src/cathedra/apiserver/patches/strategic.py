@@ -1,7 +1,8 @@
 """Strategic merge patch: like merge patch, but lists with a merge key merge element by element.
 
-Directives inside the patch (``$patch``, ``$retainKeys``, ``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) say
-more (docs/spec/apimachinery.md §6.4).
+Directives inside the patch (``$patch``, ``$retainKeys``, ``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) do the
+rest (docs/spec/apimachinery.md §6.4). Kubernetes turns the patched map into an object by a converter of its own,
+whose texts differ from those of its JSON decoder (`unrestorable`).
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def _merge_list(original: list[Any], patch: list[Any], shape: ListShape) -> list
 
 
 def _places(items: list[Any], shape: ListShape) -> dict[Any, int]:
-    """Where each identity stands first."""
+    """Return the first position of each identity."""
     places: dict[Any, int] = {}
     for position, item in enumerate(items):
         places.setdefault(_identity(item, shape), position)
@@ -283,7 +284,7 @@ _OWN_DECODERS: Final = frozenset(
 
 
 def unrestorable(value: JSONValue, shape: GoType) -> str:
-    """The first misfit, or "" where JSON decoding has to say what is wrong."""
+    """Return the text of the first value that does not fit; "" if the text of the JSON decoder applies."""
     if value is None or shape.form in _OWN_DECODERS:
         return ""
     kind = _KINDS[type(value)]

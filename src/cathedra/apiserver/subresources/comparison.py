@@ -1,7 +1,7 @@
-"""Which writes a store compares with the state that they were made from: those of the object that a request names.
+"""Writes that a store compares with the state that they were made from: those of the object that a request names.
 
-At a server that hears of others' writes a moment later, the comparison finds out whether such a write was made from an
-older state. The other writes need the latest state from the beginning.
+A server on a shared store learns of other servers' writes with a delay. The comparison detects a write that was made
+from an older state. All other writes need the latest state before they begin.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from cathedra.apiserver.subresources.reviews import REVIEWS
 __all__ = ["is_compared"]
 
 _BY_OTHER_OBJECTS: Final = frozenset({"eviction", "token"})
-"""What a budget allows, and what is signed for an account."""
+"""Sub-resources that depend on another object: a disruption budget, a service account's signing key."""
 
 
 def is_compared(verb: str, resource: GroupResource, subresource: str = "") -> bool:
-    """Whether a write is one of the object that is named, and not of all that are there, of another one, or of none."""
+    """Return True if a write changes the named object, and does not depend on any other one."""
     return verb != "deletecollection" and subresource not in _BY_OTHER_OBJECTS and resource not in REVIEWS

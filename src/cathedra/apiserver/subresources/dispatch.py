@@ -1,7 +1,7 @@
-"""A POST on a sub-resource finds its way: binding, eviction, token.
+"""Dispatch of POST requests on sub-resources: binding, eviction, token.
 
-What is posted is admitted as what it is (a Binding, an Eviction); the change of the object that follows is the server's
-own and asks no plugin again.
+Admission gets the posted object (a Binding, an Eviction). The change of the pod that follows is the server's own, and
+no plugin is called for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
 def connect_create(server: ServerContext, call: Call, obj: Any) -> Awaitable[Any]:
-    """Do what a POST on the sub-resource asks for.
+    """Carry out a POST on a sub-resource.
 
     Raises:
         StatusError: 404, there is no such sub-resource; or, once it is awaited, it was refused.

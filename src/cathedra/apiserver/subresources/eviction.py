@@ -1,4 +1,4 @@
-"""Eviction: a deletion that asks the pod's disruption budgets first (docs/spec/apimachinery.md §12)."""
+"""Eviction: a deletion that the pod's disruption budgets must allow (docs/spec/apimachinery.md §12)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
 
 
 async def _mark(server: ServerContext, call: Call) -> None:
-    """Say in the pod's conditions why it is going to end."""
+    """Add the condition DisruptionTarget, the reason for which the pod will end."""
 
     def marked(entry: StoredObject) -> Pod:
         pod: Pod = entry.object
@@ -63,7 +63,7 @@ async def _mark(server: ServerContext, call: Call) -> None:
 
 
 def _free(pod: Pod) -> bool:
-    """Whether budgets do not count the pod."""
+    """Return True if budgets do not count the pod."""
     return is_terminal(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 

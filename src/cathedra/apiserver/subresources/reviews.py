@@ -61,7 +61,7 @@ def _self_review(server: ServerContext, call: Call, review: Any) -> Any:
 
 
 def _token_review(server: ServerContext, call: Call, review: authentication_v1.TokenReview) -> Any:
-    """Whose token it is."""
+    """Answer a TokenReview: the user of a token."""
     token, wanted = review.spec.token, review.spec.audiences
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
@@ -82,19 +82,19 @@ def _token_review(server: ServerContext, call: Call, review: authentication_v1.T
 
 
 def _self_access(server: ServerContext, call: Call, review: authorization_v1.SelfSubjectAccessReview) -> Any:
-    """What the caller may do."""
+    """Answer a SelfSubjectAccessReview: the rights of the caller."""
     _check(review.metadata, _attribute_errors(review.spec), namespace="")
     return replace(review, status=_decided(server, call.user, review.spec))
 
 
 def _access(server: ServerContext, call: Call, review: authorization_v1.SubjectAccessReview) -> Any:
-    """What a user may do."""
+    """Answer a SubjectAccessReview: the rights of a user."""
     _check(review.metadata, [*_attribute_errors(review.spec), *_subject_errors(review.spec)], namespace="")
     return replace(review, status=_decided(server, _subject(review.spec), review.spec))
 
 
 def _local_access(server: ServerContext, call: Call, review: authorization_v1.LocalSubjectAccessReview) -> Any:
-    """What a user may do in one namespace."""
+    """Answer a LocalSubjectAccessReview: the rights of a user in one namespace."""
     errors = ErrorList([*_attribute_errors(review.spec), *_subject_errors(review.spec)])
     spec = review.spec
     if spec.resource_attributes is not None and spec.resource_attributes.namespace != call.namespace:
@@ -194,7 +194,7 @@ def _question(user: UserInfo, spec: Any) -> Attributes:
 
 
 def _selector(wanted: Any) -> str:
-    """A selector as text; of requirements only those that text can say."""
+    """Return a selector as text, without the requirements that have no text."""
     if wanted is None:
         return ""
     signs = {"In": "=", "NotIn": "!="}

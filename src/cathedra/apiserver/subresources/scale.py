@@ -26,7 +26,7 @@ SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
 def scale_of(obj: Any) -> Scale:
-    """The scale of a workload, or of a custom resource that says where it keeps it."""
+    """Return the scale of a workload, or of a custom resource whose definition has the paths of its numbers."""
     metadata: ObjectMeta = obj.metadata
     if isinstance(obj, CustomObject):
         return _scale(metadata, *custom_numbers(obj))
@@ -53,7 +53,7 @@ def _scale(metadata: ObjectMeta, wanted: int, present: int, selector: str) -> Sc
 
 
 async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
-    """Change the replicas of a workload to those of the scale that ``make`` makes of the present one.
+    """Change the replicas of a workload to those of the scale that ``make`` returns for the present one.
 
     Raises:
         StatusError: 422, the number is negative; 409, the resource version is an old one.

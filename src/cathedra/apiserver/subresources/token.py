@@ -25,7 +25,7 @@ _KINDS: Final = {("v1", "Pod"): "pod", ("v1", "Secret"): "secret", ("v1", "Node"
 
 
 def with_defaults(request: TokenRequest) -> TokenRequest:
-    """The request with an hour's lifetime and the API as audience, where nothing is said."""
+    """Return the request with its defaults: a lifetime of an hour, and the API as audience."""
     spec = request.spec
     seconds = DEFAULT_SECONDS if spec.expiration_seconds is None else spec.expiration_seconds
     return replace(request, spec=replace(spec, expiration_seconds=seconds, audiences=spec.audiences or (ISSUER,)))

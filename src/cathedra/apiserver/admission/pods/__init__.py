@@ -1,2 +1,2 @@
-"""What new pods are given: `defaults` by their surroundings, `credentials` by their service account, by their runtime
-class (`runtimeclasses`), and by the node that they are bound to (`topologylabels`)."""
+"""Plugins that fill in new pods: from other objects and with credentials (`defaults`), from their runtime class
+(`runtimeclasses`), and from the node that they are bound to (`topologylabels`)."""

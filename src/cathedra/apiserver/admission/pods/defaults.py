@@ -1,9 +1,9 @@
-"""What a new pod gets from its surroundings: service account, priority, tolerations, credentials
+"""Defaults of a new pod from other objects: service account, priority, tolerations, credentials
 (docs/spec/apimachinery.md §16.2).
 
-Defaults that depend on the pod alone are the kind's own (`cathedra.kinds.core.pods.defaults`); those here look at other
-objects, or are an operator's choice in Kubernetes. Specs that were the very same stay so, until each gets a volume with
-a name of its own; so that comes last.
+Defaults that depend on the pod alone belong to the kind (`cathedra.kinds.core.pods.defaults`). Those here depend on
+other objects, or are an operator's choice in Kubernetes. Pods that share one spec object still do afterwards, until
+each gets a volume with a name of its own. So that comes last.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ class PodServiceAccount(AdmissionPlugin):
         self._random = random
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """New pods."""
+        """Handle new pods, which alone get defaults."""
         return operation == "CREATE" and not subresource
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Fill in the account and its pull secrets.
 
         Raises:
-            StatusError: 403, there is no such account, where one is required; or a mirror pod asks for one.
+            StatusError: 403, the account is missing where it is required, or a mirror pod names one.
         """
         pod: Pod = request.object
         if MIRROR_ANNOTATION in pod.metadata.annotations:
@@ -139,7 +139,7 @@ class PodCredentials(AdmissionPlugin):
         self._random = random
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """New pods."""
+        """Handle new pods, which alone get defaults."""
         return operation == "CREATE" and not subresource
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -181,11 +181,11 @@ class PodPriority(AdmissionPlugin):
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._default: tuple[str, int, str] | None = None
-        """What pods get that name no class, until a class is written."""
+        """Priority of pods that name no class; kept until a class is written."""
         registry.observe(PRIORITY_CLASSES, self._forget_default)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """New pods."""
+        """Handle new pods, which alone get defaults."""
         return operation == "CREATE" and not subresource
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -227,7 +227,7 @@ class PodPriority(AdmissionPlugin):
         return self._default
 
     def _of_cluster(self) -> tuple[str, int, str]:
-        """What pods get that name no class; of several default classes, that with the lowest value counts."""
+        """Return the priority of pods that name no class. Of several default classes the lowest value counts."""
         try:
             table = self._registry.table(PRIORITY_CLASSES)
         except KeyError:
@@ -256,7 +256,7 @@ class DefaultTolerations(AdmissionPlugin):
     kinds = frozenset({PODS})
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Pods themselves."""
+        """Handle pods, but not their sub-resources."""
         return operation in {"CREATE", "UPDATE"} and not subresource
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -283,7 +283,7 @@ def _tolerating(spec: PodSpec) -> PodSpec:
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PREFIX: Final = "kube-api-access-"
 _TOKEN_SECONDS: Final = 3607
-"""A little over an hour, by which API servers tell the tokens that pods get unasked."""
+"""A little over an hour, by which API servers recognize the tokens that pods get by default."""
 _MODE: Final = 0o644
 _SOURCE: Final = ProjectedVolumeSource(
     sources=(
@@ -325,7 +325,7 @@ def with_credentials(spec: PodSpec, account: ServiceAccount, random: random_modu
 
 
 def mentions_credentials(spec: PodSpec) -> bool:
-    """Whether a spec that was sent has a name in it that the volume with credentials may get."""
+    """Return True if a spec that was sent has a name in it that the volume with credentials may get."""
     names = [one.name for one in spec.volumes]
     names += [mount.name for one in (*spec.containers, *spec.init_containers) for mount in one.volume_mounts]
     return any(name.startswith(_PREFIX) for name in names)

@@ -25,7 +25,7 @@ _NO_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding Runt
 
 
 class RuntimeClasses(AdmissionPlugin):
-    """Fills in and checks what runtime classes say."""
+    """Fills in overhead, node selector and tolerations of a pod's runtime class, and checks them."""
 
     kinds = frozenset({PODS})
 
@@ -33,14 +33,14 @@ class RuntimeClasses(AdmissionPlugin):
         self._registry = registry
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """New pods."""
+        """Handle new pods, which alone name a class."""
         return operation == "CREATE" and not subresource
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The pod as its class wants it.
+        """Return the pod with the fields of its class.
 
         Raises:
-            StatusError: 403, there is no such class, or the pod asks for something else than it says.
+            StatusError: 403, the class is missing, or the pod has another value than the class.
         """
         pod: Pod = request.object
         found = None if pod.spec.runtime_class_name is None else self._class(request)

@@ -55,7 +55,7 @@ _CAPABILITIES: Final = frozenset(
 
 
 def in_user_namespace(spec: PodSpec) -> bool:
-    """Whether the pod's root is another user on the node."""
+    """Return True if the pod's root is another user on the node."""
     return spec.host_users is False
 
 
@@ -138,7 +138,7 @@ def host_ports(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def host_probes(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """Probes and lifecycle handlers ask the pod and no other host."""
+    """Check that probes and lifecycle handlers connect to the pod and to no other host."""
     names, hosts = set(), set()
     for container in containers(spec):
         found = set(_asked_hosts(container))
@@ -174,7 +174,7 @@ def privileged(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def proc_mount(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """/proc is masked."""
+    """Check that /proc is masked in every container."""
     found = [(name, context.proc_mount) for name, context in with_context(spec)]
     bad = [(name, mount) for name, mount in found if mount is not None and mount != "Default"]
     if not bad:
@@ -210,7 +210,7 @@ def se_linux(*more: str) -> Check:
 
 
 def seccomp_annotations(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """Seccomp is not switched off, as was said before 1.19."""
+    """Check that seccomp is not switched off by the annotations that were used before 1.19."""
     keys = (_SECCOMP_POD, *(f"{_SECCOMP_CONTAINER}{container.name}" for container in containers(spec)))
     found = {key: metadata.annotations[key] for key in keys if key in metadata.annotations}
     bad = sorted(
@@ -227,7 +227,7 @@ def seccomp(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def forbidden_seccomp(spec: PodSpec) -> Violation | None:
-    """What is wrong with the profiles that are named."""
+    """Return the forbidden ones of the named profiles."""
 
     def is_forbidden(profile: SeccompProfile | None) -> bool:
         return profile is not None and profile.type not in _PROFILES

@@ -1,7 +1,7 @@
-"""The plugin PodSecurity: pods that their namespace does not want are refused, noted in the audit log, or warned of.
+"""The plugin PodSecurity: pods that violate the levels of their namespace are refused, audited or warned of.
 
-Workloads whose template would make such pods are never refused, only noted and warned of. A namespace that begins to
-enforce a level says which of the pods that it has already would not be let in.
+Workloads whose template would make such pods are never refused, only audited and warned of. The answer to a namespace
+that begins to enforce a level warns of the pods in it that violate the level.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _WORKLOADS: Final = frozenset(
 
 @remembered("pod security policies of namespaces", key=IDENTITY, size=64)
 def _policy_in(namespace: Namespace) -> tuple[Policy, ErrorList, bool]:
-    """What holds in a namespace, what is wrong with its labels, and whether that asks for nothing at all."""
+    """Return the policy of a namespace, the errors of its labels, and True if the policy allows everything."""
     policy, errors = policy_of(namespace.metadata.labels)
     return policy, errors, policy.is_privileged and not errors
 
 
 class PodSecurity(AdmissionPlugin):
-    """Holds pods to what the labels of their namespace say."""
+    """Checks pods against the levels that the labels of their namespace choose."""
 
     kinds = frozenset({PODS, NAMESPACES, *_WORKLOADS})
 
@@ -160,7 +160,7 @@ class PodSecurity(AdmissionPlugin):
     def _note(
         self, request: AdmissionAttributes, policy: Policy, errors: ErrorList, metadata: ObjectMeta, spec: PodSpec
     ) -> None:
-        """Tell the audit log."""
+        """Add an annotation to the audit event."""
         if errors:
             texts = _texts(errors)
             shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -195,7 +195,7 @@ def _template(workload: Any) -> Any:
 
 
 def _is_significant(pod: Pod, old: Pod) -> bool:
-    """Whether an update changes what can be changed of interest: images, and the ephemeral containers."""
+    """Return True if an update changes what can be changed of interest: images, and the ephemeral containers."""
     if len(pod.spec.containers) != len(old.spec.containers):
         return True
     if len(pod.spec.init_containers) != len(old.spec.init_containers):

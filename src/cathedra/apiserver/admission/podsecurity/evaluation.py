@@ -1,7 +1,9 @@
-"""Which checks a level has in which version, and what they have against a pod.
+"""Levels of the Pod Security Standards: the labels that choose them, the checks of each version, and their result.
 
-Checks are asked in order of their names, those of baseline first; a check of restricted may stand in for one of
-baseline. A version that the server does not know yet is its own.
+Checks run in order of their names, those of baseline first; a check of restricted may replace one of baseline. A
+version that is newer than the server counts as the server's own. Wrong labels are errors when a namespace is written.
+When a pod is written, enforcement is strict then, and audit and warnings are silent (api.PolicyToEvaluate of
+k8s.io/pod-security-admission).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ __all__ = [
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """A check's forms: from which minor version on, and what is asked then."""
+    """The forms of a check, each with the minor version since which it applies."""
 
     name: str
     forms: tuple[tuple[int, Check], ...]
@@ -95,18 +97,18 @@ _RESTRICTED: Final = (
 
 
 def violations(asked: LevelVersion, newest: int, metadata: ObjectMeta, spec: PodSpec) -> list[Violation]:
-    """What a level has against a pod; ``newest`` is the minor version of the server."""
+    """Return the violations of a level by a pod; ``newest`` is the minor version of the server."""
     found = (check(metadata, spec) for check in _checks(asked.level, min(asked.minor, newest)))
     return [one for one in found if one is not None]
 
 
 def in_detail(found: Iterable[Violation]) -> str:
-    """The reasons with what they are about."""
+    """Return the reasons with their details, as refusals have them."""
     return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in found)
 
 
 def in_short(found: Iterable[Violation]) -> str:
-    """The reasons."""
+    """Return the reasons alone, as warnings of a namespace have them."""
     return ", ".join(one.reason for one in found)
 
 
@@ -143,12 +145,12 @@ class LevelVersion(msgspec.Struct, frozen=True):
         return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
 
     def is_stricter(self, other: LevelVersion) -> bool:
-        """Whether the level asks for more than another one."""
+        """Return True if the level is stricter than another one."""
         return _LEVELS.index(self.level) > _LEVELS.index(other.level)
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What holds in a namespace."""
+    """The levels of a namespace, for each mode."""
 
     enforce: LevelVersion = LevelVersion()
     audit: LevelVersion = LevelVersion()
@@ -156,12 +158,12 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def is_privileged(self) -> bool:
-        """Whether it has nothing against any pod."""
+        """True if it has nothing against any pod."""
         return self.enforce.level == self.audit.level == self.warn.level == PRIVILEGED
 
 
 def policy_of(labels: Mapping[str, str]) -> tuple[Policy, ErrorList]:
-    """The policy that labels ask for, and what is wrong with them."""
+    """Return the policy that labels choose, and the errors of the labels."""
     errors = ErrorList()
     enforce = _asked(labels, "enforce", RESTRICTED, errors)
     audit = _asked(labels, "audit", PRIVILEGED, errors)

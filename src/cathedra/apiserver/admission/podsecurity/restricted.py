@@ -1,4 +1,4 @@
-"""The checks of the level «restricted»: what hardens a pod is asked for.
+"""The checks of the level «restricted», which requires that a pod is hardened.
 
 Names, versions and texts are those of k8s.io/pod-security-admission/policy.
 """
@@ -114,7 +114,7 @@ def _kind(volume: Volume) -> str:
 
 
 def run_as_non_root(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """Containers say that they do not run as root, or their pod does."""
+    """Check that containers, or their pod for them, set ``runAsNonRoot``."""
     own = spec.security_context.run_as_non_root if spec.security_context is not None else None
     said = {name: context.run_as_non_root for name, context in with_context(spec)}
     reason = "runAsNonRoot != true"

@@ -1,4 +1,4 @@
-"""What a check has against a pod, and the words in which checks say who is meant."""
+"""Violations of a check by a pod, and the phrases that name pods and containers in them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AnyContainer = Container | EphemeralContainer
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Why a pod is not let in: in short, and for this pod."""
+    """A reason for which a pod is refused, and its details in this pod."""
 
     reason: str
     detail: str
 
 
 Check = Callable[[ObjectMeta, PodSpec], Violation | None]
-"""What is wrong with a pod of that metadata and spec; None: nothing."""
+"""Returns the violation by a pod with this metadata and spec; None if there is none."""
 
 
 def containers(spec: PodSpec) -> Iterator[AnyContainer]:
@@ -40,7 +40,7 @@ def with_context(spec: PodSpec) -> Iterator[tuple[str, SecurityContext]]:
 
 
 def quoted(items: Iterable[str]) -> str:
-    """``"a", "b"``."""
+    """Return items in quotes: ``"a", "b"``."""
     return ", ".join(f'"{item}"' for item in items)
 
 
@@ -55,5 +55,5 @@ def named(names: Sequence[str]) -> str:
 
 
 def setters(names: Sequence[str], *, pod: bool) -> str:
-    """Who has set something: the pod itself, containers, or both; "" if nothing has."""
+    """Return a phrase for the pod, these containers, or both, which set a field; "" if none did."""
     return " and ".join([*(["pod"] if pod else []), *([named(names)] if names else [])])

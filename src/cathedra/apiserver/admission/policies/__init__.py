@@ -1,2 +1,2 @@
-"""Admission policies in CEL: `check` asks the validating ones, `mutating` applies the mutating ones, both with the
-`parameters` that bindings select. `policyerrors` and `mutatingerrors` say what is wrong with one when it is written."""
+"""Admission policies in CEL: `check` evaluates the validating ones, `mutating` applies the mutating ones, both with the
+`parameters` that bindings select. `policyerrors` validates policies and bindings when they are written."""

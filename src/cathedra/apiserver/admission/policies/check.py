@@ -63,7 +63,7 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 class _Denial(msgspec.Struct, frozen=True):
-    """Why a request is refused, and by whom."""
+    """A refusal of a request by a policy and its binding."""
 
     policy: str
     binding: str
@@ -77,7 +77,7 @@ class _Denial(msgspec.Struct, frozen=True):
 
 
 class PolicyCheck(AdmissionPlugin):
-    """Asks every policy that is bound."""
+    """Evaluates every bound policy."""
 
     rules = frozenset({POLICIES, BINDINGS})
 
@@ -105,7 +105,7 @@ class PolicyCheck(AdmissionPlugin):
         )
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Ask the policies.
+        """Evaluate the policies that match the request.
 
         Raises:
             StatusError: the first denial, with the code that its reason stands for; 422, a policy or binding that is
@@ -254,7 +254,7 @@ def _compile(spec: JSONObject, check: Callable[[], object]) -> CompiledPolicy:
 
 
 def _fails(policy: Policy) -> bool:
-    """Whether it refuses when it cannot be applied."""
+    """Return True if it refuses when it cannot be applied."""
     return policy.object.spec.failure_policy != "Ignore"
 
 

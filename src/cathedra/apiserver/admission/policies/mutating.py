@@ -51,7 +51,7 @@ Key = tuple[str, str, str, str]
 
 
 class _Failed(Exception):
-    """A mutation cannot be made; the text says why. Whether that refuses the request is its policy's decision."""
+    """A mutation cannot be made. The failure policy decides whether the request is refused."""
 
 
 class _Invocation(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class _Invocation(msgspec.Struct, frozen=True):
 
 
 class _Passes(msgspec.Struct):
-    """What one request remembers between its two passes through the plugins."""
+    """The state of one request between its two passes through the plugins."""
 
     left: Any = None
     """The object as the policies left it."""

@@ -32,11 +32,11 @@ _AT_ONCE: Final = 200
 
 
 class Misconfigured(Exception):
-    """A policy or binding cannot be applied; the text says why."""
+    """A policy or binding cannot be applied, with the reason as text."""
 
 
 class Parameters:
-    """Looks parameters up."""
+    """Finds the parameter objects of a binding."""
 
     def __init__(self, registry: Registry, kinds: Kinds) -> None:
         """``kinds`` lists what is served, to find parameters of any kind."""
@@ -44,7 +44,7 @@ class Parameters:
         self._kinds = kinds
 
     async def of(self, kind: ParamKind | None, ref: ParamRef | None, request: AdmissionAttributes) -> list[Any]:
-        """The parameter objects, as JSON; one None if the policy or the binding asks for none.
+        """Return the parameter objects as JSON; one None if the policy or the binding has no parameters.
 
         Raises:
             Misconfigured: they cannot be looked up, or are not there and must be.

@@ -1,4 +1,4 @@
-"""What is wrong with a ValidatingAdmissionPolicy or its binding when it is written
+"""Validation of validating and mutating admission policies and their bindings
 (docs/spec/apimachinery.md §16.6)."""
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ _TYPES: Final = {"FieldValueInvalid": ErrorType.INVALID, "InternalError": ErrorT
 
 
 def policy_errors(policy: ValidatingAdmissionPolicy, check: Callable[[], object] = bool) -> ErrorList:
-    """Everything that is wrong with a policy, what the compiler says of its expressions last. ``check`` is called
-    between expressions, and may raise an exception."""
+    """Return the errors of a policy, those of the compiler last.
+
+    ``check`` is called between expressions, and may raise an exception.
+    """
     errors, spec = ErrorList(), policy.spec
     check_param_kind(errors, spec.param_kind)
     check_matching(errors, spec)
@@ -73,7 +75,7 @@ def policy_errors(policy: ValidatingAdmissionPolicy, check: Callable[[], object]
 
 
 def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
-    """Everything that is wrong with a binding."""
+    """Return the errors of a binding."""
     errors, spec = ErrorList(), binding.spec
     check_binding(errors, spec)
     actions = spec.validation_actions
@@ -94,7 +96,7 @@ def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
 def check_binding(
     errors: ErrorList, spec: ValidatingAdmissionPolicyBindingSpec | MutatingAdmissionPolicyBindingSpec
 ) -> None:
-    """What both sorts of bindings have: the policy's name, parameters and what it is about."""
+    """Check the fields that both kinds of bindings have: policy name, parameters, match resources."""
     if not spec.policy_name:
         errors.required("spec.policyName")
     else:
@@ -116,7 +118,7 @@ def check_param_kind(errors: ErrorList, kind: ParamKind | None) -> None:
 
 
 def check_matching(errors: ErrorList, spec: ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec) -> None:
-    """What both sorts of policies have: failure policy, match constraints and conditions, variables."""
+    """Check the fields of both kinds of policies: failure policy, match constraints and conditions, variables."""
     if spec.failure_policy not in {None, *_POLICIES}:
         errors.not_supported("spec.failurePolicy", spec.failure_policy, list(_POLICIES))
     if spec.match_constraints is None:
@@ -133,7 +135,7 @@ def check_matching(errors: ErrorList, spec: ValidatingAdmissionPolicySpec | Muta
 
 
 def check_resources(errors: ErrorList, path: FieldPath, resources: MatchResources) -> None:
-    """Which objects a policy or a binding is about."""
+    """Check the match resources of a policy or a binding."""
     if resources.match_policy not in {None, *_MATCH_POLICIES}:
         errors.not_supported(path.child("matchPolicy"), resources.match_policy, _MATCH_POLICIES)
     for name, rules in (
@@ -145,7 +147,7 @@ def check_resources(errors: ErrorList, path: FieldPath, resources: MatchResource
 
 
 def check_param_ref(errors: ErrorList, ref: ParamRef) -> None:
-    """Which parameters a binding selects."""
+    """Check the parameter reference of a binding."""
     for problem in path_segment(ref.name):
         errors.invalid("spec.paramRef.name", ref.name, problem)
     if ref.name and ref.selector is not None:
@@ -171,7 +173,7 @@ def _names(errors: ErrorList, path: str, names: list[str]) -> None:
 
 
 def expression_errors(spec: JSONObject, found: Iterable[PolicyCompileError]) -> ErrorList:
-    """What the compiler found in a policy's spec, as errors of its fields."""
+    """Return the errors of the compiler as errors of the policy's fields."""
     errors = ErrorList()
     for one in found:
         value = _at(spec, one.field)
@@ -201,8 +203,10 @@ _MEMBERS: Final = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jso
 
 
 def mutating_policy_errors(policy: MutatingAdmissionPolicy, check: Callable[[], object] = bool) -> ErrorList:
-    """Everything that is wrong with a policy, what the compiler says of its expressions last. ``check`` is called
-    between expressions, and may raise an exception."""
+    """Return the errors of a policy, those of the compiler last.
+
+    ``check`` is called between expressions, and may raise an exception.
+    """
     errors, spec = ErrorList(), policy.spec
     check_param_kind(errors, spec.param_kind)
     check_matching(errors, spec)
@@ -224,7 +228,7 @@ def mutating_policy_errors(policy: MutatingAdmissionPolicy, check: Callable[[], 
 
 
 def mutating_binding_errors(binding: MutatingAdmissionPolicyBinding) -> ErrorList:
-    """Everything that is wrong with a binding."""
+    """Return the errors of a binding."""
     errors, spec = ErrorList(), binding.spec
     check_binding(errors, spec)
     return errors

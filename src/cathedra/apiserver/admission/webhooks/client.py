@@ -28,7 +28,7 @@ _ANSWER_LIMIT: Final = 3 * 1024 * 1024
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """Where to connect, what to call it, and whose name its certificate has to bear."""
+    """The address of a webhook, its name in messages, and the name that its certificate must have."""
 
     url: str
     shown: str
@@ -44,7 +44,7 @@ class WebhookClient:
         self._contexts: dict[bytes, ssl.SSLContext] = {}
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

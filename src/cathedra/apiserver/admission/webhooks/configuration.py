@@ -1,4 +1,4 @@
-"""What is wrong with a webhook configuration when it is written."""
+"""Validation of webhook configurations."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class WebhookDispatcher:
-    """Asks webhooks."""
+    """Calls webhooks, within their time limit and by their failure policy."""
 
     def __init__(self, client: WebhookClient, random: random_module.Random) -> None:
         self._client = client
@@ -44,7 +44,7 @@ class WebhookDispatcher:
         *,
         may_patch: bool,
     ) -> Answer | None:
-        """What the webhook says; None if the call failed and that is to be ignored.
+        """Return the answer of a webhook; None if the call failed and its policy ignores that.
 
         Raises:
             StatusError: it refused; or 500, the call failed and the policy is to refuse.

@@ -1,4 +1,4 @@
-"""Which webhooks there are, and which of them a request concerns."""
+"""The registered webhooks, and those of them that match a request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupResource(_GROUP, "mutatingwebhookconfigurations")
 VALIDATING: Final = GroupResource(_GROUP, "validatingwebhookconfigurations")
 _HARMLESS: Final = frozenset({"None", "NoneOnDryRun"})
-"""Side effects of webhooks that may be asked in a dry run."""
+"""Side effects of webhooks that may be called in a dry run."""
 
 Webhook = MutatingWebhook | ValidatingWebhook
 
@@ -43,17 +43,17 @@ class ConfiguredWebhook(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others."""
+        """Identity of the webhook: its configuration and its name."""
         return self.configuration, self.webhook.name
 
     @property
     def fails(self) -> bool:
-        """Whether a request is refused when the webhook cannot be asked."""
+        """True if a request is refused when the webhook cannot be called."""
         return self.webhook.failure_policy != "Ignore"
 
     @property
     def timeout_seconds(self) -> float:
-        """How long it may think."""
+        """Seconds until a call of the webhook fails."""
         return float(self.webhook.timeout_seconds or 10)
 
 
@@ -79,11 +79,11 @@ class Hooks:
     async def concerned(
         self, request: AdmissionAttributes, view: VersionedAttributes
     ) -> AsyncIterator[tuple[ConfiguredWebhook, VersionDefinition]]:
-        """The webhooks to ask, each with the version that it wants to see.
+        """Return the webhooks to call, each with the version that it takes.
 
         Raises:
-            StatusError: 403, a match condition cannot be evaluated; 400, a webhook cannot be asked in a dry run;
-                500, the objects could not be converted to the version that a webhook wants.
+            StatusError: 403, a match condition cannot be evaluated; 400, a webhook cannot be called in a dry run;
+                500, the objects could not be converted to the version that a webhook takes.
         """
         if request.definition.group == _GROUP:
             return  # a cluster cannot be locked by its own webhooks

@@ -23,10 +23,10 @@ _AGAIN: Final = "IfNeeded"
 
 
 class MutatingWebhooks(AdmissionPlugin):
-    """Lets every mutating webhook that a request concerns change the object.
+    """Calls every mutating webhook that matches a request, to change the object.
 
-    In the second pass over a request only those are asked again that want it (``reinvocationPolicy: IfNeeded``), were
-    asked before, and now see something else than what they left.
+    In the second pass a webhook is called again only if its ``reinvocationPolicy`` is ``IfNeeded``, it was called in
+    the first pass, and the object has changed since.
     """
 
     rules = frozenset({MUTATING})
@@ -41,10 +41,10 @@ class MutatingWebhooks(AdmissionPlugin):
         return bool(self._hooks)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The object as the webhooks want it.
+        """Return the object after the patches of all webhooks.
 
         Raises:
-            StatusError: one of them refused, or could not be asked, or its patch makes no sense.
+            StatusError: a webhook refused, or could not be called, or its patch cannot be applied.
         """
         if not self._hooks:
             return request.object

@@ -42,7 +42,7 @@ _REASONS: Final = {
 
 
 def network_text(error: BaseException) -> str:
-    """The text of a failure; what Go has no words for is told in Python's."""
+    """Return Go's text of a failure, or Python's if Go has none."""
     host, port = getattr(error, "host", None), getattr(error, "port", None)
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -61,7 +61,7 @@ def network_text(error: BaseException) -> str:
 
 
 def _cause(error: Any) -> BaseException:
-    """What the HTTP client wrapped."""
+    """Return the exception that the HTTP client wrapped."""
     for name in ("certificate_error", "os_error"):
         found = getattr(error, name, None)
         if isinstance(found, BaseException):
@@ -80,7 +80,7 @@ def _verification(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def _wanted(error: ssl.SSLCertVerificationError, host: str) -> str:
-    """The name that was asked for, which may be another than that of the connection."""
+    """Return the name that was requested, which may differ from that of the connection."""
     _, quote, rest = error.verify_message.partition("'")
     return rest.partition("'")[0] if quote else host
 

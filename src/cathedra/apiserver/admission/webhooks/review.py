@@ -1,4 +1,4 @@
-"""AdmissionReviews: what a webhook is asked, what it answers, and what is wrong with an answer."""
+"""AdmissionReviews: requests to a webhook, its answers, and their validation."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BAD_REQUEST: Final = 400
 
 
 class WebhookCallFailed(Exception):
-    """A webhook could not be asked, or its answer makes no sense; the failure policy decides what follows."""
+    """A webhook could not be called, or its answer is invalid; the failure policy decides what follows."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a webhook says."""
+    """The answer of a webhook."""
 
     allowed: bool
     status: Status
@@ -42,7 +42,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str, uid: str) -> JSONObject:
-    """The question about a request, with its objects in the version that the webhook asked for."""
+    """Return the review of a request, with its objects in the version that the webhook takes."""
     request = {"uid": uid, **view.attributes(shown)}
     request["object"] = view.object(shown)
     request["oldObject"] = view.old_object(shown)

@@ -17,7 +17,7 @@ __all__ = ["ValidatingWebhooks"]
 
 
 class ValidatingWebhooks(AdmissionPlugin):
-    """Asks every validating webhook that a request concerns."""
+    """Calls every validating webhook that matches a request."""
 
     rules = frozenset({VALIDATING})
 
@@ -30,10 +30,10 @@ class ValidatingWebhooks(AdmissionPlugin):
         return definition.group == MUTATING.group or bool(self._hooks)
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Ask them.
+        """Call the webhooks, and validate webhook configurations that are written.
 
         Raises:
-            StatusError: one of them refused, or could not be asked; 422, a configuration that is written breaks the
+            StatusError: a webhook refused, or could not be called; 422, a configuration that is written breaks the
                 rules.
         """
         _check_rules(request)

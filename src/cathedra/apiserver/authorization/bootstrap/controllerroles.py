@@ -18,7 +18,7 @@ _SIGNERS: Final = (
     "kubernetes.io/legacy-unknown"
 )
 _OWN_PODS: Final = rule("create delete list patch watch", "core", "pods")
-"""What a controller of pods needs: it makes them, adopts them and takes them away."""
+"""Rules of a controller that creates, adopts and deletes pods."""
 
 
 def _controller(name: str, *rules: GatedRule, gates: str = "") -> DefaultRole:

@@ -51,8 +51,7 @@ _BOUND: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     ("system:node", ()),
     ("system:service-account-issuer-discovery", (("Group", "system:serviceaccounts"),)),
 )
-"""Role → whom it is bound to. Nodes have theirs from the node authorizer; the empty binding is kept as a stock server
-keeps it."""
+"""Role → its subjects. The node authorizer authorizes nodes; Kubernetes keeps the empty binding of their role."""
 
 
 def cluster_roles(gates: FeatureGates) -> Iterator[ClusterRole]:

@@ -1,4 +1,4 @@
-"""How default roles are written down: one line per rule, in words, sorted as a stock server stores them."""
+"""Notation of default roles: one line per rule, sorted as Kubernetes stores them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ NODE_RULES: Final[tuple[GatedRule, ...]] = (
     rule("deletecollection", RESOURCE, "resourceslices"),
     rule("get", "core", "serviceaccounts"),
 )
-"""What a node agent may do beside what the node authorizer knows more closely; also the role ``system:node``."""
+"""Rules of node agents; the node authorizer restricts some of them to the node's own objects. The role ``system:node``
+has them, too."""
 
 _DRA: Final = "DynamicResourceAllocation"
 _SCHEDULER: Final = (
@@ -203,7 +204,7 @@ class NamespacedRole(msgspec.Struct, frozen=True):
 
 
 class NamespacedBinding(msgspec.Struct, frozen=True):
-    """Whom a role is bound to: (kind, name) each; service accounts are those of kube-system."""
+    """The binding of a role to subjects, (kind, name) each; service accounts are those of kube-system."""
 
     namespace: str
     name: str
