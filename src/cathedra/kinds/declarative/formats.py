@@ -25,6 +25,7 @@ __all__ = [
     "maximum",
     "minimum",
     "one_of",
+    "path_segment",
     "pool_name",
     "short_name",
     "uuid",
@@ -52,6 +53,8 @@ long_name: Final = _named(_subdomain)
 """``k8s-long-name``: a DNS subdomain."""
 long_name_caseless: Final = _named(formats.in_bytes(formats.dns_subdomain_ignoring_case))
 """``k8s-long-name-caseless``: a DNS subdomain, upper-case letters allowed."""
+path_segment: Final = _named(formats.path_segment)
+"""``k8s-path-segment-name``."""
 label_key: Final = _named(formats.label_key)
 """``k8s-label-key``."""
 

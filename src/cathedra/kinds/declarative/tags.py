@@ -32,14 +32,18 @@ class TypeTags(msgspec.Struct, frozen=True, eq=False):
 class FieldTags(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of a field. One that is not ``required`` is optional: when it is empty, its other rules are skipped.
 
-    ``required``, ``immutable``, ``unmodified`` and ``max_items`` are looked at first; when one of them is broken,
-    nothing below the field is looked at.
+    ``required``, ``immutable``, ``unmodified``, ``settled``, ``fixed_items`` and ``max_items`` are checked first. If
+    one of them is broken, nothing below the field is checked.
     """
 
     required: bool = False
     immutable: bool = False
     unmodified: bool = False
     """``update=NoModify``: may be set and cleared, but not changed."""
+    settled: bool = False
+    """``update=NoSet,NoUnset``: may be changed, but neither set nor cleared after creation."""
+    fixed_items: bool = False
+    """``update=NoAddItem,NoRemoveItem``: elements of a list may be changed, but neither added nor removed."""
     max_items: int | None = None
     checks: tuple[Check, ...] = ()
     """Of the value; of a list, of each element."""
@@ -50,4 +54,9 @@ class FieldTags(msgspec.Struct, frozen=True, kw_only=True):
     of: TypeTags | None = None
     """The tags of the field's own type, or of its elements' or values'."""
     stable: bool = False
-    """Whether the rules are enforced without ``DeclarativeValidationBeta``."""
+    """True if the rules are enforced without ``DeclarativeValidationBeta``."""
+
+    @property
+    def guards_change(self) -> bool:
+        """Return True if setting or clearing the field is restricted."""
+        return self.immutable or self.settled or self.fixed_items

@@ -64,7 +64,7 @@ class _Walk:
                 if value is before or value == before:
                     continue
                 name, pointer, its = field
-                if before is None and (pointer or value) and not its.immutable:
+                if before is None and (pointer or value) and not its.guards_change:
                     self._given(path.child(name), its, value)
                 else:
                     self._changed(path, field, value, before)
@@ -145,14 +145,35 @@ class _Walk:
 
 
 def _is_frozen(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> bool:
-    """Enter that a field, which did change, may not; and say so."""
+    """Report a change that the field's tags forbid. Return True if one was reported."""
     if tags.immutable:
         errors.invalid(path, None, "field is immutable")
     elif tags.unmodified and value is not None and before is not None:
         errors.invalid(path, None, "field cannot be modified once set")
+    elif tags.settled and before is None and value is not None:
+        errors.invalid(path, None, "field cannot be set once created")
+    elif tags.settled and before is not None and value is None:
+        errors.invalid(path, None, "field cannot be cleared once set")
+    elif tags.fixed_items:
+        return _has_other_items(errors, path, tags.unique or (), value or (), before or ())
     else:
         return False
     return True
+
+
+def _has_other_items(
+    errors: ErrorList, path: FieldPath, names: tuple[str, ...], items: Sequence[Any], before: Sequence[Any]
+) -> bool:
+    """Report the elements that were added or removed. Return True if there are any."""
+    count = len(errors)
+    old, new = {_key(names, item) for item in before}, {_key(names, item) for item in items}
+    for position, item in enumerate(items):
+        if _key(names, item) not in old:
+            errors.forbidden(path.index(position), "item may not be added")
+    for item in before:
+        if _key(names, item) not in new:
+            errors.forbidden(path, "item may not be removed")
+    return len(errors) > count
 
 
 def _is_too_long(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any) -> bool:

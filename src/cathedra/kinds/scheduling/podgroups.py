@@ -8,12 +8,10 @@ from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import Column, RequestContext, Strategy
-from cathedra.kinds.scheduling.validation import (
-    validate_pod_group,
-    validate_pod_group_status,
-    validate_pod_group_update,
-)
+from cathedra.kinds.scheduling.conversion import group_from_hub
+from cathedra.kinds.scheduling.validation import POD_GROUP_TAGS, validate_pod_group_status
 from cathedra.semantics.conditions import find_condition
 
 __all__ = ["POD_GROUP_COLUMNS", "PodGroupStatusStrategy", "PodGroupStrategy", "pod_group_cells"]
@@ -48,7 +46,7 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
 
     def validate_create(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> ErrorList:
         """The rules of a pod group."""
-        return validate_pod_group(obj)
+        return _declared(obj, None, context)
 
     def prepare_update(
         self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
@@ -63,7 +61,7 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
         self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
     ) -> ErrorList:
         """The claims are immutable."""
-        return validate_pod_group_update(new, old)
+        return _declared(new, old, context)
 
 
 class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
@@ -85,6 +83,16 @@ class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     ) -> ErrorList:
         """The rules of a group's status."""
         return validate_pod_group_status(new)
+
+
+def _declared(
+    new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup | None, context: RequestContext
+) -> ErrorList:
+    version = context.api_version.partition("/")[2] or "v1alpha3"
+    if version == "v1alpha2":
+        before = None if old is None else group_from_hub(old)
+        return declared_errors(POD_GROUP_TAGS[version], group_from_hub(new), before, beta=True)
+    return declared_errors(POD_GROUP_TAGS[version], new, old, beta=True)
 
 
 def pod_group_cells(group: scheduling_v1alpha3.PodGroup, now: float) -> list[Any]:

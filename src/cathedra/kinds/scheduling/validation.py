@@ -1,140 +1,190 @@
-"""Rules of workloads and pod groups: how their pods are scheduled, which claims they share
-(docs/spec/api.md §6.4)."""
+"""Rules of workloads and pod groups: how their pods are scheduled and which claims they share (docs/spec/api.md §6.4).
+
+Kubernetes declares them as tags of the types, per version (k8s.io/api, scheduling/v1alpha2 and v1alpha3/types.go).
+Only the status has a rule written by hand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
+from cathedra.kinds.declarative.formats import (
+    label_key,
+    long_name,
+    maximum,
+    minimum,
+    one_of,
+    path_segment,
+    short_name,
+)
+from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 
-__all__ = [
-    "validate_pod_group",
-    "validate_pod_group_status",
-    "validate_pod_group_update",
-    "validate_workload",
-    "validate_workload_update",
-]
+__all__ = ["POD_GROUP_TAGS", "WORKLOAD_TAGS", "validate_pod_group_status"]
 
 MAX_CLAIMS: Final = 4
 MAX_TEMPLATES: Final = 8
-_SPEC: Final = FieldPath("spec")
-IMMUTABLE: Final = "field is immutable"
-_LABEL: Final = formats.in_bytes(formats.dns_label)
-_SUBDOMAIN: Final = formats.in_bytes(formats.dns_subdomain)
+HIGHEST_PRIORITY: Final = 1_000_000_000
 
+_LONG_NAME: Final = FieldTags(checks=(long_name,))
+_REQUIRED_LONG_NAME: Final = FieldTags(required=True, checks=(long_name,))
+_REQUIRED_SHORT_NAME: Final = FieldTags(required=True, checks=(short_name,))
+_SEGMENT: Final = FieldTags(required=True, checks=(path_segment,))
+_MIN_COUNT: Final = FieldTags(required=True, checks=(minimum(1),))
+_CLAIM: Final = TypeTags(
+    {"name": _REQUIRED_SHORT_NAME, "resourceClaimName": _LONG_NAME, "resourceClaimTemplateName": _LONG_NAME},
+    union=("resourceClaimName", "resourceClaimTemplateName"),
+)
+_CLAIMS: Final = FieldTags(max_items=MAX_CLAIMS, unique=("name",), of=_CLAIM)
+_FIXED_CLAIMS: Final = FieldTags(max_items=MAX_CLAIMS, unique=("name",), of=_CLAIM, immutable=True)
+_CONTROLLER: Final = FieldTags(
+    immutable=True, of=TypeTags({"apiGroup": _LONG_NAME, "kind": _SEGMENT, "name": _SEGMENT})
+)
+_CONSTRAINTS: Final = FieldTags(
+    immutable=True,
+    of=TypeTags(
+        {"topology": FieldTags(max_items=1, of=TypeTags({"key": FieldTags(required=True, checks=(label_key,))}))}
+    ),
+)
+_PRIORITY_CLASS: Final = FieldTags(immutable=True, checks=(long_name,))
+_PRIORITY: Final = FieldTags(immutable=True, checks=(maximum(HIGHEST_PRIORITY),))
 
-def validate_workload(workload: scheduling_v1alpha3.Workload) -> ErrorList:
-    """What is wrong with a new workload."""
-    errors = ErrorList()
-    path = _SPEC.child("podGroupTemplates")
-    templates = workload.spec.pod_group_templates
-    if not templates:
-        errors.required(path)
-    if len(templates) > MAX_TEMPLATES:
-        errors.too_many(path, len(templates), MAX_TEMPLATES)
-        return errors
-    for position in _repeated(templates):
-        errors.duplicate(path.index(position), {"name": templates[position].name})
-    for position, template in enumerate(templates):
-        where = path.index(position)
-        if not template.name:
-            errors.required(where.child("name"))
-        else:
-            check(errors, where.child("name"), template.name, _LABEL)
-        _policy(errors, where.child("schedulingPolicy"), template.scheduling_policy)
-        _resource_claims(errors, where.child("resourceClaims"), template.resource_claims)
-    return errors
+# --- v1alpha3, and v1beta1, which has the same types
 
-
-def validate_workload_update(new: scheduling_v1alpha3.Workload, old: scheduling_v1alpha3.Workload) -> ErrorList:
-    """Templates are immutable."""
-    errors = validate_workload(new)
-    if new.spec.pod_group_templates != old.spec.pod_group_templates:
-        errors.invalid(_SPEC.child("podGroupTemplates"), None, IMMUTABLE)
-    return errors
-
-
-def validate_pod_group(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
-    """What is wrong with a new pod group."""
-    errors = ErrorList()
-    _policy(errors, _SPEC.child("schedulingPolicy"), group.spec.scheduling_policy)
-    _resource_claims(errors, _SPEC.child("resourceClaims"), group.spec.resource_claims)
-    return errors
-
-
-def _policy(errors: ErrorList, path: FieldPath, policy: scheduling_v1alpha3.PodGroupSchedulingPolicy) -> None:
-    """Pods are scheduled one by one, or as a gang of so many."""
-    if policy.basic is None and policy.gang is None:
-        errors.invalid(path, "", "must specify one of: `basic`, `gang`")
-    elif policy.basic is not None and policy.gang is not None:
-        errors.invalid(path, "{basic, gang}", "must specify exactly one of: `basic`, `gang`")
-    if policy.gang is None:
-        return
-    count = path.child("gang", "minCount")
-    if policy.gang.min_count == 0:
-        errors.required(count)
-    elif policy.gang.min_count < 0:
-        errors.invalid(count, policy.gang.min_count, "must be greater than or equal to 1")
-
-
-def validate_pod_group_update(new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup) -> ErrorList:
-    """The claims are immutable."""
-    errors = validate_pod_group(new)
-    if new.spec.resource_claims != old.spec.resource_claims:
-        errors.invalid(_SPEC.child("resourceClaims"), new.spec.resource_claims, IMMUTABLE)
-    return errors
-
-
-def _resource_claims(errors: ErrorList, path: FieldPath, claims: Any) -> None:
-    if len(claims) > MAX_CLAIMS:
-        errors.too_many(path, len(claims), MAX_CLAIMS)
-        return
-    for position in _repeated(claims):
-        errors.duplicate(path.index(position), claims[position])
-    for position, claim in enumerate(claims):
-        where = path.index(position)
-        given = [name for name, value in _references(claim) if value is not None]
-        if not given:
-            errors.invalid(where, "", "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
-        elif len(given) > 1:
-            errors.invalid(
-                where,
-                f"{{{', '.join(given)}}}",
-                "must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`",
-            )
-        if not claim.name:
-            errors.required(where.child("name"))
-        else:
-            check(errors, where.child("name"), claim.name, _LABEL)
-        for name, value in _references(claim):
-            if value is not None:
-                check(errors, where.child(name), value, _SUBDOMAIN)
-
-
-def _repeated(items: Sequence[Any]) -> list[int]:
-    """Where a name comes again. Kubernetes looks at a list as a whole before it looks at what is in it."""
-    seen: set[str] = set()
-    found = []
-    for position, item in enumerate(items):
-        if item.name in seen:
-            found.append(position)
-        seen.add(item.name)
-    return found
-
-
-def _references(claim: Any) -> tuple[tuple[str, str | None], ...]:
-    return (
-        ("resourceClaimName", claim.resource_claim_name),
-        ("resourceClaimTemplateName", claim.resource_claim_template_name),
+_POLICY: Final = FieldTags(
+    of=TypeTags(
+        {
+            "basic": FieldTags(immutable=True),
+            "gang": FieldTags(settled=True, of=TypeTags({"minCount": _MIN_COUNT})),
+        },
+        union=("basic", "gang"),
     )
+)
+_MODE: Final = FieldTags(immutable=True, of=TypeTags(union=("single", "all")))
+# A field with a default is optional to clients and required afterwards.
+_DEFAULTED_MODE: Final = FieldTags(required=True, immutable=True, of=TypeTags(union=("single", "all")))
+_PREEMPTION: Final = FieldTags(immutable=True, checks=(one_of("Never", "PreemptLowerPriority"),))
+_TEMPLATE: Final = TypeTags(
+    {
+        "name": _REQUIRED_SHORT_NAME,
+        "schedulingPolicy": _POLICY,
+        "schedulingConstraints": _CONSTRAINTS,
+        "resourceClaims": _FIXED_CLAIMS,
+        "disruptionMode": _MODE,
+        "priorityClassName": _PRIORITY_CLASS,
+        "priority": _PRIORITY,
+        "preemptionPolicy": _PREEMPTION,
+    }
+)
+_TEMPLATES: Final = FieldTags(max_items=MAX_TEMPLATES, unique=("name",), of=_TEMPLATE, fixed_items=True)
+_WORKLOAD: Final = TypeTags(
+    {
+        "spec": FieldTags(
+            of=TypeTags(
+                {"controllerRef": _CONTROLLER, "podGroupTemplates": _TEMPLATES},
+                union=("podGroupTemplates", "compositePodGroupTemplates"),
+            )
+        )
+    }
+)
+_POD_GROUP: Final = TypeTags(
+    {
+        "spec": FieldTags(
+            of=TypeTags(
+                {
+                    "workloadRef": FieldTags(
+                        immutable=True,
+                        of=TypeTags({"workloadName": _REQUIRED_LONG_NAME, "templateName": _REQUIRED_SHORT_NAME}),
+                    ),
+                    "schedulingPolicy": _POLICY,
+                    "schedulingConstraints": _CONSTRAINTS,
+                    "resourceClaims": _FIXED_CLAIMS,
+                    "disruptionMode": _DEFAULTED_MODE,
+                    "priorityClassName": _PRIORITY_CLASS,
+                    "priority": _PRIORITY,
+                    "preemptionPolicy": _PREEMPTION,
+                }
+            )
+        )
+    }
+)
+
+# --- v1alpha2, in which nothing of a template changes
+
+_FIXED_POLICY: Final = TypeTags({"gang": FieldTags(of=TypeTags({"minCount": _MIN_COUNT}))}, union=("basic", "gang"))
+_MODE_NAME: Final = FieldTags(immutable=True, checks=(one_of("Pod", "PodGroup"),))
+_WORKLOAD_V1ALPHA2: Final = TypeTags(
+    {
+        "spec": FieldTags(
+            of=TypeTags(
+                {
+                    "controllerRef": _CONTROLLER,
+                    "podGroupTemplates": FieldTags(
+                        required=True,
+                        max_items=MAX_TEMPLATES,
+                        unique=("name",),
+                        immutable=True,
+                        of=TypeTags(
+                            {
+                                "name": _REQUIRED_SHORT_NAME,
+                                "schedulingPolicy": FieldTags(of=_FIXED_POLICY),
+                                "schedulingConstraints": _CONSTRAINTS,
+                                "resourceClaims": _CLAIMS,
+                                "disruptionMode": _MODE_NAME,
+                                "priorityClassName": _PRIORITY_CLASS,
+                                "priority": _PRIORITY,
+                            }
+                        ),
+                    ),
+                }
+            )
+        )
+    }
+)
+_POD_GROUP_V1ALPHA2: Final = TypeTags(
+    {
+        "spec": FieldTags(
+            of=TypeTags(
+                {
+                    "podGroupTemplateRef": FieldTags(
+                        immutable=True,
+                        of=TypeTags(
+                            {
+                                "workload": FieldTags(
+                                    of=TypeTags(
+                                        {
+                                            "workloadName": _REQUIRED_LONG_NAME,
+                                            "podGroupTemplateName": _REQUIRED_SHORT_NAME,
+                                        }
+                                    )
+                                )
+                            },
+                            union=("workload",),
+                        ),
+                    ),
+                    "schedulingPolicy": FieldTags(immutable=True, of=_FIXED_POLICY),
+                    "schedulingConstraints": _CONSTRAINTS,
+                    "resourceClaims": _FIXED_CLAIMS,
+                    "disruptionMode": _MODE_NAME,
+                    "priorityClassName": _PRIORITY_CLASS,
+                    "priority": _PRIORITY,
+                }
+            )
+        )
+    }
+)
+
+WORKLOAD_TAGS: Final = {"v1alpha2": _WORKLOAD_V1ALPHA2, "v1alpha3": _WORKLOAD, "v1beta1": _WORKLOAD}
+"""Of Workload, by version."""
+POD_GROUP_TAGS: Final = {"v1alpha2": _POD_GROUP_V1ALPHA2, "v1alpha3": _POD_GROUP, "v1beta1": _POD_GROUP}
+"""Of PodGroup, by version."""
 
 
 def validate_pod_group_status(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
-    """What is wrong with a group's status."""
+    """Return the errors of a group's status."""
     errors = ErrorList()
     path = FieldPath("status").child("resourceClaimStatuses")
     statuses = group.status.resource_claim_statuses

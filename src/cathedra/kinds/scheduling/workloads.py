@@ -5,8 +5,10 @@ from __future__ import annotations
 from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
+from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import RequestContext, Strategy
-from cathedra.kinds.scheduling.validation import validate_workload, validate_workload_update
+from cathedra.kinds.scheduling.conversion import workload_from_hub
+from cathedra.kinds.scheduling.validation import WORKLOAD_TAGS
 
 __all__ = ["WorkloadStrategy"]
 
@@ -24,11 +26,21 @@ class WorkloadStrategy(Strategy[scheduling_v1alpha3.Workload]):
         return replace(obj, spec=replace(obj.spec, pod_group_templates=templates))
 
     def validate_create(self, obj: scheduling_v1alpha3.Workload, context: RequestContext) -> ErrorList:
-        """The rules of a workload."""
-        return validate_workload(obj)
+        """Return the errors of a new workload."""
+        return _declared(obj, None, context)
 
     def validate_update(
         self, new: scheduling_v1alpha3.Workload, old: scheduling_v1alpha3.Workload, context: RequestContext
     ) -> ErrorList:
-        """Templates are immutable."""
-        return validate_workload_update(new, old)
+        """Return the errors of a changed workload: what may change of a template depends on the version."""
+        return _declared(new, old, context)
+
+
+def _declared(
+    new: scheduling_v1alpha3.Workload, old: scheduling_v1alpha3.Workload | None, context: RequestContext
+) -> ErrorList:
+    version = context.api_version.partition("/")[2] or "v1alpha3"
+    if version == "v1alpha2":
+        before = None if old is None else workload_from_hub(old)
+        return declared_errors(WORKLOAD_TAGS[version], workload_from_hub(new), before, beta=True)
+    return declared_errors(WORKLOAD_TAGS[version], new, old, beta=True)

@@ -56,15 +56,16 @@ def test_a_group_is_scheduled_in_one_way(policy: dict[str, Any], wanted: list[st
 def test_templates_of_a_workload_have_names_of_their_own() -> None:
     template = {"name": "t", "schedulingPolicy": {"basic": {}}}
     workload = {"spec": {"podGroupTemplates": [template, template, {**template, "name": ""}]}}
+    shown = '{"name":"t","schedulingPolicy":{"basic":{}},"schedulingConstraints":null}'
     assert problems_of("workloads", scheduling_v1alpha3.Workload, workload) == [
-        'spec.podGroupTemplates[1]: Duplicate value: {"name":"t"}',
+        f"spec.podGroupTemplates[1]: Duplicate value: {shown}",
         "spec.podGroupTemplates[2].name: Required value",
     ]
 
 
 def test_a_workload_without_templates_is_refused() -> None:
     assert problems_of("workloads", scheduling_v1alpha3.Workload, {"spec": {}}) == [
-        "spec.podGroupTemplates: Required value"
+        'spec: Invalid value: "": must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`'
     ]
 
 
@@ -77,3 +78,73 @@ def test_names_that_come_again_are_told_before_what_else_is_wrong_and_lengths_ar
         "spec.resourceClaims[1].resourceClaimName",
     ]
     assert found[-1].endswith("must be no more than 253 bytes")
+
+
+def test_a_group_names_the_workload_and_the_template_that_it_comes_from() -> None:
+    reference = {"workloadName": "", "templateName": "A"}
+    found = problems_of("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {**POLICY, "workloadRef": reference}})
+    assert [text.partition(": ")[0] for text in found] == [
+        "spec.workloadRef.workloadName",
+        "spec.workloadRef.templateName",
+    ]
+
+
+def test_the_controller_of_a_workload_is_a_whole_reference() -> None:
+    workload = {
+        "spec": {"controllerRef": {"apiGroup": "a/b"}, "podGroupTemplates": [{"name": "t", **POLICY}]},
+    }
+    found = problems_of("workloads", scheduling_v1alpha3.Workload, workload)
+    assert [text.partition(": ")[0] for text in found] == [
+        f"spec.controllerRef.{name}" for name in ("apiGroup", "kind", "name")
+    ]
+
+
+def test_a_mode_of_disruption_is_one_of_two() -> None:
+    found = problems_of("podgroups", scheduling_v1alpha3.PodGroup, {"spec": {**POLICY, "disruptionMode": {}}})
+    assert found == ['spec.disruptionMode: Invalid value: "": must specify one of: `single`, `all`']
+
+
+GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (GANG, {"schedulingPolicy": {"gang": {"minCount": 3}}}, []),
+        (
+            GANG,
+            POLICY,
+            [
+                "spec.schedulingPolicy.basic: Invalid value: null: field is immutable",
+                "spec.schedulingPolicy.gang: Invalid value: null: field cannot be cleared once set",
+            ],
+        ),
+        (
+            POLICY,
+            GANG,
+            [
+                "spec.schedulingPolicy.basic: Invalid value: null: field is immutable",
+                "spec.schedulingPolicy.gang: Invalid value: null: field cannot be set once created",
+            ],
+        ),
+    ],
+)
+def test_the_count_of_a_gang_may_change_and_its_policy_may_not(before: Any, after: Any, wanted: list[str]) -> None:
+    """Release 1.37 made ``minCount`` mutable (KEP-4671)."""
+    strategy, opened = definition_of("podgroups").strategy, context(everything=True)
+    old, _ = created(strategy, from_dict(scheduling_v1alpha3.PodGroup, {"spec": before}), opened)
+    _, errors = updated(strategy, from_dict(scheduling_v1alpha3.PodGroup, {"spec": after}), old, opened)
+    assert [str(error) for error in errors] == wanted
+
+
+def test_templates_are_neither_added_nor_removed() -> None:
+    strategy, opened = definition_of("workloads").strategy, context(everything=True)
+    old, new = (
+        from_dict(scheduling_v1alpha3.Workload, {"spec": {"podGroupTemplates": [{"name": name, **POLICY}]}})
+        for name in ("a", "b")
+    )
+    _, errors = updated(strategy, new, old, opened)
+    assert [str(error) for error in errors] == [
+        "spec.podGroupTemplates[0]: Forbidden: item may not be added",
+        "spec.podGroupTemplates: Forbidden: item may not be removed",
+    ]

@@ -28,6 +28,6 @@ def test_the_claims_of_templates_never_change() -> None:
     without = replace(template, resource_claims=())
     other = replace(WORKLOAD, spec=replace(WORKLOAD.spec, pod_group_templates=(without,)))
     (text,) = texts(updated(STRATEGY, other, WORKLOAD, context(everything=True))[1])
-    assert text.startswith("spec.podGroupTemplates: Invalid value: ")
+    assert text.startswith("spec.podGroupTemplates[0].resourceClaims: Invalid value: ")
     assert text.endswith("field is immutable")
     assert updated(STRATEGY, WORKLOAD, WORKLOAD, context(everything=True))[1] == []
